@@ -115,7 +115,7 @@ def test_what_is_no_file_is_no_instruction(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / OURS)
     for trusted in (False, True):
         found = find_instructions([tmp_path], [OURS], trusted=trusted)
-        assert found.files == ()
+        assert found.texts == {}
         (refusal,) = found.refusals
         assert refusal.startswith(f"{tmp_path / OURS} is not read")
 
@@ -128,7 +128,7 @@ def test_a_link_that_takes_the_place_of_a_folder_is_not_followed(tmp_path: Path)
     project.mkdir()
     (project / "docs").symlink_to("../elsewhere")
     found = find_instructions([project], ["docs/rules.md"], trusted=False)
-    assert found.files == ()
+    assert found.texts == {}
     (refusal,) = found.refusals
     assert refusal.startswith(f"{project / 'docs/rules.md'} is not read")
     assert SECRET in system_prompt("", find_instructions([project], ["docs/rules.md"], trusted=True))

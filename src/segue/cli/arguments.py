@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from segue.cli.command_table import COMMANDS, SET, CommandParser, HelpFormatter, near_miss
+from segue.cli.command_table import COMMANDS, SET, CommandParser, help_formatter, near_miss
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def parser() -> argparse.ArgumentParser:
         usage="segue [OPTIONS] [PROMPT...]\n       segue COMMAND ...",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=HelpFormatter,
+        formatter_class=help_formatter(),
         allow_abbrev=False,
     )
     made.set_defaults(template_options={})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from functools import partial
 from importlib import import_module
 
 TYPE_CHECKING = False
@@ -45,18 +46,17 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 _CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 
 
-class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """As wide as the terminal, without the module that argparse would load to measure it."""
-
-    def __init__(self, prog: str) -> None:
-        columns = os.environ.get("COLUMNS", "")
-        width = int(columns) if columns.isdecimal() else 0
-        if not width:
-            try:
-                width = min(os.get_terminal_size().columns, 110)
-            except OSError:
-                width = 100
-        super().__init__(prog, width=width)
+def help_formatter() -> Any:
+    """As wide as the terminal, without the module that argparse would load to measure it; measured once, although argparse
+    makes a formatter for every argument."""
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdecimal() else 0
+    if not width:
+        try:
+            width = min(os.get_terminal_size().columns, 110)
+        except OSError:
+            width = 100
+    return partial(argparse.RawDescriptionHelpFormatter, width=width)
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -114,7 +114,7 @@ def _parser_of(command: str, module: Any) -> argparse.ArgumentParser:
     parser = CommandParser(
         prog=f"segue {command}",
         description=module.DESCRIPTION,
-        formatter_class=HelpFormatter,
+        formatter_class=help_formatter(),
         allow_abbrev=False,
     )
     module.add_arguments(parser)

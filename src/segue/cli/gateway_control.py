@@ -65,11 +65,9 @@ class _Local:
 
     def switch(self, conversation: str, model: str) -> ConversationInfo:
         check_model(model, self._config, open_providers(self._config))
-        found = _named(conversation, self.conversations(1)) or conversation
-        if not self._run(self._store.switch(found, model)):
-            raise _unknown(conversation)
-        info = self._run(self._store.conversation(found))
-        if info is None:
+        found = _id_of(conversation, self)
+        known = self._run(self._store.switch(found, model))
+        if not known or (info := self._run(self._store.conversation(found))) is None:
             raise _unknown(conversation)
         return info
 
@@ -83,7 +81,7 @@ class _Remote:
         return msgspec.convert(answer["conversations"], list[ConversationInfo])
 
     def switch(self, conversation: str, model: str) -> ConversationInfo:
-        found = _named(conversation, self.conversations(1) if conversation == LAST else ()) or conversation
+        found = _id_of(conversation, self)
         answer = self._ask(f"{CONVERSATIONS}/{quote(found, safe='')}/switch", {"model": model})
         return msgspec.convert(answer, ConversationInfo)
 
@@ -107,17 +105,16 @@ class _Remote:
 
 def _refusal(error: urllib.error.HTTPError) -> UsageError:
     try:
-        told = json.loads(error.read())["error"]
-        message = str(told["message"])
+        message = str(json.loads(error.read())["error"]["message"])
     except (ValueError, KeyError, TypeError):
         message = f"The gateway refused with status {error.code}."
     return UsageError(message, code="gateway_refused", hint="List the conversations: segue gateway ps")
 
 
-def _named(conversation: str, last: Sequence[ConversationInfo]) -> str:
+def _id_of(conversation: str, control: GatewayControl) -> str:
     if conversation != LAST:
-        return ""
-    if not last:
+        return conversation
+    if not (last := control.conversations(1)):
         raise _unknown(conversation)
     return last[0].id
 

@@ -24,25 +24,23 @@ MOST_BYTES: Final = 32 * 1024
 
 
 @final
-class InstructionFile(Struct, frozen=True):
-    """A file as it was when the chat began."""
-
-    path: Path
-    text: str
-
-
-@final
 class Instructions(Struct, frozen=True):
     """The files that are read, and those that are not."""
 
-    files: tuple[InstructionFile, ...] = ()
-    refusals: tuple[str, ...] = ()
+    texts: dict[Path, str]
+    """As they were when the chat began."""
+    refusals: tuple[str, ...]
     """A line for each file that is not read."""
 
 
 def system_prompt(own: str, instructions: Instructions, *, append: str = "") -> str:
     """The user's own system prompt, then the project's instructions, then --append-system."""
-    parts = [own, *map(_section, instructions.files), append]
+    sections = [
+        f"Instructions of the project, from {path.name}:\n\n{text}"
+        for path, text in instructions.texts.items()
+        if text
+    ]
+    parts = [own, *sections, append]
     return "\n\n".join(part.strip() for part in parts if part.strip())
 
 
@@ -50,7 +48,7 @@ def find_instructions(folders: Sequence[Path], names: Sequence[str], *, trusted:
     """`folders`: of the project, the nearest first; its file comes last. `names` are the user's own, or those of a
     project that is trusted."""
     found = {folder / name: name for folder in reversed(folders) for name in names}
-    read: list[InstructionFile] = []
+    texts: dict[Path, str] = {}
     refusals: list[str] = []
     for path, name in found.items():
         if not lexists(path):
@@ -58,13 +56,13 @@ def find_instructions(folders: Sequence[Path], names: Sequence[str], *, trusted:
         anywhere = trusted or Path(name).is_absolute()
         data = _read_anywhere(path) if anywhere else _read_plain(path, folders[-1])
         if data is not None:
-            read.append(InstructionFile(path, _text(path.name, data)))
+            texts[path] = _text(path.name, data)
         else:
             refusals.append(
                 f"{path} is not read as instructions: it is a link, has a second name, or is no regular file that can be read. "
                 "To use a link, name it in ui.instructions of your own configuration, or trust the project's: segue trust"
             )
-    return Instructions(tuple(read), tuple(refusals))
+    return Instructions(texts, tuple(refusals))
 
 
 def _read_anywhere(path: Path) -> bytes | None:
@@ -94,7 +92,3 @@ def _text(name: str, data: bytes) -> str:
     text = data[:MOST_BYTES].decode("utf-8", "replace").strip()
     cut = f"\n({name} is cut here: it is longer than {MOST_BYTES} bytes.)" if len(data) > MOST_BYTES else ""
     return f"{text}{cut}"
-
-
-def _section(file: InstructionFile) -> str:
-    return f"Instructions of the project, from {file.path.name}:\n\n{file.text}" if file.text else ""

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from segue.events import Switch
     from segue.providers.registry import KnownProviders
     from segue.routing.retry import RetrySettings
+    from segue.routing.router import Router
     from segue.sessions.stores.store import SessionInfo, Store
     from segue.tools.definition import Tool
     from segue.tools.mcp.servers import McpServers
@@ -107,7 +108,7 @@ class Runtime:
         instructions = find_instructions(
             settings.folders, config.ui.instructions, trusted=settings.trusts_project
         )
-        self.instructions = [str(file.path) for file in instructions.files]
+        self.instructions = [str(path) for path in instructions.texts]
         """Files of the project that are part of the system prompt."""
         self._unasked = ""
         """The session whose tools stay as they are kept, because nobody could be asked about some of them."""
@@ -123,7 +124,7 @@ class Runtime:
 
     # Models
 
-    def model(self, name: str) -> Model:
+    def model(self, name: str) -> Route | Router:
         """The route or router behind an alias, a profile or provider/model."""
         return self._open(self._resolve(name))
 
@@ -144,7 +145,9 @@ class Runtime:
         """Providers that the user has set up."""
         return configured_providers(self.config, self.providers)
 
-    async def _first_model(self, session: SessionInfo | None, report: Callable[[str], None]) -> Model:
+    async def _first_model(
+        self, session: SessionInfo | None, report: Callable[[str], None]
+    ) -> Route | Router:
         """The model of the flags, of the session, of the settings, or a discovered one, in this order."""
         name, provider = self._arguments.model, self._arguments.provider
         if provider and not name:
@@ -178,7 +181,7 @@ class Runtime:
         routes = {route.name: route for route in (*chosen.routes, *more)}
         return ModelChoice(tuple(routes.values()), " or ".join(routes))
 
-    def _open(self, chosen: ModelChoice) -> Model:
+    def _open(self, chosen: ModelChoice) -> Route | Router:
         for route in chosen.routes:
             require_provider(route.provider, self.providers)
         routes = chosen.routes
@@ -272,16 +275,10 @@ class Runtime:
         approve_copy(str(Path.cwd()), session.id, journal.session)
         return msgspec.structs.replace(session, id=journal.session)
 
-    def _previous_model(self, session: SessionInfo | None, model: Model) -> Model | None:
+    def _previous_model(self, session: SessionInfo, model: Route | Router) -> Route | Router | None:
         """The model that answered in the session until now; None if it is the same or no longer known."""
-        match model:
-            case str():
-                names = [model]
-            case Route():
-                names = [model.name]
-            case _:
-                names = [route.name for route in model.routes]
-        if session is None or not session.model or session.model in names:
+        routes = [model] if isinstance(model, Route) else model.routes
+        if not session.model or session.model in (route.name for route in routes):
             return None
         try:
             return self.model(session.model)

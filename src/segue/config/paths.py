@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Iterable, Sequence
 
+    from platformdirs import PlatformDirs
+
 PROJECT_FILES = ("segue.toml", ".segue/config.toml")
 TEMPLATES = ".segue/templates"
 """The folder of a project's templates."""
@@ -21,7 +23,7 @@ AGENTS = ".segue/agents"
 def user_file() -> Path:
     """The user's own file; SEGUE_CONFIG names another."""
     given = os.environ.get("SEGUE_CONFIG", "")
-    return Path(given).expanduser() if given else _directory("config") / "config.toml"
+    return Path(given).expanduser() if given else _directories().user_config_path / "config.toml"
 
 
 def project_file(folders: Iterable[Path], names: Sequence[str] = PROJECT_FILES) -> Path | None:
@@ -50,38 +52,33 @@ def named_files(users: Path, below: str, form: re.Pattern[str], ending: str, sta
 
 
 def keys_file() -> Path:
-    return _directory("data") / "keys.json"
+    return _directories().user_data_path / "keys.json"
 
 
 def trust_file() -> Path:
-    return _directory("data") / "trust.json"
+    return _directories().user_data_path / "trust.json"
 
 
 def history_file() -> Path:
     """What was typed at the prompt, for the arrow keys."""
-    return _directory("data") / "history"
+    return _directories().user_data_path / "history"
 
 
 def sessions_directory(given: str = "") -> Path:
-    return Path(given).expanduser() if given else _directory("data") / "sessions"
+    return Path(given).expanduser() if given else _directories().user_data_path / "sessions"
 
 
 def gateway_directory(given: str = "") -> Path:
     """What the gateway remembers, and the key that it is encrypted with."""
-    return Path(given).expanduser() if given else _directory("data") / "gateway"
+    return Path(given).expanduser() if given else _directories().user_data_path / "gateway"
 
 
 def mcp_lists_directory() -> Path:
     """What MCP servers offer, so that they need not be started to know it."""
-    return _directory("cache") / "mcp"
+    return _directories().user_cache_path / "mcp"
 
 
-def _directory(kind: str) -> Path:
+def _directories() -> PlatformDirs:
     import platformdirs  # noqa: PLC0415 - `segue --help` does not look for files
 
-    found = {
-        "config": platformdirs.user_config_dir,
-        "data": platformdirs.user_data_dir,
-        "cache": platformdirs.user_cache_dir,
-    }[kind]
-    return Path(found("segue"))
+    return platformdirs.PlatformDirs("segue")

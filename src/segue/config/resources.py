@@ -18,6 +18,8 @@ from segue.providers.config import read_provider_config
 from segue.providers.registry import KnownProviders
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from segue.config.schema import Config, McpServerSettings, McpSettings, ProfileSettings
     from segue.providers.adapter import ProviderAdapter
     from segue.routing.route import Route
@@ -35,14 +37,17 @@ def open_providers(config: Config) -> KnownProviders:
 def require_provider(name: str, providers: KnownProviders) -> ProviderAdapter:
     found = providers.get(name)
     if found is None:
-        known = providers.list()
-        raise UsageError(
-            f'There is no provider "{name}".',
-            code="unknown_provider",
-            hint=suggestion(name, known)
-            or f"Known providers: {', '.join(known)}. Any other needs providers.{name}.base_url.",
-        )
+        raise unknown_provider(name, providers.list())
     return found
+
+
+def unknown_provider(name: str, known: Collection[str]) -> UsageError:
+    return UsageError(
+        f'There is no provider "{name}".',
+        code="unknown_provider",
+        hint=suggestion(name, known)
+        or f"Known providers: {', '.join(known)}. Any other needs providers.{name}.base_url.",
+    )
 
 
 def configured_providers(config: Config, providers: KnownProviders) -> list[str]:

@@ -47,7 +47,7 @@ def test_bash_completes_commands_actions_flags_and_their_values(script: Path) ->
 
 
 def test_every_command_has_a_place_and_a_purpose() -> None:
-    known = {place.words for place in places()}
+    known = set(places())
     assert set(COMMANDS) <= known
     assert {"sessions export", "models pull", "keys set"} <= known
     assert all(purpose for _, purpose in COMMANDS.values())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Final, final
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Final
 
 from segue.cli.command_table import COMMANDS, parser_of
 from segue.cli.exit_codes import Exit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 DESCRIPTION = """Prints a completion script. Use it in bash: source <(segue completion bash); in zsh: source <(segue completion zsh);
 in fish: segue completion fish | source. To keep it, add the line to the startup file of your shell."""
@@ -18,26 +19,6 @@ SHELLS: Final = ("bash", "zsh", "fish")
 MODEL: Final = "--model"
 _MODELS: Final = "segue completion models 2>/dev/null"
 """Asked when Tab is pressed: which models there are depends on keys and settings."""
-
-
-@final
-class ContextOption(Struct, frozen=True):
-    """One flag: its spellings, its help, and its possible values."""
-
-    names: tuple[str, ...]
-    help: str
-    choices: tuple[str, ...] = ()
-    takes_value: bool = False
-
-
-@final
-class CompletionContext(Struct, frozen=True):
-    """What can follow some words: "" at the beginning, "models", "models pull"."""
-
-    words: str
-    options: tuple[ContextOption, ...]
-    actions: tuple[tuple[str, str], ...]
-    """Subcommands and choices, with their help."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,60 +43,56 @@ def _model_names() -> list[str]:
     return completions(config, open_providers(config))
 
 
-def places() -> list[CompletionContext]:
-    """All contexts in which words can be completed."""
+def places() -> dict[str, argparse.ArgumentParser]:
+    """Words before the cursor ("" at the beginning, "models", "models pull") → the parser of what follows them."""
     from segue.cli.arguments import parser  # noqa: PLC0415 - the prompt's own flags
 
-    commands = tuple((name, purpose) for name, (_, purpose) in COMMANDS.items())
-    found = [CompletionContext("", _options(parser()), commands)]
+    found = {"": parser()}
     for name in COMMANDS:
-        found += _places(name, parser_of(name))
+        found |= _places(name, parser_of(name))
     return found
 
 
-def _places(words: str, parser: argparse.ArgumentParser) -> list[CompletionContext]:
-    inner = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    purposes = {choice.dest: choice.help or "" for action in inner for choice in action._choices_actions}
-    chosen = [
-        (str(choice), "")
-        for action in parser._actions
-        if not action.option_strings and not isinstance(action, argparse._SubParsersAction)
-        for choice in action.choices or ()
-    ]
-    found = [CompletionContext(words, _options(parser), (*purposes.items(), *chosen))]
-    for action in inner:
-        for name, sub in action.choices.items():
-            found += _places(f"{words} {name}", sub)
+def _places(words: str, parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    found = {words: parser}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, sub in action.choices.items():
+                found |= _places(f"{words} {name}", sub)
     return found
 
 
-def _options(parser: argparse.ArgumentParser) -> tuple[ContextOption, ...]:
-    return tuple(
-        ContextOption(
-            tuple(action.option_strings),
-            (action.help or "").replace("%%", "%"),
-            tuple(map(str, action.choices or ())),
-            action.nargs != 0,
-        )
-        for action in parser._actions
-        if action.option_strings
-    )
+def _actions(words: str, parser: argparse.ArgumentParser) -> dict[str, str]:
+    """Commands and choices that can follow the words, with their help."""
+    if not words:
+        return {name: purpose for name, (_, purpose) in COMMANDS.items()}
+    found: dict[str, str] = {}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found |= {choice.dest: choice.help or "" for choice in action._choices_actions}
+        elif not action.option_strings:
+            found |= {str(choice): "" for choice in action.choices or ()}
+    return found
 
 
-def _table(known: list[CompletionContext]) -> tuple[list[str], list[str]]:
+def _flags(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    return [action for action in parser._actions if action.option_strings]
+
+
+def _choices(flag: argparse.Action) -> str:
+    return " ".join(map(str, flag.choices or ()))
+
+
+def _table(known: Mapping[str, argparse.ArgumentParser]) -> tuple[list[str], list[str]]:
     """Lines of a shell's `case`: the words for each context, and the values of each flag that has choices."""
     offered, valued = [], []
-    for place in known:
-        names = [name for option in place.options for name in option.names]
-        words = " ".join([*(word for word, _ in place.actions), *names])
-        offered.append(f'    "{place.words}") offered="{words}" ;;')
-        for option in place.options:
-            if MODEL in option.names:
-                flags = "|".join(f'"{place.words} {name}"' for name in option.names)
-                valued.append(f'    {flags}) offered="$({_MODELS})" ;;')
-            elif option.choices:
-                flags = "|".join(f'"{place.words} {name}"' for name in option.names)
-                valued.append(f'    {flags}) offered="{" ".join(option.choices)}" ;;')
+    for words, parser in known.items():
+        names = [name for flag in _flags(parser) for name in flag.option_strings]
+        offered.append(f'    "{words}") offered="{" ".join([*_actions(words, parser), *names])}" ;;')
+        for flag in _flags(parser):
+            if values := f"$({_MODELS})" if MODEL in flag.option_strings else _choices(flag):
+                flags = "|".join(f'"{words} {name}"' for name in flag.option_strings)
+                valued.append(f'    {flags}) offered="{values}" ;;')
     return offered, valued
 
 
@@ -130,9 +107,9 @@ _FIND_PLACE = """  place=""
 """The words before the cursor that are commands; flags and their values are skipped."""
 
 
-def _body(known: list[CompletionContext], before: str, previous: str) -> list[str]:
+def _body(known: Mapping[str, argparse.ArgumentParser], before: str, previous: str) -> list[str]:
     offered, valued = _table(known)
-    names = " ".join(place.words.replace(" ", "/") for place in known if place.words)
+    names = " ".join(words.replace(" ", "/") for words in known if words)
     return [
         f'  local place word offered="" places="{names}"',
         f"  local before={before}",
@@ -146,7 +123,7 @@ def _body(known: list[CompletionContext], before: str, previous: str) -> list[st
     ]
 
 
-def bash(known: list[CompletionContext]) -> str:
+def bash(known: Mapping[str, argparse.ArgumentParser]) -> str:
     lines = [
         "# segue completion for bash",
         "_segue() {",
@@ -159,7 +136,7 @@ def bash(known: list[CompletionContext]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def zsh(known: list[CompletionContext]) -> str:
+def zsh(known: Mapping[str, argparse.ArgumentParser]) -> str:
     lines = [
         "#compdef segue",
         "_segue() {",
@@ -174,27 +151,26 @@ def zsh(known: list[CompletionContext]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def fish(known: list[CompletionContext]) -> str:
+def fish(known: Mapping[str, argparse.ArgumentParser]) -> str:
     lines = ["# segue completion for fish"]
-    for place in known:
-        first, _, second = place.words.partition(" ")
+    for words, parser in known.items():
+        first, _, second = words.partition(" ")
         here = f"__fish_seen_subcommand_from {first}" if first else "__fish_use_subcommand"
         if second:
             here += f"; and __fish_seen_subcommand_from {second}"
-        for word, purpose in place.actions:
+        for word, purpose in _actions(words, parser).items():
             lines.append(f"complete -c segue -n {_quoted(here)} -a {word} -d {_quoted(purpose)}")
-        for option in place.options:
-            names = " ".join(f"-l {n[2:]}" if n.startswith("--") else f"-s {n[1:]}" for n in option.names)
-            value = (
-                f" -x -a {_quoted(' '.join(option.choices))}"
-                if option.choices
-                else f" -x -a '({_MODELS})'"
-                if MODEL in option.names
-                else " -r"
-                if option.takes_value
-                else ""
+        for flag in _flags(parser):
+            names = " ".join(
+                f"-l {n[2:]}" if n.startswith("--") else f"-s {n[1:]}" for n in flag.option_strings
             )
-            lines.append(f"complete -c segue -n {_quoted(here)} {names} -d {_quoted(option.help)}{value}")
+            value = "" if flag.nargs == 0 else " -r"
+            if flag.choices:
+                value = f" -x -a {_quoted(_choices(flag))}"
+            elif MODEL in flag.option_strings:
+                value = f" -x -a '({_MODELS})'"
+            purpose = (flag.help or "").replace("%%", "%")
+            lines.append(f"complete -c segue -n {_quoted(here)} {names} -d {_quoted(purpose)}{value}")
     return "\n".join(lines) + "\n"
 
 

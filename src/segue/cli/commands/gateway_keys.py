@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from segue.gateway.accounts.administration import Administration, CallerInfo
 
 _T = TypeVar("_T")
-_LIMITS: dict[str, tuple[type, str]] = {
-    "requests_per_minute": (int, "requests a minute"),
-    "tokens_per_minute": (int, "tokens a minute"),
-    "concurrent": (int, "requests at a time"),
-    "dollars_per_day": (float, "dollars a day (UTC)"),
-    "dollars_per_month": (float, "dollars a month"),
+_LIMITS: dict[str, tuple[type, str, str]] = {
+    "requests_per_minute": (int, "requests a minute", "{} req/min"),
+    "tokens_per_minute": (int, "tokens a minute", "{} tok/min"),
+    "concurrent": (int, "requests at a time", "{} at a time"),
+    "dollars_per_day": (float, "dollars a day (UTC)", "${:g}/day"),
+    "dollars_per_month": (float, "dollars a month", "${:g}/month"),
 }
+"""Of each limit: its type, what it is, and how a list shows it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models", metavar="A,B", help="names or routes it may use, with * for anything")
-    for name, (kind, purpose) in _LIMITS.items():
+    for name, (kind, purpose, _) in _LIMITS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="N", help=purpose)
 
 
@@ -150,15 +151,10 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _row(caller: CallerInfo) -> tuple[str, ...]:
     limits = caller.allowance
-    words = {
-        "requests_per_minute": "{} req/min",
-        "tokens_per_minute": "{} tok/min",
-        "concurrent": "{} at a time",
-        "dollars_per_day": "${:g}/day",
-        "dollars_per_month": "${:g}/month",
-    }
     shown = [
-        form.format(value) for name, form in words.items() if (value := getattr(limits, name)) is not None
+        form.format(value)
+        for name, (_, _, form) in _LIMITS.items()
+        if (value := getattr(limits, name)) is not None
     ]
     state = "revoked" if caller.revoked is not None else "operator" if caller.admin else "valid"
     if caller.revoked is None and caller.expires is not None:

@@ -194,16 +194,10 @@ def found_keys() -> list[dict[str, str]]:
 def _proper(provider: str) -> str:
     """The main name of a provider with several. Raises UsageError for one that nobody has described."""
     from segue.config.layers import load_settings  # noqa: PLC0415
-    from segue.config.validation import suggestion  # noqa: PLC0415
+    from segue.config.resources import unknown_provider  # noqa: PLC0415
     from segue.providers.addresses import addresses, find_address  # noqa: PLC0415
 
     address = find_address(provider)
     if address is None and provider not in load_settings().config.providers:
-        known = addresses().providers
-        raise UsageError(
-            f'There is no provider "{provider}".',
-            code="unknown_provider",
-            hint=suggestion(provider, known)
-            or f"Known providers: {', '.join(known)}. Any other needs providers.{provider}.base_url.",
-        )
+        raise unknown_provider(provider, addresses().providers)
     return address.name if address else provider

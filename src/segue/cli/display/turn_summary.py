@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from segue.cli.one_shot.json_output import Tokens
     from segue.conversation.usage import Usage
 
 
-def summary_line(model: str, usage: Usage, *, cost: float | None = None, repairs: int = 0) -> str:
+def summary_line(model: str, usage: Usage | Tokens, *, cost: float | None = None, repairs: int = 0) -> str:
     """`openai/gpt-5 · 4.2k in (3.9k cached) 310 out · $0.02 · 2 repairs`; unknown parts are not shown."""
-    parts = [model, _tokens(usage), "" if cost is None else dollars(cost)]
+    tokens = f"{_read(usage)} {_written(usage)}".strip()
+    parts = [model, tokens, "" if cost is None else dollars(cost)]
     parts += [counted(repairs, "repair")] if repairs else []
     return " · ".join(part for part in parts if part)
 
@@ -34,16 +36,12 @@ def turn_line(
     return " · ".join(part for part in parts if part)
 
 
-def _tokens(usage: Usage) -> str:
-    return f"{_read(usage)} {_written(usage)}".strip()
-
-
-def _read(usage: Usage) -> str:
+def _read(usage: Usage | Tokens) -> str:
     cached = f" ({short(usage.cached_tokens)} cached)" if usage.cached_tokens else ""
     return "" if usage.input_tokens is None else f"{short(usage.input_tokens)} in{cached}"
 
 
-def _written(usage: Usage) -> str:
+def _written(usage: Usage | Tokens) -> str:
     return "" if usage.output_tokens is None else f"{short(usage.output_tokens)} out"
 
 

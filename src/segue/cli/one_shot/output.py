@@ -15,7 +15,6 @@ from segue.cli.display.terminal import Colours, print_status
 from segue.cli.display.turn_summary import summary_line
 from segue.cli.one_shot import json_output
 from segue.conversation.blocks import Text, status_of
-from segue.conversation.usage import Usage
 from segue.events import (
     Compaction,
     Error,
@@ -56,15 +55,7 @@ def make_output(arguments: argparse.Namespace, runtime: Runtime) -> TurnOutput:
         case "stream-json":
             return JsonLinesOutput(partial=arguments.include_partial_messages)
         case _:
-            ui = runtime.config.ui
-            return TextOutput(
-                tools=bool(runtime.tools) or bool(arguments.schema),
-                markdown=ui.markdown and not arguments.plain,
-                reasoning=ui.reasoning and not arguments.hide_reasoning,
-                quiet=arguments.quiet,
-                status=ui.status,
-                raw=arguments.raw_output,
-            )
+            return TextOutput(arguments, runtime)
 
 
 @final
@@ -193,21 +184,20 @@ class TextOutput:
     held back until it is known what follows, and then goes to stderr.
     """
 
-    def __init__(
-        self, *, tools: bool, markdown: bool, reasoning: bool, quiet: bool, status: bool, raw: bool
-    ) -> None:
+    def __init__(self, arguments: argparse.Namespace, runtime: Runtime) -> None:
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="replace")
-        on_terminal = sys.stdout.isatty()
-        to_user = sys.stderr.isatty()
-        self._holds = tools and not on_terminal
-        self._quiet = quiet
-        self._shows_reasoning = reasoning and to_user and not quiet
-        self._shows_status = status and to_user and not quiet
+        ui, on_terminal = runtime.config.ui, sys.stdout.isatty()
+        self._holds = bool(runtime.tools or arguments.schema) and not on_terminal
+        self._quiet = arguments.quiet
+        to_user = sys.stderr.isatty() and not self._quiet
+        self._shows_reasoning = to_user and ui.reasoning and not arguments.hide_reasoning
+        self._shows_status = to_user and ui.status
         self._paint = Colours(sys.stderr)
-        self._raw = raw
+        self._raw = arguments.raw_output
         self._answer, self._thoughts = Sanitiser(), Sanitiser()
-        self._markdown = _markdown() if on_terminal and markdown and not raw else None
+        renders = on_terminal and ui.markdown and not arguments.plain and not self._raw
+        self._markdown = _markdown() if renders else None
         self._held: list[str] = []
         self._open_line = False
         """The last line on stdout has not ended."""
@@ -241,9 +231,8 @@ class TextOutput:
             self._write_answer("".join(held))
         self._end_line()
         if self._shows_status and result.error is None:
-            usage = Usage(**msgspec.structs.asdict(result.usage))
-            line = summary_line(result.model, usage, cost=result.total_cost_usd, repairs=result.repairs)
-            print_status(line, "dim")
+            cost, repairs = result.total_cost_usd, result.repairs
+            print_status(summary_line(result.model, result.usage, cost=cost, repairs=repairs), "dim")
 
     def _write_answer(self, text: str) -> None:
         if not text:
