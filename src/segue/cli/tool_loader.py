@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import structs
 
+from segue.config.paths import AGENTS
 from segue.config.validation import suggestion
 from segue.errors import SegueError, UsageError
 from segue.plugins import contribution, contributions
@@ -58,13 +59,11 @@ class ToolSource:
 
     def _load_agents(self, names: list[str]) -> Iterator[Tool]:
         """Raises what is wrong with an agent that was named. Of all agents those that cannot be used are reported."""
-        from segue.config.agents import agent_files  # noqa: PLC0415 - a chat without them pays nothing
-
         for name in names:
             if name != ALL_AGENTS:
                 yield self._load_agent(name.removeprefix(AGENT_PREFIX))
                 continue
-            for agent in agent_files(self._directory):
+            for agent in AGENTS.find(self._directory):
                 try:
                     yield self._load_agent(agent)
                 except SegueError as error:
@@ -72,7 +71,7 @@ class ToolSource:
                     self.problems[problem] = None
 
     def _load_agent(self, name: str) -> Tool:
-        from segue.chat.budget import Budget  # noqa: PLC0415
+        from segue.chat.budget import Budget  # noqa: PLC0415 - a chat without agents pays nothing
         from segue.chat.subagent import subagent_tool  # noqa: PLC0415
         from segue.config.agents import find_agent  # noqa: PLC0415
 

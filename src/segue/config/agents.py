@@ -5,21 +5,18 @@ The user's are used as they are. A project's are used once they are trusted, and
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 from msgspec import Struct
 
-from segue.config.paths import AGENTS, named_files, user_file
-from segue.config.trust import read_trusted
-from segue.config.validation import suggestion
+from segue.config.paths import AGENTS
+from segue.config.trust import read_named
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _FENCE: Final = "---"
 _LISTS: Final = frozenset({"tools"})
 
@@ -41,28 +38,11 @@ class AgentDefinition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 def find_agent(name: str, start: Path) -> AgentDefinition:
     """Raises UsageError where there is none, or it is not trusted, or is wrong."""
-    files = agent_files(start)
-    if name not in files:
-        raise UsageError(
-            f'There is no agent "{name}".',
-            code="unknown_agent",
-            hint=suggestion(name, files) or f"Agents are files in {user_agents()}.",
-        )
-    file = files[name]
-    data = read_trusted(file, user_agents(), "agent")
+    file, data = read_named(AGENTS, name, start)
     try:
         return parse_agent(data.decode("utf-8-sig"), name)
     except (ValueError, msgspec.ValidationError) as error:
         raise UsageError(f"{file}: {error}.", code="config", hint="Correct the file: docs/cli.md") from error
-
-
-def agent_files(start: Path) -> dict[str, Path]:
-    """Every agent by the name of its file: the user's first, then those of the project, the nearest first."""
-    return named_files(user_agents(), AGENTS, _NAME, ".md", start)
-
-
-def user_agents() -> Path:
-    return user_file().parent / "agents"
 
 
 def parse_agent(text: str, name: str) -> AgentDefinition:

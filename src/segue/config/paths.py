@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterable, Sequence
 
     from platformdirs import PlatformDirs
 
 PROJECT_FILES = ("segue.toml", ".segue/config.toml")
-TEMPLATES = ".segue/templates"
-"""The folder of a project's templates."""
-AGENTS = ".segue/agents"
-"""The folder of a project's subagents."""
 
 
 def user_file() -> Path:
@@ -41,14 +37,34 @@ def project_directories(start: Path) -> list[Path]:
     return above[: root + 1]
 
 
-def named_files(users: Path, below: str, form: re.Pattern[str], ending: str, start: Path) -> dict[str, Path]:
-    """Every file by its name without the ending: the user's first, then those of the project, the nearest first."""
-    found: dict[str, Path] = {}
-    for folder in (users, *(directory / below for directory in project_directories(start))):
-        for file in sorted(folder.glob(f"*{ending}")) if folder.is_dir() else ():
-            if form.fullmatch(file.stem) and not file.is_symlink():
+class NamedFiles(NamedTuple):
+    """Files of one's own that are used by their names: in a folder beside the user's file, and in one of the project."""
+
+    kind: str
+    ending: str
+    form: str
+    """What a name looks like."""
+
+    def user_folder(self) -> Path:
+        return user_file().parent / f"{self.kind}s"
+
+    def in_project(self, directory: Path) -> list[Path]:
+        return sorted((directory / ".segue" / f"{self.kind}s").glob(f"*{self.ending}"))
+
+    def find(self, start: Path) -> dict[str, Path]:
+        """Every file by its name without the ending: the user's first, then those of the project, the nearest first."""
+        files = sorted(self.user_folder().glob(f"*{self.ending}"))
+        for directory in project_directories(start):
+            files += self.in_project(directory)
+        found: dict[str, Path] = {}
+        for file in files:
+            if re.fullmatch(self.form, file.stem) and not file.is_symlink():
                 found.setdefault(file.stem, file)
-    return found
+        return found
+
+
+TEMPLATES = NamedFiles("template", ".toml", r"[a-z0-9][a-z0-9_-]*")
+AGENTS = NamedFiles("agent", ".md", r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
 def keys_file() -> Path:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 from msgspec import Struct
 
-from segue.config.paths import TEMPLATES, named_files, user_file
+from segue.config.paths import TEMPLATES
 from segue.config.schema import OptionSettings
-from segue.config.trust import read_trusted
+from segue.config.trust import read_named
 from segue.config.validation import suggestion
 from segue.errors import UsageError
 from segue.plugins import contribution, contributions
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 INPUT: Final = "input"
 """The variable that stands for what the user writes or pipes in."""
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _VARIABLE: Final = re.compile(r"\$(?:\$|\{(\w+)\}|(\w+))")
 
 
@@ -67,31 +66,18 @@ class Template(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def find_template(name: str, start: Path) -> Template:
     """Raises UsageError where there is none, or it is not trusted, or is wrong."""
-    files = template_files(start)
-    if name not in files and (offered := contribution("template", name)) is not None:
+    if name not in TEMPLATES.find(start) and (offered := contribution("template", name)) is not None:
         return plugin_template(offered)
-    if name not in files:
-        raise UsageError(
-            f'There is no template "{name}".',
-            code="unknown_template",
-            hint=suggestion(name, template_names(start)) or f"Templates are files in {user_templates()}.",
-        )
-    file = files[name]
-    data = read_trusted(file, user_templates(), "template")
+    file, data = read_named(TEMPLATES, name, start, template_names(start))
     try:
         return msgspec.convert(tomllib.loads(data.decode()), Template)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError, RecursionError) as error:
         raise UsageError(f"{file}: {error}.", code="config", hint="Correct the file.") from error
 
 
-def template_files(start: Path) -> dict[str, Path]:
-    """Every template by name: the user's first, then those of the project, the nearest first."""
-    return named_files(user_templates(), TEMPLATES, _NAME, ".toml", start)
-
-
 def template_names(start: Path) -> list[str]:
     """Those of files, and those of plugins."""
-    return [*dict.fromkeys([*template_files(start), *(one.name for one in contributions("template"))])]
+    return [*dict.fromkeys([*TEMPLATES.find(start), *(one.name for one in contributions("template"))])]
 
 
 def plugin_template(offered: Contribution) -> Template:
@@ -101,10 +87,6 @@ def plugin_template(offered: Contribution) -> Template:
         return msgspec.convert(found() if callable(found) else found, Template)
     except Exception as error:
         raise offered.failure("cannot be used", error) from error
-
-
-def user_templates() -> Path:
-    return user_file().parent / "templates"
 
 
 def _wrong(message: str, hint: str) -> UsageError:

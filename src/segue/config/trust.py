@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.config.paths import AGENTS, PROJECT_FILES, TEMPLATES, project_directories, trust_file
+from segue.config.validation import suggestion
 from segue.errors import UsageError
 from segue.private_files import write_private
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from segue.config.paths import NamedFiles
     from segue.config.toml_lines import SettingPath
 
 Verdict: TypeAlias = Literal["allowed", "ignored", "refused"]
@@ -68,16 +70,25 @@ def is_trusted(file: Path, data: bytes | None = None) -> bool:
     return _read().files.get(str(file.resolve())) == _digest(content)
 
 
-def read_trusted(file: Path, users: Path, kind: str) -> bytes:
-    """Raises UsageError for a file of a project that is not trusted."""
+def read_named(files: NamedFiles, name: str, start: Path, others: Iterable[str] = ()) -> tuple[Path, bytes]:
+    """A file and what it holds. Raises UsageError where there is none, or it is of a project and not trusted. `others`:
+    names that are known elsewhere."""
+    kind, folder, found = files.kind, files.user_folder(), files.find(start)
+    if name not in found:
+        raise UsageError(
+            f'There is no {kind} "{name}".',
+            code=f"unknown_{kind}",
+            hint=suggestion(name, [*found, *others]) or f"{kind.capitalize()}s are files in {folder}.",
+        )
+    file = found[name]
     data = file.read_bytes()
-    if file.parent != users and not is_trusted(file, data):
+    if file.parent != folder and not is_trusted(file, data):
         raise UsageError(
             f"{file} is not trusted, so it is not used.",
             code=f"untrusted_{kind}",
             hint="Read it. To use it: segue trust",
         )
-    return data
+    return file, data
 
 
 def grant(files: list[Path]) -> None:
@@ -125,8 +136,8 @@ def files_to_trust(start: Path) -> list[Path]:
         for directory in project_directories(start)
         for file in (
             *(directory / name for name in (*PROJECT_FILES, MCP_FILE)),
-            *sorted((directory / TEMPLATES).glob("*.toml")),
-            *sorted((directory / AGENTS).glob("*.md")),
+            *TEMPLATES.in_project(directory),
+            *AGENTS.in_project(directory),
         )
         if file.is_file()
     ]

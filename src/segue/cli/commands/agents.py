@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from segue.cli.display.lists import name_lines, print_names
+from segue.config.paths import AGENTS
 
 if TYPE_CHECKING:
     import argparse
@@ -18,17 +19,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.config.agents import user_agents  # noqa: PLC0415
-
-    return print_names("agents", user_agents(), lambda: agent_lines(Path.cwd()), only_folder=arguments.path)
+    return print_names(AGENTS, lambda: agent_lines(Path.cwd()), only_folder=arguments.path)
 
 
 def agent_lines(start: Path) -> list[str]:
     """Name, purpose and model of each, or why it cannot be used."""
-    from segue.config.agents import agent_files, find_agent  # noqa: PLC0415
+    from segue.config.agents import find_agent  # noqa: PLC0415
 
     def about(name: str) -> str:
         agent = find_agent(name, start)
         return f"{agent.description}{f' · {agent.model}' if agent.model else ''}"
 
-    return name_lines(agent_files(start), about)
+    return name_lines(AGENTS.find(start), about)

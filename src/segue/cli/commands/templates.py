@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from segue.cli.display.lists import name_lines, print_names
+from segue.config.paths import TEMPLATES
 
 if TYPE_CHECKING:
     import argparse
@@ -18,10 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.config.templates import find_template, template_names, user_templates  # noqa: PLC0415
+    from segue.config.templates import find_template, template_names  # noqa: PLC0415
 
     def lines() -> list[str]:
         here = Path.cwd()
         return name_lines(template_names(here), lambda name: find_template(name, here).description)
 
-    return print_names("templates", user_templates(), lines, only_folder=arguments.path)
+    return print_names(TEMPLATES, lines, only_folder=arguments.path)

@@ -13,7 +13,8 @@ from segue.terminal_text import safe_json, sanitised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
-    from pathlib import Path
+
+    from segue.config.paths import NamedFiles
 
 
 def print_json(value: object) -> None:
@@ -32,13 +33,13 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
         sys.stdout.write(line.rstrip() + "\n")
 
 
-def print_names(kind: str, folder: Path, lines: Callable[[], list[str]], *, only_folder: bool) -> int:
+def print_names(files: NamedFiles, lines: Callable[[], list[str]], *, only_folder: bool) -> int:
     """What `segue agents` and `segue templates` print: the lines, or only the folder for files of the user's own."""
-    shown = [str(folder)] if only_folder else lines()
+    shown = [str(files.user_folder())] if only_folder else lines()
     for line in shown:
         sys.stdout.write(f"{line}\n")
     if not shown:
-        print_status(f"There are no {kind}. Yours are files in {folder}.")
+        print_status(f"There are no {files.kind}s. Yours are files in {files.user_folder()}.")
     return Exit.OK
 
 
