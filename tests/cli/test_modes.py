@@ -11,7 +11,6 @@ from prompt_toolkit.input import DummyInput
 
 from cli.cli_runs import Cloud, Here
 from segue.cli.arguments import parse
-from segue.cli.display.terminal import Colours
 from segue.cli.exit_codes import Exit
 from segue.cli.interactive.interactive_chat import InteractiveChat
 from segue.cli.interactive.screen import Screen
@@ -44,8 +43,8 @@ def run_interactive(prompt: str) -> str:
         runtime = Runtime(parse(list(WORDS)))
         try:
             chat = await runtime.open_chat(report=print, on_switch=print)
-            screen = Screen(shown, Colours(shown))
-            interactive = InteractiveChat(chat, runtime, screen, DummyInput(), show_reasoning=True)
+            interactive = InteractiveChat(chat, runtime, Screen(shown), DummyInput())
+            interactive.show_reasoning = True
             async with chat:
                 await interactive.run_turn(prompt)
                 return chat.id

@@ -18,7 +18,7 @@ from segue.cli.commands.sessions import find_session
 from segue.cli.display.status_lines import switch_line
 from segue.cli.flag_values import given_options
 from segue.cli.instructions import find_instructions, system_prompt
-from segue.cli.model_choice import completions, default_model_of, discover_model, full_name
+from segue.cli.model_choice import default_model_of, discover_model, full_name
 from segue.cli.tool_loader import NONE, ToolSource, is_agent, is_function
 from segue.cli.tool_memory import allowed_call, approve_given, pattern_of, restore, whole_name
 from segue.config.layers import load_settings
@@ -126,20 +126,13 @@ class Runtime:
 
     def model(self, name: str) -> Route | Router:
         """The route or router behind an alias, a profile or provider/model."""
-        return self._open(self._resolve(name))
+        return self._open(self.resolve(name))
 
-    def _resolve(self, name: str, provider: str = "") -> ModelChoice:
+    def resolve(self, name: str, provider: str = "") -> ModelChoice:
+        """The models behind a name."""
         if not provider and "/" not in name:
             name = full_name(name, self.config, self.providers)
         return resolve_model(name, self.config, provider=provider)
-
-    def members(self, name: str) -> tuple[str, ...]:
-        """The models behind a name, provider/model each."""
-        return self._resolve(name).members
-
-    def model_names(self) -> list[str]:
-        """Names that work after /model, found without asking any provider."""
-        return completions(self.config, self.providers)
 
     def configured(self) -> list[str]:
         """Providers that the user has set up."""
@@ -164,7 +157,7 @@ class Runtime:
             discovered = await discover_model(self.config, self.providers)
             report(str(discovered))
             name = discovered.model
-        chosen = self._resolve(name, chosen_provider)
+        chosen = self.resolve(name, chosen_provider)
         if self._arguments.fallback:
             chosen = self._with_fallback(chosen)
         return self._open(chosen)
@@ -172,12 +165,12 @@ class Runtime:
     def _session_model(self, session: SessionInfo | None) -> str:
         """The last model of a session; the configured profile if the model is a member of it."""
         name, configured = session.model if session else "", self.config.model
-        is_member = configured in self.config.profiles and name in self.members(configured)
+        is_member = configured in self.config.profiles and name in self.resolve(configured).members
         return configured if is_member else name
 
     def _with_fallback(self, chosen: ModelChoice) -> ModelChoice:
         names = [name.strip() for name in self._arguments.fallback.split(",") if name.strip()]
-        more = [route for name in names for route in self._resolve(name).routes]
+        more = [route for name in names for route in self.resolve(name).routes]
         routes = {route.name: route for route in (*chosen.routes, *more)}
         return ModelChoice(tuple(routes.values()), " or ".join(routes))
 

@@ -8,7 +8,6 @@ import pyte
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.cli.display.terminal import Colours
 from segue.cli.display.text_width import LiveLines, cut, cut_beginning, width_of, wrapped
 from segue.cli.interactive.screen import Screen
 
@@ -45,7 +44,7 @@ def test_lines_that_a_narrower_window_has_broken_are_erased_whole() -> None:
 
 def test_live_lines_stand_below_an_answer_and_leave_nothing_behind() -> None:
     written = io.StringIO()
-    screen = Screen(written, Colours(written))
+    screen = Screen(written)
     screen.live(["working 1s"])
     for word in ("An ", "answer ", "in **words**.\n\nAnd ", "more."):
         screen.text(word)
@@ -64,7 +63,7 @@ def test_live_lines_stand_below_an_answer_and_leave_nothing_behind() -> None:
 
 def test_a_plain_screen_ends_the_line_of_an_answer_before_it_says_more() -> None:
     written = io.StringIO()
-    screen = Screen(written, Colours(written), plain=True)
+    screen = Screen(written, plain=True)
     screen.live(["never shown"])
     screen.text("An answer")
     screen.line("model · 3 out")

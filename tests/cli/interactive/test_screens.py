@@ -14,7 +14,6 @@ import pyte
 import pytest
 
 from cli.interactive.golden import golden, look_of
-from segue.cli.display.terminal import Colours
 from segue.cli.interactive.key_watch import KeyWatch
 from segue.cli.interactive.question_view import QuestionView
 from segue.cli.interactive.questions import question_about
@@ -96,7 +95,7 @@ def screen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     if request.param == "no colour":
         monkeypatch.setenv("NO_COLOR", "1")
     cells = Cells(columns, rows)
-    yield Screen(cells, Colours(cells))  # type: ignore[arg-type]
+    yield Screen(cells)  # type: ignore[arg-type]
     scene = request.node.originalname.removeprefix("test_")
     suffix = "plain" if request.param == "no colour" else f"{columns}x{rows}"
     file = FOLDER / f"{scene}-{suffix}.txt"

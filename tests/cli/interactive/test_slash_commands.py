@@ -17,7 +17,6 @@ from prompt_toolkit.input import DummyInput
 from cli.cli_runs import Cloud
 from segue.chat.budget import Budget
 from segue.cli.arguments import parse
-from segue.cli.display.terminal import Colours
 from segue.cli.interactive.commands.table import COMMANDS, is_command, run_command, works_meanwhile
 from segue.cli.interactive.completer import ChatCompleter
 from segue.cli.interactive.interactive_chat import InteractiveChat
@@ -54,9 +53,8 @@ def sit(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             runtime = Runtime(parse(["-m", "openai/gpt-4.1", *words]))
             shown = io.StringIO()
             chat = await runtime.open_chat(report=print, on_switch=print)
-            interactive = InteractiveChat(
-                chat, runtime, Screen(shown, Colours(shown)), DummyInput(), show_reasoning=True
-            )
+            interactive = InteractiveChat(chat, runtime, Screen(shown), DummyInput())
+            interactive.show_reasoning = True
             await chat.open()
             try:
                 result = scene(TypedChat(interactive, shown))

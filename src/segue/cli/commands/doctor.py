@@ -18,7 +18,7 @@ from segue.terminal_text import sanitised
 if TYPE_CHECKING:
     import argparse
 
-    from segue.interop.doctor import Diagnosis, Examination, Finding
+    from segue.interop.doctor import Examination, Finding
 
 DESCRIPTION = """Checks a transcript: a request body of any provider, a segue conversation, or a session file
 of Claude Code, Codex, Gemini CLI, Qwen Code, pi, opencode, Copilot CLI, Cline, Continue or llm. Shows what each target
@@ -109,16 +109,13 @@ def _report(file: str, examination: Examination, paint: Colours) -> str:
     lines = [paint("bold", sanitised(f"{file}: {form}, {counts}")), ""]
     for diagnosis in examination.diagnoses:
         if diagnosis.findings:
-            lines += [paint("bold", _heading(diagnosis))]
+            model = f" ({diagnosis.model})" if diagnosis.model else ""
+            lines.append(paint("bold", sanitised(f"{diagnosis.target}{model}")))
             for finding in diagnosis.findings:
                 lines += _lines_of(finding, paint)
             lines.append("")
     lines += _table(examination, paint)
     return "\n".join(lines) + "\n"
-
-
-def _heading(diagnosis: Diagnosis) -> str:
-    return sanitised(f"{diagnosis.target} ({diagnosis.model})" if diagnosis.model else diagnosis.target)
 
 
 _INDENT = " " * 10

@@ -46,7 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         chosen = clients.Pointer(pointer.url, key, model)
         for name, value in clients.environment_of(client, chosen).items():
-            sys.stdout.write(f"export {name}={_quoted(value, key)}\n")
+            quoted = f'"{value}"' if key.startswith("$") and key in value else shlex.quote(value)
+            sys.stdout.write(f"export {name}={quoted}\n")
         if client.arguments and client.command:
             print_status(f"Then: {shlex.join([client.command, *clients.arguments_of(client, chosen)])}")
     if client.note:
@@ -54,7 +55,3 @@ def run(arguments: argparse.Namespace) -> int:
     if client.lines and variable in client.lines and not config.gateway.callers:
         print_status(f"# and in your shell: export {variable}={key}")
     return Exit.OK
-
-
-def _quoted(value: str, key: str) -> str:
-    return f'"{value}"' if key.startswith("$") and key in value else shlex.quote(value)

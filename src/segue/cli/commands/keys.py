@@ -82,7 +82,11 @@ async def ask_and_store(provider: str, *, force: bool = False, tried: bool = Fal
     provider = _proper(provider)
     key = await _read_key(provider)
     _check_shape(provider, key, force=force)
-    if tried or await _wants_trial():
+    if sys.stdin.isatty() and not tried:
+        from segue.cli.interactive.secret_prompt import read_yes  # noqa: PLC0415 - slow to load
+
+        tried = await read_yes("Try it now, with a request that costs nothing?")
+    if tried:
         await _try_key(provider, key)
     place = store_key(provider, key)
     return f"The key of {provider} ({mask(key)}) is stored in {place}."
@@ -112,14 +116,6 @@ def _check_shape(provider: str, key: str, *, force: bool) -> None:
             code="bad_key",
             hint=f"Enter only the key. Store it all the same: segue keys set {provider} --force",
         )
-
-
-async def _wants_trial() -> bool:
-    if not sys.stdin.isatty():
-        return False
-    from segue.cli.interactive.secret_prompt import read_yes  # noqa: PLC0415 - slow to load
-
-    return await read_yes("Try it now, with a request that costs nothing?")
 
 
 async def _try_key(provider: str, key: str) -> None:

@@ -186,8 +186,7 @@ def _unknown(adapter: ProviderAdapter, model: str, listed: list[ModelInfo]) -> U
     )
 
 
-async def _pull(adapter: ProviderAdapter, model: str, arguments: argparse.Namespace) -> int:
-    del arguments
+async def _pull(adapter: ProviderAdapter, model: str, _arguments: argparse.Namespace) -> int:
     pull = adapter.capabilities.pull_model
     if pull is None:
         raise _cannot(adapter, "download models")
@@ -232,8 +231,7 @@ def _progress_bar(name: str) -> Iterator[Callable[[PullProgress], None]]:
         yield show
 
 
-async def _remove(adapter: ProviderAdapter, model: str, arguments: argparse.Namespace) -> int:
-    del arguments
+async def _remove(adapter: ProviderAdapter, model: str, _arguments: argparse.Namespace) -> int:
     delete = adapter.capabilities.delete_model
     if delete is None:
         raise _cannot(adapter, "remove models")

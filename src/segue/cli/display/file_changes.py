@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Final, final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from segue.terminal_text import revealed
 
@@ -62,7 +62,7 @@ def change_of(arguments: Mapping[str, object], file: Path) -> FileChange | None:
         before, old, new = (text.replace("\r\n", "\n") for text in (before, old, new))
     if not old or old not in before:
         # The call will fail; what it asks for is shown all the same.
-        return FileChange(tuple(_unnumbered(difference(old, new))))
+        return FileChange(tuple(structs.replace(line, number=0) for line in difference(old, new)))
     after = before.replace(old, new, -1 if arguments.get("every") is True else 1)
     return FileChange(tuple(difference(before, after)))
 
@@ -128,10 +128,6 @@ def _lines(text: str) -> list[str]:
     """Lines as other programs count them."""
     lines = text.split("\n")
     return lines if lines[-1] else lines[:-1]
-
-
-def _unnumbered(lines: Iterator[ChangedLine]) -> Iterator[ChangedLine]:
-    return (ChangedLine(line.mark, 0, line.text) for line in lines)
 
 
 def _present(file: Path) -> str | None:

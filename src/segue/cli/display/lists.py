@@ -46,11 +46,11 @@ def print_names(files: NamedFiles, lines: Callable[[], list[str]], *, only_folde
 def name_lines(names: Collection[str], about: Callable[[str], str]) -> list[str]:
     """One line for each name. `about` may raise SegueError."""
     width = max(map(len, names), default=0)
-    return [sanitised(f"{name:<{width}}  {_about_or_error(name, about)}") for name in names]
-
-
-def _about_or_error(name: str, about: Callable[[str], str]) -> str:
-    try:
-        return about(name)
-    except SegueError as error:
-        return f"{error.message} {error.hint}"
+    lines = []
+    for name in names:
+        try:
+            known = about(name)
+        except SegueError as error:
+            known = f"{error.message} {error.hint}"
+        lines.append(sanitised(f"{name:<{width}}  {known}"))
+    return lines

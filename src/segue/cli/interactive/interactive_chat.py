@@ -43,14 +43,12 @@ _ANSWERS: Final[dict[str, Decision]] = {"y": "once", "a": "always", "n": "no"}
 class InteractiveChat:
     """The state that the input loop, the slash commands and the turns share."""
 
-    def __init__(
-        self, chat: Chat, runtime: Runtime, screen: Screen, source: Input, *, show_reasoning: bool
-    ) -> None:
+    def __init__(self, chat: Chat, runtime: Runtime, screen: Screen, source: Input) -> None:
         self.chat = chat
         self.runtime = runtime
         self.screen = screen
         self.source = source
-        self.show_reasoning = show_reasoning
+        self.show_reasoning = False
         self.last_turn: list[str] = []
         """Reasoning, arguments and outputs of the last turn, for the pager."""
         self.context_tokens: int | None = None

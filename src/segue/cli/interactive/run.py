@@ -13,7 +13,6 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_input
 
 from segue import signals
-from segue.cli.display.terminal import Colours
 from segue.cli.exit_codes import Exit
 from segue.cli.interactive.commands.sessions import pick_session
 from segue.cli.interactive.commands.table import is_command, run_command
@@ -51,9 +50,7 @@ async def _run(arguments: argparse.Namespace) -> Exit:
     runtime.budget = structs.replace(runtime.budget, max_cost=max_cost)
     runtime.retry = PATIENT
     plain = arguments.plain or os.environ.get("TERM") == "dumb"
-    screen = Screen(
-        sys.stdout, Colours(sys.stdout, plain=plain), plain=plain, markdown=runtime.config.ui.markdown
-    )
+    screen = Screen(sys.stdout, plain=plain, markdown=runtime.config.ui.markdown)
     try:
         if arguments.resume == "":
             arguments.resume = await pick_session(runtime, screen)
@@ -66,7 +63,7 @@ async def _run(arguments: argparse.Namespace) -> Exit:
             on_switch=lambda switch: show_switch(screen, switch),
             ask=consent,
         )
-        interactive = InteractiveChat(chat, runtime, screen, source, show_reasoning=False)
+        interactive = InteractiveChat(chat, runtime, screen, source)
         interactive.queue, interactive.unsent = consent.typed_lines, consent.begun
         return await run_lines(interactive, history=None if arguments.no_session else history_file())
     finally:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, final
 
 from segue.cli.display.gate import ungated
 from segue.cli.display.markdown import MarkdownStream
+from segue.cli.display.terminal import Colours
 from segue.cli.display.text_width import LiveLines, cut, wrapped
 from segue.terminal_text import ControlSequence, Sanitiser, sanitised, styled
 
@@ -15,17 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import TextIO
 
-    from segue.cli.display.terminal import Colours
-
 
 @final
 class Screen:
     """Text above, live lines below. Writes are combined, so that nothing flickers."""
 
-    def __init__(self, stream: TextIO, paint: Colours, *, plain: bool = False, markdown: bool = True) -> None:
-        """`plain`: no repainting, so no live lines. `markdown`: answers are rendered."""
+    def __init__(self, stream: TextIO, *, plain: bool = False, markdown: bool = True) -> None:
+        """`plain`: no colours and no repainting, so no live lines. `markdown`: answers are rendered."""
         self._stream = ungated(stream)
-        self.paint = paint
+        self.paint = Colours(stream, plain=plain)
         self.plain = plain
         self._renders_markdown = markdown and not plain
         self._live: tuple[str, ...] = ()

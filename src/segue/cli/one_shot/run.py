@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from segue import __version__, signals
 from segue.chat.turn import Answer
 from segue.cli.attachments import check_media
-from segue.cli.display.terminal import Colours, print_status
+from segue.cli.display.terminal import print_status
 from segue.cli.display.turn_summary import dollars
 from segue.cli.error_report import report_error
 from segue.cli.exit_codes import Exit
@@ -268,5 +268,5 @@ async def _ask_user(parts: Sequence[str]) -> bool:
     from segue.cli.interactive.screen import Screen  # noqa: PLC0415
 
     plain = os.environ.get("TERM") == "dumb"
-    screen = Screen(sys.stderr, Colours(sys.stderr, plain=plain), plain=plain, markdown=False)
+    screen = Screen(sys.stderr, plain=plain, markdown=False)
     return await ConsentPrompt(screen, create_input())(parts)

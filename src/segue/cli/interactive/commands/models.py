@@ -9,7 +9,7 @@ from segue.cli.display.text_width import padded, width_of
 from segue.cli.display.turn_summary import short
 from segue.cli.interactive.picker import pick
 from segue.cli.interactive.switch_view import show_switch
-from segue.cli.model_choice import default_model_of
+from segue.cli.model_choice import completions, default_model_of
 from segue.errors import SegueError, UsageError
 from segue.providers.models.listing import catalog_models
 
@@ -48,7 +48,9 @@ def _full_name(interactive: InteractiveChat, name: str) -> str:
 def offered_models(interactive: InteractiveChat) -> dict[str, ModelInfo | None]:
     """Every model that can be named without asking a provider, the current one first."""
     runtime = interactive.runtime
-    names: dict[str, ModelInfo | None] = dict.fromkeys([interactive.chat.model, *runtime.model_names()])
+    names: dict[str, ModelInfo | None] = dict.fromkeys(
+        [interactive.chat.model, *completions(runtime.config, runtime.providers)]
+    )
     for provider in runtime.configured():
         for info in catalog_models(provider):
             if info.type == "chat":
@@ -94,7 +96,7 @@ def _hidden(interactive: InteractiveChat, name: str) -> str:
     if name == interactive.chat.model or not interactive.chat.conversation.messages:
         return ""
     try:
-        repairs = interactive.chat.preview(interactive.runtime.members(name)[0]).repairs
+        repairs = interactive.chat.preview(interactive.runtime.resolve(name).members[0]).repairs
     except SegueError:
         return ""
     hidden = hidden_parts(repair for repair in repairs if repair.lossy)
