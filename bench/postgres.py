@@ -22,7 +22,7 @@ from segue.postgres.connection import DatabaseConnection
 from segue.postgres.database import Database
 from segue.sessions.entries import SessionStarted, UserSaid
 from segue.sessions.entry_codec import EncodedEntry
-from segue.sessions.journal import this_process
+from segue.sessions.leases import this_process
 from segue.sessions.stores.postgres import PostgresStore
 
 ROUNDS: Final = 7

@@ -4,8 +4,7 @@ from segue.sessions.entries import Adopted, AllowedCall, CallBegun, CallEnded, C
 from segue.sessions.entry_codec import EncodedEntry, decode_entry, encode_entry
 from segue.sessions.journal import Journal, fork
 from segue.sessions.errors import fenced, session_exists, unknown_session
-from segue.sessions.leases.lease import Claim, Lease, active_owner, refuse_busy
-from segue.sessions.leases.owners import Owner
+from segue.sessions.leases import Claim, Lease, Owner, active_owner, refuse_busy
 from segue.sessions.listing import ListingChange, fold_text, is_shown, listing_change, update_info
 from segue.sessions.stores.jsonl import JsonlStore
 from segue.sessions.stores.memory import MemoryStore

@@ -15,7 +15,7 @@ from segue.conversation.events import Finished, ReasoningDelta, TextDelta
 from segue.errors import RateLimitError
 from segue.events import ChatEvent, Finish
 from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
-from segue.sessions.journal import replay
+from segue.sessions.state import replay
 
 
 async def work(ticks: int) -> int:

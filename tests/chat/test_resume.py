@@ -17,7 +17,7 @@ from segue.providers.adapter import ChatRequest
 from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
 from segue.sessions.entries import CallBegun, Record, TurnEnded, TurnResumed
 from segue.sessions.entry_codec import EncodedEntry
-from segue.sessions.leases.owners import this_process
+from segue.sessions.leases import this_process
 from segue.sessions.stores.memory import MemoryStore
 from strategies.examples import AT_LEAST_100
 

@@ -19,7 +19,7 @@ from segue.events import Finish
 from segue.providers.scripted import ScriptedProvider, ScriptLine, calls, says
 from segue.sessions.entries import CallEnded, CallsScheduled, Entry, ModelReplied
 from segue.sessions.entry_codec import EncodedEntry
-from segue.sessions.leases.lease import Lease
+from segue.sessions.leases import Lease
 from segue.sessions.stores.memory import MemoryStore
 from segue.tools.definition import Context, Tool
 from segue.tools.function_tools import tool

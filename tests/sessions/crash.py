@@ -35,7 +35,9 @@ from segue.sessions.entries import (
     UserSaid,
 )
 from segue.sessions.entry_codec import EncodedEntry, encode_entry
-from segue.sessions.journal import Journal, replay, this_process
+from segue.sessions.journal import Journal
+from segue.sessions.leases import this_process
+from segue.sessions.state import replay
 from sessions.stores_under_test import DURABLE, open_store
 
 SESSION = "crashing"

@@ -18,7 +18,8 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from segue.sessions.entries import SessionStarted
-from segue.sessions.journal import Journal, replay
+from segue.sessions.journal import Journal
+from segue.sessions.state import replay
 from sessions.crash import SESSION, _turn, digest
 from sessions.stores_under_test import FILES, open_store
 

@@ -11,7 +11,7 @@ from postgres_server import schema_url
 from segue.conversation.message import user
 from segue.sessions.entries import SessionStarted, UserSaid
 from segue.sessions.journal import Journal
-from segue.sessions.leases.lease import LEASE_SECONDS
+from segue.sessions.leases import LEASE_SECONDS
 from segue.sessions.stores.jsonl import JsonlStore
 from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.postgres import PostgresStore

@@ -29,7 +29,8 @@ from segue.sessions.entries import (
 from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.export import FORMS, export_session
 from segue.sessions.imports import read_history
-from segue.sessions.journal import Journal, this_process
+from segue.sessions.journal import Journal
+from segue.sessions.leases import this_process
 from segue.sessions.stores.jsonl import JsonlStore
 from segue.sessions.stores.sqlite import SQLiteStore
 from segue.sessions.stores.store import Store

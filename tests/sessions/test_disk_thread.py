@@ -13,7 +13,7 @@ import pytest
 from segue.conversation.message import user
 from segue.sessions.entries import SessionStarted, UserSaid
 from segue.sessions.entry_codec import EncodedEntry
-from segue.sessions.leases.owners import this_process
+from segue.sessions.leases import this_process
 from segue.sessions.stores import sqlite
 from segue.sessions.stores.sqlite import SQLiteStore
 

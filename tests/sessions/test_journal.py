@@ -30,8 +30,9 @@ from segue.sessions.entries import (
     UserSaid,
 )
 from segue.sessions.entry_codec import EncodedEntry
-from segue.sessions.journal import Journal, fork, replay
-from segue.sessions.leases.lease import Lease
+from segue.sessions.journal import Journal, fork
+from segue.sessions.leases import Lease
+from segue.sessions.state import replay
 from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.sqlite import SQLiteStore
 from sessions.stores_under_test import KINDS, open_store

@@ -14,7 +14,8 @@ from segue.conversation.message import user
 from segue.errors import JournalError
 from segue.sessions.entries import SessionStarted, TurnEnded, UserSaid
 from segue.sessions.entry_codec import EncodedEntry
-from segue.sessions.journal import Journal, this_process
+from segue.sessions.journal import Journal
+from segue.sessions.leases import this_process
 from segue.sessions.stores.jsonl import JsonlStore
 
 SAID = UserSaid(user("hello ✓"))

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from segue.sessions.leases.owners import Owner, is_gone, this_process
+from segue.sessions.leases import Owner, is_gone, this_process
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the start of a process is read from /proc")
 
@@ -25,7 +25,7 @@ def test_of_another_host_nothing_is_known() -> None:
 
 
 def test_a_process_that_ended_is_gone_also_while_nobody_has_buried_it() -> None:
-    program = "from segue.sessions.leases.owners import *; import msgspec; print(msgspec.json.encode(this_process()).decode())"
+    program = "from segue.sessions.leases import *; import msgspec; print(msgspec.json.encode(this_process()).decode())"
     command = [sys.executable, "-c", program]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as child:  # noqa: S603
         assert child.stdout is not None

@@ -20,8 +20,8 @@ from segue.postgres.database import Database
 from segue.postgres.migrations import read_steps
 from segue.sessions.entries import DamagedEntry, SessionStarted, UserSaid
 from segue.sessions.entry_codec import EncodedEntry
-from segue.sessions.journal import Journal, this_process
-from segue.sessions.leases.lease import Lease
+from segue.sessions.journal import Journal
+from segue.sessions.leases import Lease, this_process
 from segue.sessions.stores import postgres
 from segue.sessions.stores.postgres import PostgresStore
 from sessions.stores_under_test import append_from_threads

@@ -21,8 +21,7 @@ from msgspec import Struct
 from segue.conversation.blocks import is_real
 from segue.errors import JournalError
 from segue.sessions.entries import CallBegun, CallEnded, ModelReplied, Record, UserSaid
-from segue.sessions.journal import replay
-from segue.sessions.state import State
+from segue.sessions.state import State, replay
 from sessions.stores_under_test import open_store
 from stories.crash_child import EFFECTS, digest
 from stories.machine_world import SINGLE, WORD, World

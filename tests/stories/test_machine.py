@@ -40,7 +40,8 @@ from segue.sessions.entries import (
     UserSaid,
 )
 from segue.sessions.entry_codec import EncodedEntry
-from segue.sessions.journal import replay, this_process
+from segue.sessions.leases import this_process
+from segue.sessions.state import replay
 from segue.sessions.stores.memory import MemoryStore
 from stories.machine_plans import Turn, When, quiet_turns, turns, whens
 from stories.machine_play import play, ticks

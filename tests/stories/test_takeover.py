@@ -11,7 +11,7 @@ from segue import Chat, ScriptedProvider
 from segue.errors import JournalError
 from segue.providers.scripted import calls, says
 from segue.sessions import journal
-from segue.sessions.leases.owners import Owner, this_process
+from segue.sessions.leases import Owner, this_process
 from sessions.stores_under_test import open_store
 
 LEASE = 1.0

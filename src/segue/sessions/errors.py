@@ -9,7 +9,7 @@ from segue.errors import JournalError, UsageError
 
 if TYPE_CHECKING:
     from segue.sessions.entries import DamagedEntry
-    from segue.sessions.leases.owners import Owner
+    from segue.sessions.leases import Owner
 
 
 def busy(session: str, holder: Owner, since: float) -> JournalError:

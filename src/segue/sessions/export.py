@@ -18,7 +18,7 @@ from segue.sessions.entries import DamagedEntry, Record
 from segue.sessions.entry_codec import encode_entry
 from segue.sessions.html_page import as_html
 from segue.sessions.markdown import as_markdown
-from segue.sessions.salvage import salvage_state
+from segue.sessions.recovery import salvage_state
 from segue.sessions.state import replay
 from segue.terminal_text import safe_json_bytes
 

@@ -15,8 +15,7 @@ from segue.interop.writers import with_unknown_prefix
 from segue.sessions.entries import Adopted, DamagedEntry, Record, SessionStarted
 from segue.sessions.entry_codec import decode_entry
 from segue.sessions.journal import Journal
-from segue.sessions.recovery import closing_entries
-from segue.sessions.salvage import salvage_state
+from segue.sessions.recovery import closing_entries, salvage_state
 from segue.sessions.state import replay
 from segue.transcript.adopt import rebuild
 from segue.transcript.repairs import Repair

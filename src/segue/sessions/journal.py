@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
@@ -25,8 +25,7 @@ from segue.sessions.entries import (
     TurnEnded,
 )
 from segue.sessions.entry_codec import EncodedEntry
-from segue.sessions.leases.lease import RENEW_SECONDS, Lease
-from segue.sessions.leases.owners import this_process
+from segue.sessions.leases import RENEW_SECONDS, Lease, this_process
 from segue.sessions.recovery import closing_entries
 from segue.sessions.state import State, replay
 from segue.sessions.validation import refuse_misfits
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from segue.sessions.stores.store import Store
-
-__all__ = ["Journal", "State", "fork", "new_session_id", "replay", "this_process"]
 
 
 class Journal:
@@ -189,10 +186,9 @@ class Journal:
     async def _beat(self, every: float) -> None:
         while not self.fenced:
             await asyncio.sleep(every)
-            try:
+            # Unless it is fenced, the store may answer next time, before the lease is over.
+            with suppress(JournalError):
                 await self.renew()
-            except JournalError:
-                continue  # fenced: the loop ends; else the store may answer next time, before the lease is over
 
 
 async def fork(store: Store, session: str, *, at: int | None = None, session_id: str = "") -> Journal:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct, structs
 
@@ -10,6 +10,7 @@ from segue.conversation.json_safe import encodable
 from segue.sessions.entries import (
     Adopted,
     Entry,
+    Link,
     ModelReplied,
     NoteAdded,
     SessionStarted,
@@ -19,13 +20,17 @@ from segue.sessions.entries import (
     TurnResumed,
     UserSaid,
 )
+from segue.sessions.leases import active_owner, stored_claim
+from segue.sessions.stores.store import SessionInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from segue.sessions.stores.store import SessionInfo
+    from collections.abc import Iterable, Sequence
 
 FIRST_WORDS: Final = 200
+_SHOWN: Final = (
+    *("id", "title", "model", "directory", "created", "updated", "entries"),
+    *("turns", "replies", "failures", "first_words"),
+)
 
 
 @final
@@ -114,6 +119,16 @@ def update_info(info: SessionInfo, change: ListingChange, *, entries: int, updat
         first_words=info.first_words or change.first_words,
         entries=entries,
         updated=updated,
+    )
+
+
+def info_in_row(row: Sequence[Any]) -> SessionInfo:
+    """The line of the list in a row of a database: its time, the columns of a claim, what is shown, and the parent."""
+    now, claim, shown, (parent, call, seq) = row[0], row[1:7], row[7:-3], row[-3:]
+    return SessionInfo(
+        **dict(zip(_SHOWN, shown, strict=True)),
+        parent=Link(parent, call, seq) if parent else None,
+        holder=active_owner(stored_claim(*claim), now),
     )
 
 

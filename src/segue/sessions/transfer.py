@@ -10,7 +10,7 @@ from segue.errors import JournalError
 from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Record, SessionStarted
 from segue.sessions.entry_codec import EncodedEntry
-from segue.sessions.leases.owners import this_process
+from segue.sessions.leases import this_process
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -10,13 +10,13 @@ from segue.conversation.message import Message
 from segue.errors import JournalError
 from segue.sessions.entries import Entry, SessionStarted, UserSaid
 from segue.sessions.entry_codec import EncodedEntry
-from segue.sessions.journal import new_session_id, this_process
-from segue.sessions.leases.owners import Owner
+from segue.sessions.journal import new_session_id
+from segue.sessions.leases import Owner, this_process
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from segue.sessions.leases.lease import Lease
+    from segue.sessions.leases import Lease
     from segue.sessions.stores.store import Store
 
 ELSEWHERE: Final = "host.of.somebody.else"

@@ -28,8 +28,8 @@ from segue.sessions.entries import (
     UserSaid,
 )
 from segue.sessions.entry_codec import EncodedEntry
-from segue.sessions.journal import new_session_id, this_process
-from segue.sessions.leases.owners import Owner
+from segue.sessions.journal import new_session_id
+from segue.sessions.leases import Owner, this_process
 from segue.sessions.stores.store import Store
 from segue.testing.expectations import (
     ELSEWHERE,

@@ -17,8 +17,7 @@ from segue.errors import JournalError
 from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Entry, Record, SessionStarted
 from segue.sessions.entry_codec import EncodedEntry, decode_entry, decode_stored
-from segue.sessions.leases.lease import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
-from segue.sessions.leases.lock_file import LockFile, lock
+from segue.sessions.leases import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
 from segue.sessions.listing import fold_text, is_shown, listing_change, update_info
 from segue.sessions.stores.jsonl_lines import (
     JournalLine,
@@ -30,13 +29,14 @@ from segue.sessions.stores.jsonl_lines import (
     report_torn,
     report_unreadable,
 )
+from segue.sessions.stores.lock_file import LockFile, lock
 from segue.sessions.stores.store import SessionInfo, check_session_id, intact
 from segue.worker_threads import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from segue.sessions.leases.owners import Owner
+    from segue.sessions.leases import Owner
 
 # The size counts as data; the time of the last write, which fsync waits for as well, does not matter.
 _SYNC: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)

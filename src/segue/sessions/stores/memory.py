@@ -11,14 +11,14 @@ from msgspec import structs
 from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Entry, Record, SessionStarted
 from segue.sessions.entry_codec import EncodedEntry, decode_entry
-from segue.sessions.leases.lease import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
+from segue.sessions.leases import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
 from segue.sessions.listing import fold_text, is_shown, listing_change, update_info
 from segue.sessions.stores.store import SessionInfo, check_session_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from segue.sessions.leases.owners import Owner
+    from segue.sessions.leases import Owner
 
 
 class _StoredSession:

@@ -19,9 +19,8 @@ from segue.postgres.database import PATIENCE, Database
 from segue.postgres.migrations import read_steps
 from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Entry, Link, Record, SessionStarted
-from segue.sessions.leases.lease import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
-from segue.sessions.leases.owners import Owner
-from segue.sessions.listing import fold_text, last_use, listing_change
+from segue.sessions.leases import LEASE_SECONDS, Claim, Lease, Owner, refuse_busy, stored_claim
+from segue.sessions.listing import fold_text, info_in_row, last_use, listing_change
 from segue.sessions.stores.postgres_rows import MICROSECONDS, body_digest, read_records, salvage_records
 from segue.sessions.stores.store import SessionInfo, check_session_id, intact
 
@@ -32,7 +31,9 @@ if TYPE_CHECKING:
     from segue.sessions.entry_codec import EncodedEntry
 
 PART: Final = "sessions"
-_CLAIM: Final = "{schema}.clock(), host, pid, token, born, held_since, held_until"
+_SECOND: Final = f"{MICROSECONDS}::float8"
+_CLAIM: Final = f"""{{schema}}.clock() / {_SECOND}, host, pid, token, born, held_since / {_SECOND},
+    held_until / {_SECOND}"""
 _EXPIRY_SECONDS: Final = 3600.0
 _BATCH_BYTES: Final = 8 << 20
 """Of a long beginning, in one call."""
@@ -135,11 +136,11 @@ class PostgresStore:
         self, *, text: str = "", parent: str = "", used: bool = False, limit: int = 50
     ) -> list[SessionInfo]:
         shown, values = _condition(_storable(fold_text(text)), _storable(parent), used=used)
-        statement = f"""SELECT {_CLAIM}, id, title, model, directory, created, updated, last_seq, turns, replies,
+        statement = f"""SELECT {_CLAIM}, id, title, model, directory, created / {_SECOND}, updated / {_SECOND}, last_seq, turns, replies,
             failures, first_words, parent, parent_call, parent_seq
             FROM {{schema}}.sessions WHERE {shown} ORDER BY updated DESC, number DESC LIMIT %s"""  # noqa: S608 - constants
         rows = await self._database.run(lambda connection: connection.fetch(statement, *values, limit))
-        return [_info(row) for row in rows]
+        return [info_in_row(row) for row in rows]
 
     async def delete(self, session: str) -> None:
         await self._database.run(lambda connection: _delete(connection, session))
@@ -288,13 +289,7 @@ def _read_claim(connection: DatabaseConnection, session: str) -> tuple[float, Cl
     if not rows:
         raise errors.unknown_session(session)
     now, *claim = rows[0]
-    return now / MICROSECONDS, _claim_in(*claim)
-
-
-def _claim_in(host: str, pid: int, token: str, born: str, since: int, until: int) -> Claim | None:
-    if not token:
-        return None
-    return Claim(Owner(host, pid, token, born), since / MICROSECONDS, until / MICROSECONDS)
+    return now, stored_claim(*claim)
 
 
 def _condition(text: str, parent: str, *, used: bool) -> tuple[str, list[object]]:
@@ -306,21 +301,6 @@ def _condition(text: str, parent: str, *, used: bool) -> tuple[str, list[object]
             OR number IN (SELECT number FROM {schema}.said WHERE position(%s IN words) > 0))"""
         values = [*values, text, text, text]
     return shown, [*values]
-
-
-def _info(row: tuple[Any, ...]) -> SessionInfo:
-    now, host, pid, token, born, since, until, *shown, parent, parent_call, parent_seq = row
-    names = (
-        *("id", "title", "model", "directory", "created", "updated", "entries"),
-        *("turns", "replies", "failures", "first_words"),
-    )
-    fields = dict(zip(names, shown, strict=True))
-    times = {name: fields[name] / MICROSECONDS for name in ("created", "updated")}
-    return SessionInfo(
-        **(fields | times),
-        parent=Link(parent, parent_call, parent_seq) if parent else None,
-        holder=active_owner(_claim_in(host, pid, token, born, since, until), now / MICROSECONDS),
-    )
 
 
 def _delete(connection: DatabaseConnection, session: str) -> None:

@@ -11,13 +11,12 @@ import time
 from itertools import repeat
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Entry, Link, Record, SessionStarted
-from segue.sessions.leases.lease import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
-from segue.sessions.leases.owners import Owner
-from segue.sessions.listing import ListingChange, fold_text, last_use, listing_change
+from segue.sessions.leases import LEASE_SECONDS, Claim, Lease, Owner, refuse_busy, stored_claim
+from segue.sessions.listing import ListingChange, fold_text, info_in_row, last_use, listing_change
 from segue.sessions.stores.sqlite_file import (
     SEQ_BITS,
     SEQ_MASK,
@@ -307,7 +306,7 @@ class SQLiteStore:
             ORDER BY updated DESC, number DESC LIMIT :limit""",  # noqa: S608 - constants
             {"parent": parent, "text": text, "limit": limit},
         )
-        return [_info(row) for row in rows]
+        return [info_in_row(row) for row in rows]
 
     def _delete(self, session: str) -> None:
         with writing(self._connection) as connection:
@@ -345,31 +344,4 @@ def _read_claim(connection: sqlite3.Connection, session: str) -> tuple[float, Cl
     ).fetchone()
     if row is None:
         raise errors.unknown_session(session)
-    return row[0], _claim_in(*row[1:])
-
-
-def _claim_in(host: str, pid: int, token: str, born: str, since: float, until: float) -> Claim | None:
-    return Claim(Owner(host, pid, token, born), since, until) if token else None
-
-
-def _info(row: tuple[Any, ...]) -> SessionInfo:
-    now, host, pid, token, born, since, until, *shown, parent, parent_call, parent_seq = row
-    claim = _claim_in(host, pid, token, born, since, until)
-    names = [
-        "id",
-        "title",
-        "model",
-        "directory",
-        "created",
-        "updated",
-        "entries",
-        "turns",
-        "replies",
-        "failures",
-        "first_words",
-    ]
-    return SessionInfo(
-        **dict(zip(names, shown, strict=True)),
-        parent=Link(parent, parent_call, parent_seq) if parent else None,
-        holder=active_owner(claim, now),
-    )
+    return row[0], stored_claim(*row[1:])

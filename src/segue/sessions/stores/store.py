@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Entry, Link, Record, SessionStarted
-from segue.sessions.leases.owners import Owner
+from segue.sessions.leases import Owner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from segue.sessions.entry_codec import EncodedEntry
-    from segue.sessions.leases.lease import Lease
+    from segue.sessions.leases import Lease
 
 _SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 

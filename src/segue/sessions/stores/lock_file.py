@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.errors import UsageError
-from segue.sessions.leases.lease import Claim
+from segue.sessions.leases import Claim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,7 @@
-"""Who has a session open, and whether that process is still there."""
+"""Who may write to a session: the lease of its writer, the claim that a store keeps of it, and the process that owns it.
+
+All stores decide alike whether a session is free, each in its own transaction.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,16 @@ import os
 import socket
 import sys
 from pathlib import Path
-from typing import final
+from typing import Final, final
 from uuid import uuid4
 
 from msgspec import Struct
 
-_PROC = Path("/proc")
+from segue.sessions import errors
+
+LEASE_SECONDS: Final = 30.0
+RENEW_SECONDS: Final = 10.0
+_PROC: Final = Path("/proc")
 
 
 @final
@@ -24,6 +31,50 @@ class Owner(Struct, frozen=True, omit_defaults=True):
     """Different for every opening of a session."""
     born: str = ""
     """Boot, process space and start of the process, where the system has it: pids are used again."""
+
+
+@final
+class Lease(Struct, frozen=True):
+    """The right to write to a session until somebody else claims it."""
+
+    session: str
+    owner: Owner
+    epoch: int
+
+    def is_current(self, epoch: int, claim: Claim | None) -> bool:
+        """Whether a session with this epoch and claim is still leased to us."""
+        return claim is not None and (epoch, claim.owner.token) == (self.epoch, self.owner.token)
+
+
+@final
+class Claim(Struct, frozen=True):
+    """Who has a session open, as its store has it written down. Times are of the store's clock."""
+
+    owner: Owner
+    since: float
+    until: float
+
+    def is_active(self, now: float) -> bool:
+        """Whether the owner renewed its lease in time and is not known to have ended."""
+        return self.until > now and not is_gone(self.owner)
+
+
+def stored_claim(host: str, pid: int, token: str, born: str, since: float, until: float) -> Claim | None:
+    """The claim in the columns of a database; None where nobody has the session."""
+    return Claim(Owner(host, pid, token, born), since, until) if token else None
+
+
+def active_owner(claim: Claim | None, now: float) -> Owner | None:
+    """Who has a session open now, if anybody."""
+    return claim.owner if claim is not None and claim.is_active(now) else None
+
+
+def refuse_busy(session: str, claim: Claim | None, now: float, *, claimant: Owner | None = None) -> None:
+    """Raises JournalError `session_busy` while somebody else has the session open."""
+    if claim is None or not claim.is_active(now):
+        return
+    if claimant is None or claimant.token != claim.owner.token:
+        raise errors.busy(session, claim.owner, claim.since)
 
 
 def this_process() -> Owner:
