@@ -95,3 +95,14 @@ async def _started(
 def _signal_group(group: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
+
+
+async def read_pipe(
+    descriptor: int, *, limit: int = 65_536
+) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
+    """The reading end of a pipe. Closing the transport closes it; `limit`: bytes that one line may have."""
+    reader = asyncio.StreamReader(limit=limit)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
+    )
+    return reader, transport

@@ -12,7 +12,7 @@ from segue.events import Warned
 from segue.providers.scripted import ScriptedProvider, ScriptLine, says
 from segue.routing.retry import RetrySettings
 from segue.routing.route import MemberFacts, parse_route
-from segue.routing.single import SingleRouter
+from segue.routing.router import SingleRouter
 from segue.sessions.entries import ModelReplied
 
 ROUTER = SingleRouter(

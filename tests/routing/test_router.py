@@ -30,8 +30,7 @@ from segue.routing.breaker import BreakerSettings
 from segue.routing.profiles import PolicyName, Profile, build_router
 from segue.routing.retry import RetrySettings
 from segue.routing.route import MemberFacts, Route, parse_route
-from segue.routing.router import GiveUp, GoTo, Need, Retry, Router, Routing
-from segue.routing.single import SingleRouter
+from segue.routing.router import GiveUp, GoTo, Need, Retry, Router, Routing, SingleRouter
 
 A, B, C = "a/one", "b/two", "c/three"
 BUSY = OverloadError("It is overloaded.", status=503)

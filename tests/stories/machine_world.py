@@ -31,7 +31,7 @@ from segue.routing.policies import Failover, RoundRobin
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
 from segue.routing.route import facts_from, parse_route
-from segue.routing.single import SingleRouter
+from segue.routing.router import SingleRouter
 from segue.sessions.stores.store import Store
 from segue.tools.approval import Approval
 from segue.tools.definition import Context, Tool

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from segue.chat.chat import Chat
     from segue.chat.compaction.compact import Strategy
     from segue.chat.event_stream import EventStream
-    from segue.chat.lifecycle import Model
     from segue.chat.turn import Answer
     from segue.chat.turn_settings import TurnOptions
     from segue.conversation.options import Options
     from segue.events import ChatEvent, Compaction, Switch
+    from segue.routing.router import Model
     from segue.tools.definition import Tool
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from segue.chat.attempt import unexpected
 from segue.chat.budget import Budget
 from segue.chat.compaction.trigger import CompactionSettings
 from segue.chat.event_stream import EventStream
-from segue.chat.lifecycle import ChatSession, ChatSettings, Model
+from segue.chat.lifecycle import ChatSession, ChatSettings
 from segue.chat.turn import Turn, can_resume
 from segue.chat.turn_settings import TurnOptions, TurnSettings
 from segue.conversation.json_safe import encodable
@@ -47,13 +47,11 @@ if TYPE_CHECKING:
     from segue.conversation.usage import Usage
     from segue.events import Compaction, Emit
     from segue.providers.adapter import Providers, RequestSent
-    from segue.routing.router import Router
+    from segue.routing.router import Model, Router
     from segue.sessions.entries import Link
     from segue.sessions.journal import Journal
     from segue.sessions.stores.store import Store
     from segue.tools.definition import Approves, Tool
-
-__all__ = ["Chat", "Model"]
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import TYPE_CHECKING, final
 
 from msgspec import Struct, structs
 
@@ -23,8 +23,7 @@ from segue.errors import JournalError, SegueError, UsageError
 from segue.providers.adapter import ChatRequest, Providers, RequestSent
 from segue.providers.text_requests import as_text_request
 from segue.routing.route import Route, facts_from, parse_route, provider_of
-from segue.routing.router import Router
-from segue.routing.single import SingleRouter
+from segue.routing.router import Model, Router, router_for
 from segue.sessions.entries import Link, SessionStarted, SettingsChanged
 from segue.sessions.journal import Journal
 from segue.sessions.stores.memory import MemoryStore
@@ -44,9 +43,6 @@ if TYPE_CHECKING:
     from segue.routing.route import Facts
     from segue.tools.definition import Tool
     from segue.transcript.repairs import Repair
-
-Model: TypeAlias = str | Route | Router
-"""`provider/model`, a route, or a router that chooses one for each turn."""
 
 
 @final
@@ -123,7 +119,7 @@ class ChatSession:
             self.journal = await _open_journal(settings, settings.store or MemoryStore(), name)
             self._resources.push_async_callback(self.journal.close)
             try:
-                self.model = self.router = self.router_for(self.model or self.journal.state.model)
+                self.model = self.router = router_for(self.model or self.journal.state.model, self.facts)
             except BaseException:
                 await self._resources.aclose()
                 raise
@@ -165,14 +161,9 @@ class ChatSession:
             )
         return self
 
-    def router_for(self, model: Model) -> Router:
-        """Raises where a name is malformed."""
-        route = parse_route(model) if isinstance(model, str) else model
-        return SingleRouter(route, self.facts) if isinstance(route, Route) else route
-
     def checked_router(self, model: Model) -> Router:
         """Raises where its first member names no provider."""
-        router = self.router_for(model)
+        router = router_for(model, self.facts)
         for route in router.routes[:1]:
             provider_of(route, self.providers)
         return router

@@ -11,15 +11,15 @@ from msgspec import Struct
 from segue.chat.lifecycle import default_providers
 from segue.conversation.usage import Usage
 from segue.errors import RouteError, SegueError
-from segue.routing.route import Route, facts_from, parse_route, provider_of
-from segue.routing.router import GiveUp, Need, Retry
-from segue.routing.single import SingleRouter
+from segue.routing.route import facts_from, provider_of
+from segue.routing.router import GiveUp, Need, Retry, router_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segue.chat.lifecycle import Model
     from segue.providers.adapter import Providers
+    from segue.routing.route import Route
+    from segue.routing.router import Model
 
 
 @final
@@ -40,9 +40,7 @@ async def embed(
 ) -> EmbeddingResult:
     """The vectors of texts. All of them come from one model: where it fails, the next member makes all of them anew."""
     known = providers or default_providers()
-    target = parse_route(model) if isinstance(model, str) else model
-    router = SingleRouter(target, facts_from(known)) if isinstance(target, Route) else target
-    routing = router.open(Need())
+    routing = router_for(model, facts_from(known)).open(Need())
     while True:
         route, started = routing.route, time.monotonic()
         try:

@@ -20,7 +20,7 @@ from segue.tools.definition import Output, Tool
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from segue.chat.lifecycle import Model
+    from segue.routing.router import Model
     from segue.tools.definition import Approves, Context
 
 _PARAMETERS: dict[str, Any] = {

@@ -36,7 +36,7 @@ from segue.config.trust import MCP_FILE, approve_copy
 from segue.conversation.options import Options
 from segue.errors import SegueError, TranscriptError, UsageError
 from segue.routing.route import Route, facts_from
-from segue.routing.single import SingleRouter
+from segue.routing.router import SingleRouter
 from segue.sessions.entries import SettingsChanged, ToolGrant
 from segue.sessions.journal import fork
 from segue.sessions.stores.memory import MemoryStore
@@ -46,12 +46,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable
 
-    from segue.chat.lifecycle import Model
     from segue.cli.tool_memory import AskConsent
     from segue.events import Switch
     from segue.providers.registry import KnownProviders
     from segue.routing.retry import RetrySettings
-    from segue.routing.router import Router
+    from segue.routing.router import Model, Router
     from segue.sessions.stores.store import SessionInfo, Store
     from segue.tools.definition import Tool
     from segue.tools.mcp.servers import McpServers

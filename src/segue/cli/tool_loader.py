@@ -18,8 +18,8 @@ from segue.plugins import contribution, contributions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from segue.chat.lifecycle import Model
     from segue.plugins import Contribution
+    from segue.routing.router import Model
     from segue.tools.definition import Tool
 
 ALL = "all"

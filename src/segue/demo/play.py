@@ -31,10 +31,10 @@ from segue.routing.route import facts_from
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segue.chat.lifecycle import Model
     from segue.demo.screen import DemoScreen
     from segue.demo.story import Story, StoryTurn, Wire
     from segue.providers.provider import Provider
+    from segue.routing.router import Model
 
 _BREATH = 20
 """The pause after a turn, in delays."""

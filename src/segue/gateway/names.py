@@ -10,7 +10,7 @@ from segue.config.resources import open_router
 from segue.dialects.server import ServedModel
 from segue.errors import InvalidRequestError, SegueError, UsageError
 from segue.routing.route import facts_from, parse_route
-from segue.routing.single import SingleRouter
+from segue.routing.router import SingleRouter
 
 if TYPE_CHECKING:
     from segue.config.model_names import ModelChoice

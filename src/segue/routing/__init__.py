@@ -12,8 +12,7 @@ _HOMES = {
     "segue.routing.profiles": "Profile build_router",
     "segue.routing.retry": "RetrySettings",
     "segue.routing.route": "Facts MemberFacts Route facts_from parse_route",
-    "segue.routing.router": "GiveUp GoTo Need NextStep Retry Router Routing Skipped",
-    "segue.routing.single": "SingleRouter",
+    "segue.routing.router": "GiveUp GoTo Need NextStep Retry Router Routing SingleRouter Skipped",
     "segue.routing.statistics": "MemberStatistics",
 }
 __all__, __getattr__, __dir__ = public_names(__name__, _HOMES)

@@ -7,8 +7,7 @@ from segue.routing.policies import Failover, LeastLatency, RoundRobin, Weighted
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
 from segue.routing.route import Facts, MemberFacts, Route, facts_from, parse_route
-from segue.routing.router import GiveUp, GoTo, Need, NextStep, Retry, Router, Routing, Skipped
-from segue.routing.single import SingleRouter
+from segue.routing.router import GiveUp, GoTo, Need, NextStep, Retry, Router, Routing, SingleRouter, Skipped
 from segue.routing.statistics import MemberStatistics
 
 __all__ = [

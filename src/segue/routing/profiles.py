@@ -13,7 +13,7 @@ from segue.routing.members import Member
 from segue.routing.policies import Failover, LeastLatency, RoundRobin, Weighted
 from segue.routing.retry import RetrySettings
 from segue.routing.route import parse_route
-from segue.routing.single import SingleRouter
+from segue.routing.router import SingleRouter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, final
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from msgspec import Meta, Struct
 
@@ -118,12 +118,8 @@ def _check(url: str) -> None:
         raise UsageError(
             f'"{url[:300]}" is no http or https address.', code="bad_url", hint="Only the web can be fetched."
         )
-    if _has_credentials(parts):
+    if "@" in parts.netloc or "\\" in parts.netloc:
         raise UsageError("The address holds a user or a password.", code="bad_url", hint="Remove them.")
-
-
-def _has_credentials(parts: SplitResult) -> bool:
-    return "@" in parts.netloc or "\\" in parts.netloc
 
 
 async def _read(answer: aiohttp.ClientResponse) -> _Page:

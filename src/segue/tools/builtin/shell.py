@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import os
 import signal
 import time
 from contextlib import closing, suppress
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from msgspec import Meta
 
-from segue.child_process import SHELL, ChildProcess, child_environment
+from segue.child_process import SHELL, ChildProcess, child_environment, read_pipe
 from segue.redaction import StreamRedaction
 from segue.tools.builtin.output_limit import MAX_KEPT, omission_note
 from segue.tools.definition import Context, Output, StoppedCallError, Tool
@@ -108,10 +107,7 @@ async def _run(command: str, root: Path, captured: _CommandOutput, seconds: floa
 
 
 async def _read_output(descriptor: int, captured: _CommandOutput) -> None:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    pipe = os.fdopen(descriptor, "rb", buffering=0)
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    reader, transport = await read_pipe(descriptor)
     try:
         while portion := await reader.read(65_536):
             captured.feed(portion)

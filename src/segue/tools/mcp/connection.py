@@ -19,8 +19,7 @@ from segue.tools.definition import Output
 from segue.tools.mcp.config import HttpAddress, ServerConfig, StdioAddress
 from segue.tools.mcp.questions import answer_server
 from segue.tools.mcp.results import output_of_result
-from segue.tools.mcp.stderr import StderrTail
-from segue.tools.mcp.stdio import server_environment, stdio_transport
+from segue.tools.mcp.stdio import StderrTail, server_environment, stdio_transport
 from segue.tools.mcp.tool_lists import McpTool
 from segue.worker_threads import in_thread
 

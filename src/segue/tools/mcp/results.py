@@ -11,8 +11,6 @@ from segue.tools.definition import Output
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from mcp_types import CallToolResult, ContentBlock
 
 
@@ -43,9 +41,8 @@ def _content_of(block: ContentBlock) -> str | Media:
     if block.type == "audio":
         return Media("audio", block.mime_type, block.data)
     if block.type == "resource_link":
-        return " ".join(
-            _known([block.title or block.name, f"<{block.uri}>", block.mime_type, block.description])
-        )
+        parts = (block.title or block.name, f"<{block.uri}>", block.mime_type, block.description)
+        return " ".join(part for part in parts if part)
     return _resource(block.resource)
 
 
@@ -62,10 +59,6 @@ def _resource(resource: Any) -> str | Media:
     if mime == "application/pdf":
         return Media("document", mime, resource.blob, name=name)
     return f"<{resource.uri}> {mime}, {len(resource.blob) * 3 // 4} bytes"
-
-
-def _known(parts: Iterable[str | None]) -> list[str]:
-    return [part for part in parts if part]
 
 
 def _texts_hold(texts: list[str], data: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A server as a child process: messages as lines of JSON on its standard input and output.
+"""A server as a child process: messages as lines of JSON on its standard input and output, complaints on its error output.
 
 Like any program that we start, it gets none of our keys and ends with us. A line has a limit: a server that writes
 without end must not fill the memory.
@@ -15,10 +15,11 @@ from errno import ENOENT
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from segue.child_process import ChildProcess, child_environment
+from segue.child_process import ChildProcess, child_environment, read_pipe
+from segue.redaction import redact_known, redact_values
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
     from typing import TextIO
 
     from segue.tools.mcp.config import StdioAddress
@@ -27,6 +28,9 @@ MAX_LINE: Final = 32 << 20
 GRACE: Final = 2.0
 """Seconds to end by itself after its input has ended, and again after being asked to."""
 _FLUSH_SECONDS: Final = 0.5
+_MAX_KEPT: Final = 4_000
+_MAX_SHOWN: Final = 1_000
+"""Bytes and characters of what it wrote to its standard error."""
 _INHERITED: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 
 
@@ -76,11 +80,7 @@ async def _start(
         stdin=asyncio.subprocess.PIPE,
         stderr=stderr,
     )
-    reader = asyncio.StreamReader(limit=MAX_LINE)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(child.output, "rb", buffering=0)
-    )
-    return child, reader, transport
+    return child, *await read_pipe(child.output, limit=MAX_LINE)
 
 
 async def _receive(reader: asyncio.StreamReader, received: Any) -> None:
@@ -136,3 +136,40 @@ async def _stop(child: ChildProcess) -> None:
     child.end()
     with suppress(TimeoutError):
         await asyncio.wait_for(process.wait(), GRACE)
+
+
+class StderrTail:
+    """A pipe to hand to a child, whose end is always read so that the child never waits for it."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self._transport: asyncio.ReadTransport | None = None
+        self._reading: asyncio.Future[None] | None = None
+
+    async def open(self) -> TextIO:
+        """What the child writes to. Close it once the child has it."""
+        ours, theirs = os.pipe()
+        reader, self._transport = await read_pipe(ours)
+        self._reading = asyncio.ensure_future(self._read(reader))
+        return os.fdopen(theirs, "w")
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        while portion := await reader.read(65_536):
+            self._kept += portion
+            del self._kept[:-_MAX_KEPT]
+
+    async def settle(self) -> None:
+        """Wait a moment for output that is still on its way."""
+        if self._reading is not None:
+            await asyncio.wait([self._reading], timeout=0.3)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def text(self, secrets: Iterable[str] = ()) -> str:
+        """The last lines, without the secrets that the child was given or that are known."""
+        text = self._kept.decode(errors="replace").strip()
+        return str(redact_known(redact_values(text, secrets)))[-_MAX_SHOWN:]
