@@ -210,7 +210,8 @@ class TurnRouting:
             stays = ran or self._settled
             recovery = recovery_for(error)
             if recovery == "retry" and (stays or not self._waiting or member.breaker.ready_at(now) <= now):
-                pause = self._pause(error)
+                retry, random = self._balancer.retry, self._balancer.random
+                pause = pause_before(self._attempts, error, self._waited, retry, random)
                 if pause is not None:
                     self._waited += pause
                     return Retry(pause)
@@ -219,10 +220,6 @@ class TurnRouting:
                 self._elsewhere = recovery if recovery != "give_up" else None
                 return GiveUp(error)
             return self._next_member(error, now)
-
-    def _pause(self, error: SegueError) -> float | None:
-        balancer = self._balancer
-        return pause_before(self._attempts, error, self._waited, balancer.retry, balancer.random)
 
     def _next_member(self, error: SegueError, now: float) -> NextStep:
         member = self._take_waiting(recovery_for(error), now)

@@ -41,7 +41,7 @@ from segue.sessions.entries import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from segue.conversation.message import Conversation
 
@@ -91,14 +91,14 @@ def decode_entries(bodies: Sequence[bytes]) -> list[Entry]:
         return [decode_entry(body) for body in bodies]
 
 
-def decode_stored(body: bytes, seq: int, at: float, place: Callable[[], str]) -> Record | DamagedEntry:
-    """What a store holds of an entry; `place` names where. Raises JournalError `newer_entry`."""
+def decode_stored(body: bytes, seq: int, at: float, place: str) -> Record | DamagedEntry:
+    """What a store holds of an entry at a place. Raises JournalError `newer_entry`."""
     try:
         return Record(seq, at, decode_entry(body))
     except JournalError as error:
         if error.code == "newer_entry":
             raise
-        return DamagedEntry(seq, place(), "it cannot be read", body)
+        return DamagedEntry(seq, place, "it cannot be read", body)
 
 
 def _decode_slowly(body: bytes | str) -> Entry:

@@ -47,6 +47,11 @@ class ListingChange(Struct, frozen=True, kw_only=True):
     texts: tuple[str, ...] = ()
     """What user and model wrote, folded for the search."""
 
+    @property
+    def is_use(self) -> bool:
+        """Whether the session was used: the list has what was used last at its top."""
+        return bool(self.turns or self.model or self.title is not None)
+
 
 def listing_change(entries: Iterable[Entry]) -> ListingChange:
     """What these entries change in the list of sessions."""
@@ -99,12 +104,7 @@ def listing_change(entries: Iterable[Entry]) -> ListingChange:
 
 def last_use(entries: Iterable[Entry], times: Iterable[float]) -> float:
     """When a session was used last, by the times of its entries. The first one always counts."""
-    used = [at for entry, at in zip(entries, times, strict=True) if _is_use(listing_change((entry,)))]
-    return max(used)
-
-
-def _is_use(change: ListingChange) -> bool:
-    return bool(change.turns or change.model or change.title is not None)
+    return max(at for entry, at in zip(entries, times, strict=True) if listing_change((entry,)).is_use)
 
 
 def update_info(info: SessionInfo, change: ListingChange, *, entries: int, updated: float) -> SessionInfo:
@@ -141,6 +141,11 @@ def is_shown(info: SessionInfo, parent: str, *, used: bool) -> bool:
     if parent:
         return link is not None and link.session == parent
     return link is None or not link.call
+
+
+def mentions(info: SessionInfo, said: Iterable[str], text: str) -> bool:
+    """Whether title, first words or messages of a session hold a text; it and `said` are folded."""
+    return any(text in words for words in (fold_text(info.title), fold_text(info.first_words), *said))
 
 
 def fold_text(text: str) -> str:

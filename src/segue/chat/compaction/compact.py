@@ -99,14 +99,15 @@ async def compact(
     if strategy == "elide_results":
         shorter = elide(whole, fits)
     elif strategy != "truncate":
-        head = _head(whole, count, budget) if strategy == "middle_out" else 0
-        plan = _Plan(whole, head, budget, count)
+        units = units_of(whole.messages)
+        head = _head(whole.messages, units, count, budget) if strategy == "middle_out" else 0
+        gone = _middle(whole.messages, units, head, count, budget)
         if strategy == "middle_out" and not summarisers:
             shorter = truncate(whole, fits, head=head)
-        elif not plan.gone:
+        elif not gone:
             problem = "Nothing stands before the messages that must stay."
         else:
-            shorter, problem = await _with_summary(plan, summarisers)
+            shorter, problem = await _with_summary(whole, units, gone, count, fits, summarisers)
             if exactly and shorter is whole:
                 raise _no_summary(problem)
     if not exactly or strategy == "truncate":
@@ -134,9 +135,10 @@ def _dropped(whole: Conversation, shorter: Conversation) -> int:
     return len(whole.messages) - (len(shorter.messages) - notes)
 
 
-def _head(conversation: Conversation, count: Callable[[Conversation], int], budget: int) -> int:
+def _head(
+    messages: tuple[Message, ...], units: Sequence[range], count: Callable[[Conversation], int], budget: int
+) -> int:
     """How many units at the front stay as they are."""
-    messages, units = conversation.messages, units_of(conversation.messages)
 
     def small(head: int) -> bool:
         return count(Conversation(messages[: units[head - 1].stop])) <= _HEAD_SHARE * budget
@@ -144,62 +146,56 @@ def _head(conversation: Conversation, count: Callable[[Conversation], int], budg
     return _most(len(units) - 1, small)
 
 
+def _middle(
+    messages: tuple[Message, ...],
+    units: Sequence[range],
+    head: int,
+    count: Callable[[Conversation], int],
+    budget: int,
+) -> list[int]:
+    """The units that are to be summed up: neither at the front nor at the end, nor that of the last prompt."""
+
+    def small(tail: int) -> bool:
+        return count(Conversation(messages[units[-tail].start :])) <= _TAIL_SHARE * budget
+
+    tail = max(1, _most(len(units) - head, small))
+    prompt = last_prompt(messages)
+    return [number for number in range(head, len(units) - tail) if prompt not in units[number]]
+
+
 def _most(limit: int, small: Callable[[int], bool]) -> int:
     """How many of `limit` are still small enough; none is asked about 0."""
     return bisect_left(range(1, limit + 1), x=True, key=lambda count: not small(count))
 
 
-@final
-class _Plan:
-    """What of a conversation is to be summed up, and what it becomes with the summary in its place."""
-
-    def __init__(
-        self, conversation: Conversation, head: int, budget: int, count: Callable[[Conversation], int]
-    ) -> None:
-        self.conversation = conversation
-        self.count = count
-        self.budget = budget
-        messages, units = conversation.messages, units_of(conversation.messages)
-
-        def small(tail: int) -> bool:
-            return count(Conversation(messages[units[-tail].start :])) <= _TAIL_SHARE * budget
-
-        tail = max(1, _most(len(units) - head, small))
-        prompt = last_prompt(messages)
-        self.units = units
-        self.gone = [number for number in range(head, len(units) - tail) if prompt not in units[number]]
-
-    @property
-    def replaced(self) -> list[Message]:
-        return [self.conversation.messages[place] for number in self.gone for place in self.units[number]]
-
-    def with_summary(self, summary: str) -> Conversation | None:
-        """None where the summary leaves no room for what must stay."""
-        shorter = cut(self.conversation, self.units, self.gone, note=SUMMARY + summary)
-        place = self.units[self.gone[0]].start
-        shorter = truncate(shorter, self._fits, keep=(place,))
-        return shorter if self._fits(shorter) else None
-
-    def _fits(self, tried: Conversation) -> bool:
-        return self.count(tried) <= self.budget
-
-
-async def _with_summary(plan: _Plan, summarisers: Sequence[Summariser]) -> tuple[Conversation, str]:
+async def _with_summary(
+    whole: Conversation,
+    units: Sequence[range],
+    gone: Sequence[int],
+    count: Callable[[Conversation], int],
+    fits: Callable[[Conversation], bool],
+    summarisers: Sequence[Summariser],
+) -> tuple[Conversation, str]:
     """The conversation with the first summary that can be had; itself where there is none. What failed, too."""
+    replaced = [whole.messages[place] for number in gone for place in units[number]]
     problems: list[str] = []
     for summariser in summarisers:
         of = f" of {summariser.name}" if summariser.name else ""
-        request = request_for_summary(plan.replaced, plan.count, summariser.window)
+        request = request_for_summary(replaced, count, summariser.window)
         try:
             summary = (await summariser.ask(request)).strip()
         except Exception as error:  # whatever went wrong there, the history is whole
             problems.append(f"The summary{of} failed: {error}")
             continue
-        shorter = plan.with_summary(summary) if summary else None
-        if shorter is not None:
+        if not summary:
+            problems.append(f"The summary{of} was empty.")
+            continue
+        shorter = cut(whole, units, gone, note=SUMMARY + summary)
+        shorter = truncate(shorter, fits, keep=(units[gone[0]].start,))
+        if fits(shorter):
             return shorter, " ".join(problems)
-        problems.append(f"The summary{of} was {'too long' if summary else 'empty'}.")
-    return plan.conversation, " ".join(problems) or "No model is there to write a summary."
+        problems.append(f"The summary{of} was too long.")
+    return whole, " ".join(problems) or "No model is there to write a summary."
 
 
 def _no_summary(problem: str) -> UsageError:

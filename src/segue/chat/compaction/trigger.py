@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, final
 
 import msgspec
@@ -37,7 +38,6 @@ from segue.tools.execution import abandon
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segue.chat.compaction.compact import Summarise
     from segue.chat.lifecycle import ChatSession
     from segue.conversation.message import Conversation
     from segue.events import Emit
@@ -247,7 +247,7 @@ class Compactor:
                 window = self._session.facts(one).context
             except SegueError:  # it cannot be used: no such provider, no key
                 continue
-            ask = self._summarise(one, abort, bill)
+            ask = partial(self._summary, one, abort, bill)
             asked.setdefault(one.name, Summariser(ask, window, one.name))
         return list(asked.values())[:MOST_SUMMARISERS]
 
@@ -275,17 +275,16 @@ class Compactor:
 
         return count
 
-    def _summarise(self, route: Route, abort: asyncio.Event, bill: Bill) -> Summarise:
-        async def summarise(conversation: Conversation) -> str:
-            request = ChatRequest(model=route.model, conversation=conversation, options=route.options)
-            attempt = Attempt(lambda _event: None, abort)
-            reply = await attempt.run(provider_of(route, self._session.providers), request)
-            bill.add(reply.usage, cost_of(reply.usage, route.provider, route.model))
-            if reply.error is not None:
-                raise reply.error
-            return reply.message.text
-
-        return summarise
+    async def _summary(
+        self, route: Route, abort: asyncio.Event, bill: Bill, conversation: Conversation
+    ) -> str:
+        request = ChatRequest(model=route.model, conversation=conversation, options=route.options)
+        attempt = Attempt(lambda _event: None, abort)
+        reply = await attempt.run(provider_of(route, self._session.providers), request)
+        bill.add(reply.usage, cost_of(reply.usage, route.provider, route.model))
+        if reply.error is not None:
+            raise reply.error
+        return reply.message.text
 
 
 async def _count(provider: ProviderAdapter, request: ChatRequest, abort: asyncio.Event) -> int | None:

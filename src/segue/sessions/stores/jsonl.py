@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
@@ -18,7 +17,7 @@ from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Entry, Record, SessionStarted
 from segue.sessions.entry_codec import EncodedEntry, decode_entry, decode_stored
 from segue.sessions.leases import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
-from segue.sessions.listing import fold_text, is_shown, listing_change, update_info
+from segue.sessions.listing import fold_text, is_shown, listing_change, mentions, update_info
 from segue.sessions.stores.jsonl_lines import (
     JournalLine,
     JournalLines,
@@ -196,13 +195,13 @@ class JsonlStore:
             if (records := read_records(self._file(session))) is not None:
                 return cast("list[Record | DamagedEntry]", records[after:])
             lines = read_lines(self._file(session))
+        file = self._file(session)
         if lines.torn:
-            report_torn(self._file(session), lines)
-        file = str(self._file(session))
+            report_torn(file, lines)
         return [
             line
             if isinstance(line, DamagedEntry)
-            else decode_stored(bytes(line.entry), line.seq, line.at, partial(_entry_in, file, line.seq))
+            else decode_stored(bytes(line.entry), line.seq, line.at, f"{file}, entry {line.seq}")
             for line in lines.lines
             if line.seq > after
         ]
@@ -217,8 +216,7 @@ class JsonlStore:
             except JournalError as error:
                 report_unreadable(self._file(session), error)
                 continue
-            shown = (fold_text(info.title), fold_text(info.first_words), *said)
-            if is_shown(info, parent, used=used) and any(text in words for words in shown):
+            if is_shown(info, parent, used=used) and mentions(info, said, text):
                 found.append(info)
         return sorted(found, key=lambda info: info.updated, reverse=True)
 
@@ -299,10 +297,6 @@ class JsonlStore:
 
     def _lock_file(self, session: str) -> Path:
         return self._directory / f"{session}.lock"
-
-
-def _entry_in(file: str, seq: int) -> str:
-    return f"{file}, entry {seq}"
 
 
 def _known(line: JournalLine) -> Entry | None:

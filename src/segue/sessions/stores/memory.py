@@ -12,7 +12,7 @@ from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Entry, Record, SessionStarted
 from segue.sessions.entry_codec import EncodedEntry, decode_entry
 from segue.sessions.leases import LEASE_SECONDS, Claim, Lease, active_owner, refuse_busy
-from segue.sessions.listing import fold_text, is_shown, listing_change, update_info
+from segue.sessions.listing import fold_text, is_shown, listing_change, mentions, update_info
 from segue.sessions.stores.store import SessionInfo, check_session_id
 
 if TYPE_CHECKING:
@@ -38,10 +38,6 @@ class _StoredSession:
         self.said += change.texts
         self.info = update_info(self.info, change, entries=len(self.bodies), updated=times[-1])
         return len(self.bodies)
-
-    def mentions(self, text: str) -> bool:
-        shown = (fold_text(self.info.title), fold_text(self.info.first_words), *self.said)
-        return any(text in words for words in shown)
 
 
 class MemoryStore:
@@ -117,7 +113,7 @@ class MemoryStore:
             found = [
                 structs.replace(stored.info, holder=active_owner(stored.claim, now))
                 for stored in self._sessions.values()
-                if is_shown(stored.info, parent, used=used) and (not wanted or stored.mentions(wanted))
+                if is_shown(stored.info, parent, used=used) and mentions(stored.info, stored.said, wanted)
             ]
         return sorted(found, key=lambda info: info.updated, reverse=True)[:limit]
 

@@ -221,7 +221,7 @@ class PostgresStore:
             random.getrandbits(63),
             bytes_array(bodies),
             number_array([body_digest(body) for body in bodies]),
-            bool(change.turns or change.model or change.title is not None),
+            change.is_use,
             self._lease,
             title,
             None if title is None else fold_text(title),

@@ -79,12 +79,13 @@ def _missing(shown: str, number: int, first: int, end: int) -> Iterator[DamagedE
 def _stored_record(row: EntryRow, shown: str, number: int) -> Record | DamagedEntry:
     """What a row holds. Raises JournalError `newer_entry`."""
     seq, at, epoch, body, checksum = row
+    where = _where(shown, number, seq)
     if body is None:
-        return DamagedEntry(seq, _where(shown, number, seq), "it cannot be read")
+        return DamagedEntry(seq, where, "it cannot be read")
     head = f"{number} {seq} {at} {epoch} {body_digest(body)}"
     if checksum != sha256(head.encode()).digest()[:8]:
-        return DamagedEntry(seq, _where(shown, number, seq), "its checksum is another one", body)
-    return decode_stored(body, seq, at / MICROSECONDS, lambda: _where(shown, number, seq))
+        return DamagedEntry(seq, where, "its checksum is another one", body)
+    return decode_stored(body, seq, at / MICROSECONDS, where)
 
 
 def _where(shown: str, number: int, seq: int) -> str:

@@ -261,7 +261,7 @@ class SQLiteStore:
                 "UPDATE sessions SET replies = replies + ?, failures = failures + ? WHERE number = ?",
                 (change.replies, change.failures, number),
             )
-        if change.turns or change.model or change.title is not None:
+        if change.is_use:
             connection.execute(
                 """UPDATE sessions SET updated = ?, held_until = ? + ?, turns = turns + ?,
                 title = coalesce(?, title), model = coalesce(nullif(?, ''), model),

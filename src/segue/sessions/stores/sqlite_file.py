@@ -175,15 +175,9 @@ def _whole_batch(batch: list[Row]) -> list[Record] | None:
 def stored_record(row: Row, file: str) -> Record | DamagedEntry:
     """What a row holds. Raises JournalError `newer_entry`."""
     place, at, epoch, body, expected = row
-    seq = place & SEQ_MASK
+    seq, where = place & SEQ_MASK, f"{file}, row {place}"
     if type(body) is not bytes or type(at) is not float or type(epoch) is not int:
-        return DamagedEntry(
-            seq, _where(file, place), "it cannot be read", body if type(body) is bytes else b""
-        )
+        return DamagedEntry(seq, where, "it cannot be read", body if type(body) is bytes else b"")
     if expected is not None and expected != checksum(place, at, epoch, body):
-        return DamagedEntry(seq, _where(file, place), "its checksum is another one", body)
-    return decode_stored(body, seq, at, lambda: _where(file, place))
-
-
-def _where(file: str, place: int) -> str:
-    return f"{file}, row {place}"
+        return DamagedEntry(seq, where, "its checksum is another one", body)
+    return decode_stored(body, seq, at, where)
