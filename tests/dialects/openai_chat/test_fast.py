@@ -9,7 +9,7 @@ import pytest
 from segue.conversation.blocks import Origin
 from segue.dialects.openai_chat.fast import read_fast
 from segue.dialects.openai_chat.read_messages import read_message
-from segue.dialects.openai_chat.wire import OPENAI, SERVERS
+from segue.dialects.openai_chat.rules import OPENAI, SERVERS
 
 ORIGIN = Origin("openai_chat", model="m")
 CALL = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a"}'}}

@@ -9,11 +9,11 @@ from segue.dialects.dialect import Dialect
 from segue.dialects.openai_chat.errors import decode_error, encode_error
 from segue.dialects.openai_chat.reply import decode_reply, encode_reply
 from segue.dialects.openai_chat.request import decode_request, encode_request, recognises
-from segue.dialects.openai_chat.rules import client_of
+from segue.dialects.openai_chat.rules import SERVERS, Variant
 from segue.dialects.openai_chat.server import SERVER
 from segue.dialects.openai_chat.stream import ReplyDecoder
 from segue.dialects.openai_chat.stream_encoder import ReplyEncoder
-from segue.dialects.openai_chat.wire import SERVERS, Variant
+from segue.transcript.client_wire import ClientWire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,13 @@ def _dialect(variant: Variant) -> Dialect:
     return Dialect(
         name=variant.name,
         rules=variant.rules,
-        client=client_of(variant.rules),
+        client=ClientWire(
+            rules=variant.rules,
+            reply_prefix="chatcmpl-",
+            plain_reasoning=variant.reads_thoughts,
+            media=frozenset({"image/*"} if variant.shows_images else ()),
+            empty=variant.rules.blank_text,
+        ),
         encode_request=partial(encode_request, variant),
         decode_request=partial(decode_request, variant),
         recognises=recognises,

@@ -34,7 +34,7 @@ from segue.errors import (
 from segue.redaction import redact_text
 
 if TYPE_CHECKING:
-    from segue.dialects.openai_chat.wire import Variant
+    from segue.dialects.openai_chat.rules import Variant
 
 ErrorClass: TypeAlias = type[ProviderError]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segue.conversation.blocks import Block, Origin
-    from segue.dialects.openai_chat.wire import Variant
+    from segue.dialects.openai_chat.rules import Variant
     from segue.transcript.steps import StepBlock
 
 _SILENCE: dict[str, Any] = {"null": None, "empty": "", "omit": False}

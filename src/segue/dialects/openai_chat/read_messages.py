@@ -13,16 +13,15 @@ from segue.conversation.message import Message
 from segue.dialects import request_fields
 from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import media_from
-from segue.dialects.openai_chat.rules import HELD_FILE
-from segue.dialects.openai_chat.wire import SERVERS, THOUGHTS, seal_of
-from segue.dialects.openai_chat.write_media import write_media
+from segue.dialects.openai_chat.rules import HELD_FILE, SERVERS
+from segue.dialects.openai_chat.wire import THOUGHTS, seal_of, write_media
 from segue.dialects.own_fields import FieldKinds, with_parts
 from segue.dialects.request_messages import begun_blocks
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
-    from segue.dialects.openai_chat.wire import Variant
+    from segue.dialects.openai_chat.rules import Variant
 
 
 _UNWRITTEN: Any = {"type": None}

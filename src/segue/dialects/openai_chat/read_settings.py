@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segue.conversation.tools import ToolChoice
-    from segue.dialects.openai_chat.wire import Variant
+    from segue.dialects.openai_chat.rules import Variant
 
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import ToolCall
     from segue.conversation.events import Event, FinishReason, Reply
-    from segue.dialects.openai_chat.wire import Variant
+    from segue.dialects.openai_chat.rules import Variant
 
 _ENCODER = msgspec.json.Encoder()
 OWN_REASONS: Mapping[str, FinishReason] = {

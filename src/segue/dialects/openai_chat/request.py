@@ -19,7 +19,7 @@ from segue.dialects.openai_chat.read_messages import output_text, read_message, 
 from segue.dialects.openai_chat.read_settings import leading_messages, read_options, read_tools
 from segue.dialects.openai_chat.reply import read_details
 from segue.dialects.openai_chat.settings import encode_settings
-from segue.dialects.openai_chat.write_media import write_media
+from segue.dialects.openai_chat.wire import write_media
 from segue.dialects.own_fields import as_fields, own, own_call, own_result, runs
 from segue.dialects.request_messages import (
     check_target,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from segue.conversation.options import Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
-    from segue.dialects.openai_chat.wire import Variant
+    from segue.dialects.openai_chat.rules import Variant
     from segue.transcript.steps import StepBlock
 
 _ENCODER = msgspec.json.Encoder()

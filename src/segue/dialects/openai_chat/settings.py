@@ -9,7 +9,7 @@ from segue.conversation.tools import Named
 from segue.dialects.function_tools import own_function
 from segue.dialects.known_tools import encode_once
 from segue.dialects.openai_chat.read_settings import EFFORTS, read_options
-from segue.dialects.openai_chat.rules import VARIANTS
+from segue.dialects.openai_chat.rules import SERVERS
 from segue.dialects.own_fields import own
 from segue.dialects.request_settings import (
     as_they_came,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from segue.conversation.options import Effort, Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
-    from segue.dialects.openai_chat.wire import Variant
+    from segue.dialects.openai_chat.rules import Variant
     from segue.transcript.repairs import Kind
     from segue.transcript.steps import Transcript
 
@@ -81,7 +81,6 @@ def _encode_settings(
 
 
 _JSON_MODE = {"type": "json_object"}
-_SERVERS = frozenset(rules.target.dialect for rules in VARIANTS)
 
 
 class SettingsEncoder:
@@ -291,7 +290,7 @@ class SettingsEncoder:
 
     def _keep_json_mode(self, came: Extra) -> None:
         """Every server of this wire knows this one field in the same way, whichever of them it was written for."""
-        if came.dialect == self.variant.name or came.dialect not in _SERVERS:
+        if came.dialect == self.variant.name or came.dialect not in SERVERS:
             return
         if came.fields.get("response_format") == _JSON_MODE:
             self.body["response_format"] = dict(_JSON_MODE)

@@ -15,7 +15,7 @@ from segue.dialects.repeated_chunk import RepeatedChunkDecoder
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
-    from segue.dialects.openai_chat.wire import Variant
+    from segue.dialects.openai_chat.rules import Variant
 
 _ENCODER = msgspec.json.Encoder()
 _DONE = b"[DONE]"

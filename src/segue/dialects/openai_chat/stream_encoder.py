@@ -27,7 +27,7 @@ from segue.dialects.openai_chat.wire import sealed
 if TYPE_CHECKING:
     from segue.conversation.events import Event
     from segue.conversation.usage import Usage
-    from segue.dialects.openai_chat.wire import Variant
+    from segue.dialects.openai_chat.rules import Variant
 
 _ENCODER = msgspec.json.Encoder()
 _DONE = b"[DONE]"

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from segue.conversation.events import Event, FinishReason
-    from segue.dialects.openai_chat.wire import Chunk, Counts, Piece, Portion, Variant
+    from segue.dialects.openai_chat.rules import Variant
+    from segue.dialects.openai_chat.wire import Chunk, Counts, Piece, Portion
     from segue.errors import SegueError
 
 FINISHES: Mapping[str, FinishReason] = {

@@ -1,16 +1,18 @@
-"""The Chat Completions wire as values, and how each server that uses it differs, as data."""
+"""The Chat Completions wire as values: what a request holds, and what a reply holds, whole or in pieces."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, final
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from segue.dialects.openai_chat import rules
-from segue.dialects.schemas import flavours
-from segue.transcript.rules import Rules
+from segue.dialects.data_urls import kind_of, url_of
+from segue.dialects.openai_chat.rules import HELD_FILE
+from segue.transcript.rules import media_type
+
+if TYPE_CHECKING:
+    from segue.conversation.blocks import Media
 
 # What a request holds
 
@@ -67,6 +69,25 @@ class ToolMessage(Struct, tag_field="role", tag="tool", gc=False):
     tool_call_id: str
     content: str
     name: str | UnsetType = UNSET
+
+
+_SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
+
+
+def write_media(media: Media) -> dict[str, Any] | None:
+    """CHAT-52, CHAT-53: how the user shows images, documents and sounds; None if it is none of them."""
+    mime = media_type(media)
+    kind = kind_of(mime)
+    if kind == "image":
+        return {"type": "image_url", "image_url": {"url": url_of(media)}}
+    if mime in _SOUNDS:
+        return {"type": "input_audio", "input_audio": {"data": media.data, "format": _SOUNDS[mime]}}
+    if media.url.startswith(HELD_FILE) and not media.data:
+        return {"type": "file", "file": {"file_id": media.url.removeprefix(HELD_FILE)}}
+    if kind == "document" and media.data:
+        name = media.name or f"document.{mime.rpartition('/')[2]}"
+        return {"type": "file", "file": {"filename": name, "file_data": url_of(media)}}
+    return None
 
 
 # What a reply holds, whole or in pieces. Everything may be missing or null somewhere.
@@ -164,217 +185,6 @@ class Portion(Struct, gc=False):
 
 THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")
 """The fields of a message in which servers have reasoning."""
-
-# How servers differ
-
-Flavour: TypeAlias = Callable[[Any], tuple[dict[str, Any], list[str]]]
-"""A tool's schema in a target's flavour, and what was lost."""
-
-_SAMPLING = MappingProxyType({"temperature": "temperature", "top_p": "top_p", "seed": "seed", "stop": "stop"})
-_LOCAL_SAMPLING = {**_SAMPLING, "top_k": "top_k", "repeat_penalty": "repeat_penalty"}
-_WIDE_SAMPLING = {**_SAMPLING, "top_k": "top_k", "repeat_penalty": "repetition_penalty"}
-_OPENAI_FIELDS = frozenset(
-    [
-        *(
-            "audio",
-            "frequency_penalty",
-            "logit_bias",
-            "logprobs",
-            "metadata",
-            "modalities",
-            "moderation",
-            "n",
-        ),
-        *("prediction", "presence_penalty", "prompt_cache_key", "prompt_cache_options", "response_format"),
-        *("prompt_cache_retention", "safety_identifier", "service_tier", "store", "stream_options"),
-        *("top_logprobs", "user", "verbosity", "web_search_options"),
-    ]
-)
-
-
-@final
-class Variant(Struct, frozen=True, kw_only=True):
-    """One server that uses this wire. The defaults are what nearly all of them agree on."""
-
-    rules: Rules
-    thoughts: Literal["", "reasoning_content", "reasoning"] = "reasoning_content"
-    """The field in which reasoning comes, and in which it goes back if it may."""
-    inline_thoughts: bool = False
-    """Reasoning may stand in `<think>` tags at the start of the text, where no parser took it out."""
-    details: bool = False
-    """Sealed reasoning goes back as `reasoning_details`."""
-    text_parts: bool = False
-    """Several texts are sent as parts of one content, not joined into one string."""
-    silence: Literal["null", "empty", "omit"] = "null"
-    """The content of a message that only calls."""
-    result_names: bool = False
-    """Results bear their tool's name."""
-    schema: Flavour = flavours.object_root
-    parameters_optional: bool = False
-    """A tool without parameters need not show an (empty) schema; others refuse it (KIM-14, MMX-01)."""
-    description_needed: bool = False
-    """Also a tool that nobody described must have an (empty) description."""
-    strict: bool = True
-    """Whether a tool may ask for its schema to be followed to the letter."""
-    tools_max: int = 0
-    """At most this many tools; 0 is no limit."""
-    choices: frozenset[str] = frozenset({"auto", "none", "required", "named"})
-    parallel_switch: bool = True
-    limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    sampling: Mapping[str, str] = _SAMPLING
-    """Options it knows, by the names it gives them."""
-    drawn: frozenset[str] = frozenset({"temperature", "top_p", "top_k", "repeat_penalty"})
-    """Those of them that a model with fixed sampling refuses."""
-    stream_usage: bool = True
-    """Whether a stream reports its usage only when asked to."""
-    json_schema: bool = True
-    thinking: Literal["", "effort", "switch"] = "effort"
-    """How thinking is asked for where nothing is known about the model."""
-    effort: str = "reasoning_effort"
-    """The field that takes a degree of effort, and below the one that turns thinking on and off."""
-    efforts: tuple[str, ...] = ()
-    switch: str = ""
-    switch_words: tuple[Any, Any] = ("disabled", "enabled")
-    budget: str = ""
-    always: Mapping[str, Any] = MappingProxyType({})
-    """Fields that every request has."""
-    fields: frozenset[str] | None = None
-    """Further fields it takes; `None` where it does not mind those it does not know."""
-
-    @property
-    def name(self) -> str:
-        return self.rules.target.dialect
-
-
-OPENAI = Variant(
-    rules=rules.OPENAI_CHAT,
-    thoughts="",  # CHAT-50
-    text_parts=True,
-    limit="max_completion_tokens",  # CHAT-41: every model takes it, newer ones take no other
-    parameters_optional=True,
-    tools_max=128,  # CHAT-31
-    drawn=frozenset({"temperature", "top_p", "stop"}),  # CHAT-41
-    fields=_OPENAI_FIELDS,
-)
-_KIMI = Variant(
-    rules=rules.KIMI,
-    silence="omit",  # KIM-10
-    result_names=True,  # KIM-17
-    schema=flavours.kimi,
-    strict=False,
-    limit="max_completion_tokens",
-    thinking="switch",
-    switch="thinking.type",  # KIM-08
-)
-_DEEPSEEK = Variant(
-    rules=rules.DEEPSEEK,
-    silence="empty",
-    sampling={name: field for name, field in _SAMPLING.items() if name != "seed"},
-    json_schema=False,
-    thinking="switch",
-    switch="thinking.type",  # DSK-01
-)
-_QWEN = Variant(
-    rules=rules.QWEN,
-    inline_thoughts=True,  # QWN-04
-    sampling={**_SAMPLING, "top_k": "top_k"},
-    thinking="switch",
-    effort="",
-    switch="enable_thinking",  # QWN-03
-    switch_words=(False, True),
-    budget="thinking_budget",
-)
-_GLM = Variant(
-    rules=rules.GLM,
-    inline_thoughts=True,
-    strict=False,
-    choices=frozenset({"auto"}),  # GLM-02
-    parallel_switch=False,
-    json_schema=False,
-    thinking="switch",
-    effort="",
-    switch="thinking.type",
-)
-_MINIMAX = Variant(
-    rules=rules.MINIMAX,
-    inline_thoughts=True,  # MMX-02
-    details=True,
-    strict=False,
-    parallel_switch=False,
-    thinking="",
-    effort="",
-    always={"reasoning_split": True},  # MMX-02: else thoughts come inside the text
-)
-_XAI = Variant(
-    rules=rules.XAI,
-    silence="empty",  # XAI-01
-    sampling={name: field for name, field in _SAMPLING.items() if name != "stop"},  # XAI-02
-    limit="max_completion_tokens",
-    efforts=("low", "high"),
-)
-_GROQ = Variant(
-    rules=rules.GROQ,
-    thoughts="reasoning",
-    inline_thoughts=True,
-    silence="empty",
-    limit="max_completion_tokens",
-)
-_OPENROUTER = Variant(
-    rules=rules.OPENROUTER,
-    thoughts="reasoning",
-    details=True,  # ORT-03
-    sampling=_WIDE_SAMPLING,
-    effort="reasoning.effort",
-    budget="reasoning.max_tokens",
-)
-_VLLM = Variant(
-    rules=rules.LOCAL,
-    thoughts="reasoning",
-    inline_thoughts=True,
-    description_needed=True,
-    sampling=_WIDE_SAMPLING,
-)
-_LLAMA_CPP = Variant(
-    rules=rules.LLAMA_CPP,
-    inline_thoughts=True,
-    description_needed=True,
-    sampling=_LOCAL_SAMPLING,
-    thinking="switch",
-    effort="",
-    switch="chat_template_kwargs.enable_thinking",
-    switch_words=(False, True),
-)
-_OLLAMA = Variant(
-    rules=rules.OLLAMA_V1,
-    inline_thoughts=True,
-    thoughts="reasoning",  # OLL-35
-    result_names=True,  # OLL-34
-    schema=flavours.ollama,
-    description_needed=True,
-    strict=False,
-    choices=frozenset(),  # OLL-35: tool_choice is not looked at
-    parallel_switch=False,
-)
-_COMPATIBLE = Variant(rules=rules.COMPATIBLE, inline_thoughts=True)
-
-SERVERS: Mapping[str, Variant] = {
-    variant.name: variant
-    for variant in (
-        OPENAI,
-        _KIMI,
-        _DEEPSEEK,
-        _QWEN,
-        _GLM,
-        _MINIMAX,
-        _XAI,
-        _GROQ,
-        _OPENROUTER,
-        _VLLM,
-        _LLAMA_CPP,
-        _OLLAMA,
-        _COMPATIBLE,
-    )
-}
 
 
 def seal_of(extra_content: Mapping[str, Any] | None) -> str:
