@@ -83,9 +83,6 @@ class FrameDecoder:
         """
         if _CR in portion:
             return self._cut_lines(portion)
-        if not self._started:
-            portion = self._without_mark(portion)
-            self.fresh = self._started
         data: list[bytes] = []
         names: list[bytes] = []
         if not self.fresh:
@@ -107,8 +104,6 @@ class FrameDecoder:
     def _cut_lines(self, portion: bytes) -> tuple[list[bytes], list[bytes]]:
         data: list[bytes] = []
         names: list[bytes] = []
-        if not self._started:
-            portion = self._without_mark(portion)
         if self._after_cr and portion:
             self._after_cr = False
             portion = portion.removeprefix(b"\n")
@@ -135,15 +130,6 @@ class FrameDecoder:
         self.fresh = self._started and not (self._line or held or name or self._after_cr)
         return data, names
 
-    def _without_mark(self, data: bytes) -> bytes:
-        data = b"".join((*self._line, data))
-        self._line = []
-        if len(data) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(data):
-            self._line = [data]
-            return b""
-        self._started = True
-        return data.removeprefix(_BYTE_ORDER_MARK)
-
     def _lines(self, portion: bytes) -> list[bytes]:
         """The lines that end here."""
         if _CR in portion:
@@ -159,6 +145,9 @@ class FrameDecoder:
             self._line = []
         if rest:
             self._line.append(rest)
+        if lines and not self._started:
+            self._started = True
+            lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
         return lines
 
 
