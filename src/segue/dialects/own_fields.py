@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from segue.conversation.extra import Extra
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
 class HasExtra(Protocol):
@@ -120,7 +120,7 @@ def _is_default(value: Any, default: Any) -> bool:
 
 
 def parts_as_came(
-    parts: list[Any], text: str, shown: list[dict[str, Any]]
+    parts: list[Any], text: str, shown: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any] | int | str]:
     """Parts of a result to be kept: without the text and the media, which the result itself has."""
     return [
@@ -134,7 +134,7 @@ def parts_as_came(
 
 
 def filled_parts(
-    parts: Any, text: str, shown: list[dict[str, Any]], read: Callable[[list[Any]], str]
+    parts: Any, text: str, shown: Sequence[dict[str, Any]], read: Callable[[list[Any]], str]
 ) -> list[Any] | None:
     """The kept parts of a result with its text and media in them; None if they are those of another result.
 
@@ -181,12 +181,19 @@ def with_container(message: Struct, extra: Extra | None, dialect: str) -> Any:
     return message if around is None else around.written(as_fields(message))
 
 
-def with_parts(extra: Extra | None, dialect: str, content: Any, text: str) -> Extra | None:
-    """What a result has of its own, with the parts that its text came in."""
+def with_parts(
+    extra: Extra | None,
+    dialect: str,
+    content: Any,
+    text: str,
+    shown: Sequence[dict[str, Any]] = (),
+    field: str = "content",
+) -> Extra | None:
+    """What a result has of its own, with the parts that its text and media came in."""
     if not isinstance(content, list):
         return extra
     kept = extra if extra is not None else Extra(dialect)
-    return structs.replace(kept, form={**kept.form, "content": parts_as_came(content, text, [])})
+    return structs.replace(kept, form={**kept.form, field: parts_as_came(content, text, shown)})
 
 
 def own_call(fields: dict[str, Any], extra: Extra, inner: str, came_as: str = "") -> dict[str, Any]:
@@ -206,11 +213,18 @@ def own_call(fields: dict[str, Any], extra: Extra, inner: str, came_as: str = ""
     return written
 
 
-def own_result(result: Struct, text: str, extra: Extra, read: Callable[[list[Any]], str]) -> dict[str, Any]:
+def own_result(
+    result: Struct,
+    text: str,
+    extra: Extra,
+    read: Callable[[list[Any]], str],
+    shown: Sequence[dict[str, Any]] = (),
+    field: str = "content",
+) -> dict[str, Any]:
     """A result as it came, if it is still the same."""
     fields = as_fields(result)
     written = extra.written(fields)
-    if isinstance(extra.form.get("content"), list):
-        parts = filled_parts(extra.form["content"], text, [], read)
-        written["content"] = fields["content"] if parts is None else parts
+    if isinstance(extra.form.get(field), list):
+        parts = filled_parts(extra.form[field], text, shown, read)
+        written[field] = fields[field] if parts is None else parts
     return written

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import structs
 
-from segue.conversation.blocks import Code, Media, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.extra import Extra
 from segue.conversation.message import Message
 from segue.dialects.calls import read_arguments
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Block, Origin
 
+_Decoded: TypeAlias = Text | Reasoning | Media | ToolCall | ToolResult
 NAME = GEMINI.target.dialect
 _HELD_FILE = re.compile(r"^https://[^/]+/v1[a-z]*/files/")
 _KINDS = FieldKinds(
@@ -93,29 +94,21 @@ CONTINUES = Extra(NAME, absent=("role", "parts"))
 """Of a block behind tool results, in their own content."""
 
 
-def _with_own(part: dict[str, Any], block: Block) -> Block:
+def _with_own(part: dict[str, Any], block: _Decoded) -> Block:
     """The block with what the part has beside it."""
     if type(block) is Text and opaque_parts.is_opaque(block):
         return block
+    encoded: Any
     if type(block) is ToolCall:
-        args = (
-            part.get("functionCall", {}).get("args") if isinstance(part.get("functionCall"), dict) else None
-        )
-        written = plain(write_call(block.name, args if args is not None else {}, block.native_id, block.seal))
+        call = part.get("functionCall")
+        args = call.get("args") if isinstance(call, dict) else None
+        encoded = write_call(block.name, args if args is not None else {}, block.native_id, block.seal)
     elif type(block) is ToolResult:
-        written = plain(
-            write_result(
-                block.name,
-                completion_text(block),
-                block,
-                block.native_id,
-                failed=block.error is not None,
-            )
-        )
-    elif type(block) is Code:
-        return block
+        failed = block.error is not None
+        encoded = write_result(block.name, completion_text(block), block, block.native_id, failed=failed)
     else:
-        written = plain(write_part(block))
+        encoded = write_part(block)
+    written = plain(encoded)
     extra = _KINDS.kept(part, written) if type(block) is Media else _KINDS.found(part, written)
     if extra is not None and "thought_signature" in extra.form:  # it goes back with its seal alone
         form = {name: value for name, value in extra.form.items() if name != "thought_signature"}
@@ -134,7 +127,7 @@ def completion_text(result: ToolResult) -> str:
     return result.error if result.error is not None else text_of(result.output)
 
 
-def _decode_part(part: dict[str, Any], path: str, origin: Origin) -> Block:
+def _decode_part(part: dict[str, Any], path: str, origin: Origin) -> _Decoded:
     signature = text(field(part, "thoughtSignature"), f"{path}.thoughtSignature")
     seal = None
     if signature and signature not in SENTINELS:

@@ -16,15 +16,16 @@ from segue.dialects.opaque_blocks import seal_block
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.fast import read_fast
 from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
-from segue.dialects.own_fields import FieldKinds, parts_as_came, plain
+from segue.dialects.own_fields import FieldKinds, plain, with_parts
 from segue.dialects.request_fields import items, record, text, unknown, wrong_type
+from segue.dialects.request_messages import begun_blocks
 from segue.dialects.seal_makers import seal_origin
 from segue.errors import TranscriptError
 from segue.transcript import fast_paths
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from segue.conversation.blocks import Block, Origin
     from segue.conversation.message import Speaker
@@ -80,7 +81,7 @@ def _message(speaker: Speaker, blocks: list[Block], origin: Origin) -> Message:
     return Message(speaker, tuple(blocks), origin if speaker == "model" else None)
 
 
-def _decode_item(item: dict[str, Any], path: str, origin: Origin) -> tuple[Speaker, list[Block]]:
+def _decode_item(item: dict[str, Any], path: str, origin: Origin) -> tuple[Speaker, Sequence[Block]]:
     kind = item.get("type", "message")
     if not isinstance(kind, str):
         raise wrong_type(f"{path}.type", "the type of an item", kind)
@@ -110,7 +111,7 @@ def _decode_item(item: dict[str, Any], path: str, origin: Origin) -> tuple[Speak
 # Messages
 
 
-def _decode_message(item: dict[str, Any], path: str, origin: Origin) -> tuple[Speaker, list[Block]]:
+def _decode_message(item: dict[str, Any], path: str, origin: Origin) -> tuple[Speaker, Sequence[Block]]:
     role = item.get("role")
     if role not in ("user", "assistant", "system", "developer"):
         raise unknown(f"{path}.role", "role", role, "user, assistant, system, developer")
@@ -120,17 +121,11 @@ def _decode_message(item: dict[str, Any], path: str, origin: Origin) -> tuple[Sp
     around = _ITEMS.found(item, written)
     speaker: Speaker = "model" if role == "assistant" else "user"
     if content is None or isinstance(content, str):
-        extra = Extra(NAME, container=around) if around is not None else None
-        return speaker, [Text(content or "", None, extra)]
+        return speaker, begun_blocks((Text(content or ""),), around)
     # Parts that the provider keeps are given back to it as parts, which only others than the model have.
     keeper = origin if role != "assistant" else None
-    blocks: list[Block] = [*_decode_parts(content, f"{path}.content", keeper)]
-    if blocks:
-        first = blocks[0]
-        held = first.extra if type(first) in (Text, Media) else None
-        begun = structs.replace(held or Extra(NAME), container=around or Extra(NAME))
-        blocks[0] = structs.replace(first, extra=begun)
-    return speaker, blocks
+    blocks = tuple(_decode_parts(content, f"{path}.content", keeper))
+    return speaker, begun_blocks(blocks, around or Extra(NAME))
 
 
 def _decode_parts(content: Any, path: str, keeper: Origin | None = None) -> Iterator[Text | Media]:
@@ -205,20 +200,20 @@ def _decode_reasoning(item: dict[str, Any], path: str, origin: Origin) -> Reason
 
 def _decode_call(item: dict[str, Any], path: str) -> ToolCall:
     parsed, raw = read_arguments(item.get("arguments"))
-    name, namespace = text(item.get("name"), f"{path}.name"), item.get("namespace")
-    if isinstance(namespace, str) and namespace:
-        written = {"type": "function_call", "name": joined_name(namespace, name)}
-    else:
-        written = {"type": "function_call", "name": name}
+    name = _our_name(item, text(item.get("name"), f"{path}.name"))
     call_id = text(item.get("call_id"), f"{path}.call_id")
-    extra = _ITEMS.found(item, {**written, "call_id": call_id, "arguments": raw})
-    return ToolCall("", written["name"], parsed, raw, call_id, extra=extra)
+    written = {"type": "function_call", "name": name, "call_id": call_id, "arguments": raw}
+    return ToolCall("", name, parsed, raw, call_id, extra=_ITEMS.found(item, written))
+
+
+def _our_name(item: dict[str, Any], name: str) -> str:
+    namespace = item.get("namespace")
+    return joined_name(namespace, name) if isinstance(namespace, str) and namespace else name
 
 
 def _decode_client_call(item: dict[str, Any], call_id: str, name: str, arguments: Any) -> ToolCall:
     """A call that is none of a function: it goes back as what it was."""
-    namespace = item.get("namespace")
-    ours = joined_name(namespace, name) if isinstance(namespace, str) and namespace else name
+    ours = _our_name(item, name)
     if item["type"] == wire.CUSTOM_CALL:
         written = {"name": ours, "call_id": call_id, "input": item.get("input")}
     else:
@@ -236,14 +231,12 @@ def _decode_result(item: dict[str, Any], path: str) -> ToolResult:
         blocks = list(_decode_parts(output, f"{path}.output"))
         shown = [structs.replace(block, extra=None) for block in blocks if type(block) is Media]
         joined = "\n".join(block.text for block in blocks if type(block) is Text)
-        parts = parts_as_came(output, joined, [plain(wire.media_part(media)) for media in shown])
-        extra = extra or Extra(NAME)
-        extra = structs.replace(extra, form={**extra.form, "output": parts})
+        parts = [plain(wire.media_part(media)) for media in shown]
+        extra = with_parts(extra, NAME, output, joined, parts, "output")
         output = joined
     elif output is not None and not isinstance(output, str):
-        extra = structs.replace(
-            extra or Extra(NAME), form={**(extra.form if extra else {}), "output": output}
-        )
+        extra = extra or Extra(NAME)
+        extra = structs.replace(extra, form={**extra.form, "output": output})
     return ToolResult(
         "",
         output=output if output is not None else "",

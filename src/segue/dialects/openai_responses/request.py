@@ -18,7 +18,7 @@ from segue.dialects.openai_responses.read_items import output_text, read_items
 from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
 from segue.dialects.openai_responses.settings import decode_options, encode_settings, leading_items
 from segue.dialects.openai_responses.tools import decode_tools
-from segue.dialects.own_fields import as_fields, filled_parts, own, with_container
+from segue.dialects.own_fields import as_fields, own, own_result, with_container
 from segue.dialects.request_fields import items, record, text
 from segue.dialects.request_messages import check_target, leading_system, take_system
 from segue.transcript import fast_paths
@@ -160,12 +160,8 @@ def _encode_result(call: AnsweredCall) -> Any:
     item = wire.FunctionCallOutput(call.id, _encode_output(done))
     if extra is None:
         return item
-    written = extra.written(as_fields(item))
-    if "output" in extra.form and isinstance(extra.form["output"], list):
-        shown = [as_fields(wire.media_part(media)) for media in done.media]
-        parts = filled_parts(extra.form["output"], done.text, shown, output_text)
-        written["output"] = item.output if parts is None else parts
-    return written
+    shown = [as_fields(wire.media_part(media)) for media in done.media]
+    return own_result(item, done.text, extra, output_text, shown, "output")
 
 
 def _encode_output(completion: Completion) -> Any:
