@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from segue.conversation.blocks import ToolCall
 from segue.conversation.events import parse_arguments
@@ -43,15 +43,12 @@ def compact_arguments(call: ToolCall) -> Raw:
     return Raw(msgspec.json.format(data, indent=-1) if "\n" in text or "\r" in text else data)
 
 
-class PendingCall:
+class PendingCall(Struct):
     """A call whose arguments still arrive, on a wire where it is sent whole."""
 
-    __slots__ = ("name", "native_id", "pieces")
-
-    def __init__(self) -> None:
-        self.native_id = ""
-        self.name = ""
-        self.pieces: list[str] = []
+    native_id: str = ""
+    name: str = ""
+    pieces: list[str] = []
 
     def start(self, event: CallStarted) -> None:
         self.native_id, self.name = event.native_id or self.native_id, event.name or self.name

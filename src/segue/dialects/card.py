@@ -80,14 +80,10 @@ UNKNOWN = ModelCard()
 def card_for(model: str, dialect: str, cards: Iterable[ModelCard]) -> ModelCard:
     """The first card that fits; its patterns are matched against the name without a vendor's path."""
     name = model.rpartition("/")[2].lower()
-    return next(
-        (
-            card
-            for card in cards
-            if (not card.dialects or dialect in card.dialects) and fnmatchcase(name, card.match)
-        ),
-        UNKNOWN,
-    )
+    for card in cards:
+        if (not card.dialects or dialect in card.dialects) and fnmatchcase(name, card.match):
+            return card
+    return UNKNOWN
 
 
 def fit_rules(rules: Rules, card: ModelCard) -> Rules:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 import msgspec
+from msgspec import Struct
 
 from segue.conversation.events import (
     ArgumentsDelta,
@@ -46,17 +47,14 @@ _HEADS: dict[_Kind, bytes] = {
 _TAIL = b"}}\n\n"
 
 
-class _Open:
+class _Open(Struct):
     """A block on the wire. `head`: all of a delta before its text."""
 
-    __slots__ = ("arguments", "head", "index", "kind", "stopped")
-
-    def __init__(self, index: int, kind: _Kind) -> None:
-        self.index = index
-        self.kind = kind
-        self.head = _HEADS[kind] % index
-        self.arguments: list[str] = []
-        self.stopped = False
+    index: int
+    kind: _Kind
+    head: bytes
+    arguments: list[str] = []
+    stopped: bool = False
 
 
 @final
@@ -184,7 +182,7 @@ class ReplyEncoder:
 
     def _start(self, index: int, kind: _Kind, block: dict[str, Any] | msgspec.Raw) -> bytes:
         ended = [self._stop(before) for before in self._blocks.values() if _is_whole(before)]
-        made = self._blocks[index] = _Open(len(self._blocks), kind)
+        made = self._blocks[index] = _Open(len(self._blocks), kind, _HEADS[kind] % len(self._blocks))
         self._heads[index] = made.head
         return b"".join((*ended, _frame("content_block_start", index=made.index, content_block=block)))
 

@@ -10,20 +10,13 @@ _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 _MAX_INDEX = 10_000
 
 
-class PartialArguments:
-    """The object as far as it is known."""
-
-    __slots__ = ("value",)
-
-    def __init__(self) -> None:
-        self.value: dict[str, Any] = {}
-
-    def add(self, pieces: list[dict[str, Any]]) -> None:
-        for piece in pieces:
-            name = next((name for name in _VALUES if name in piece), None)
-            steps = _steps(piece.get("jsonPath"))
-            if name is not None and steps:
-                _put(self.value, steps, None if name == "nullValue" else piece[name])
+def add_pieces(arguments: dict[str, Any], pieces: list[dict[str, Any]]) -> None:
+    """Add them to the object as far as it is known."""
+    for piece in pieces:
+        name = next((name for name in _VALUES if name in piece), None)
+        steps = _steps(piece.get("jsonPath"))
+        if name is not None and steps:
+            _put(arguments, steps, None if name == "nullValue" else piece[name])
 
 
 def _steps(path: Any) -> list[str | int]:

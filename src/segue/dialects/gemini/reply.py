@@ -28,7 +28,7 @@ from segue.dialects.data_urls import kind_of
 from segue.dialects.garbled_lines import read_garbled
 from segue.dialects.gemini import opaque_parts, wire
 from segue.dialects.gemini.errors import encode_error, error_from
-from segue.dialects.gemini.partial_arguments import PartialArguments
+from segue.dialects.gemini.partial_arguments import add_pieces
 from segue.errors import ProtocolError
 from segue.transcript.media import written_out
 from segue.transcript.rules import media_type
@@ -103,7 +103,7 @@ class ReplyReader(ChunkReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._partial: PartialArguments | None = None
+        self._partial: dict[str, Any] | None = None
         self._counts = Raw()
         self._started = False
         self._called = False
@@ -176,7 +176,7 @@ class ReplyReader(ChunkReader):
 
     def _read_call(self, call: wire.FunctionCall, signature: str | None, events: list[Event]) -> None:
         if self._partial is not None and call.name is None:
-            self._partial.add(call.partial_args or [])
+            add_pieces(self._partial, call.partial_args or [])
             if not call.will_continue:
                 self._close_call(events)
             return
@@ -188,14 +188,14 @@ class ReplyReader(ChunkReader):
             events.append(Sealed(index, signature, "thought", "call"))
         arguments = bytes(call.args).decode("utf-8", "replace")
         if not arguments and (call.partial_args is not None or call.will_continue):
-            self._partial = PartialArguments()
-            self._partial.add(call.partial_args or [])
+            self._partial = {}
+            add_pieces(self._partial, call.partial_args or [])
         else:
             events.append(ArgumentsDelta(index, "{}" if arguments in ("", "null") else arguments))
 
     def _close_call(self, events: list[Event]) -> None:
         if self._partial is not None:
-            events.append(ArgumentsDelta(self._index, json_of(self._partial.value)))
+            events.append(ArgumentsDelta(self._index, json_of(self._partial)))
             self._partial = None
 
     def _read_other(self, part: wire.Part, signature: str | None, events: list[Event]) -> None:

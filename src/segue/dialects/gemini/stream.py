@@ -6,7 +6,9 @@ They come as server-sent events without a closing event, or as one JSON array th
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+from msgspec import Raw, Struct
 
 from segue.conversation.events import (
     ArgumentsDelta,
@@ -27,8 +29,6 @@ from segue.dialects.gemini.reply import ReplyReader, counts_of, finish_reason, m
 from segue.transcript.value_text import is_object_text
 
 if TYPE_CHECKING:
-    from msgspec import Raw
-
     from segue.conversation.events import Event
     from segue.dialects.chunk_template import ChunkTemplate
     from segue.errors import SegueError
@@ -138,11 +138,7 @@ class _ObjectCutter:
 class _Call(PendingCall):
     """A call whose arguments still arrive: on this wire it goes out whole (GEM-52)."""
 
-    __slots__ = ("seal",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seal = ""
+    seal: str = ""
 
     @property
     def whole(self) -> bool:
@@ -155,31 +151,25 @@ class _Call(PendingCall):
         return _signed({"functionCall": call}, self.seal)
 
 
-class _Carrier:
+class _Carrier(Struct):
     """A seal that arrived before the text of its block, of which there may be none (GEM-20)."""
 
-    __slots__ = ("payload", "thought")
-    whole = True
-
-    def __init__(self, payload: str, *, thought: bool) -> None:
-        self.payload = payload
-        self.thought = thought
+    payload: str
+    thought: bool
+    whole: ClassVar = True
 
     def part(self) -> dict[str, Any]:
         return _signed({"text": "", "thought": True} if self.thought else {"text": ""}, self.payload)
 
 
-class _Own:
+class _Own(Struct):
     """A part of Google's own, which also comes as text: the text is dropped here."""
 
-    __slots__ = ("_part",)
-    whole = True
-
-    def __init__(self, part: Raw) -> None:
-        self._part = part
+    own: Raw
+    whole: ClassVar = True
 
     def part(self) -> Raw:
-        return self._part
+        return self.own
 
 
 @final

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
 _FIRST_DAY = "1970-01-01T00:00:00Z"
 _DIGEST = "0" * 64
+_DETAILS = {
+    "parent_model": "",
+    "format": "",
+    "family": "",
+    "families": [],
+    "parameter_size": "",
+    "quantization_level": "",
+}
 _PROMPT = ("prompt", "system", "images", "suffix", "template", "raw", "context")
 """Fields of a single prompt that a chat does not have."""
 
@@ -72,17 +80,6 @@ def _chat_request(body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _details() -> dict[str, Any]:
-    return {
-        "parent_model": "",
-        "format": "",
-        "family": "",
-        "families": [],
-        "parameter_size": "",
-        "quantization_level": "",
-    }
-
-
 def _abilities(model: ServedModel) -> list[str]:
     if model.embedding:
         return ["embedding"]
@@ -101,7 +98,7 @@ def _encode_models(models: Sequence[ServedModel], query: Mapping[str, str]) -> b
                     "modified_at": _FIRST_DAY,
                     "size": 0,
                     "digest": _DIGEST,
-                    "details": _details(),
+                    "details": _DETAILS,
                     "capabilities": _abilities(model),
                 }
                 for model in models
@@ -119,7 +116,7 @@ def _encode_model(model: ServedModel) -> bytes:
             "modelfile": "",
             "parameters": "",
             "template": "",
-            "details": _details(),
+            "details": _DETAILS,
             "model_info": info,
             "capabilities": _abilities(model),
             "modified_at": _FIRST_DAY,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from segue.dialects.errors import (
     MAX_MESSAGE,
@@ -164,18 +165,15 @@ def _error_from(variant: Variant, fields: _ErrorFields, response: FailedResponse
     )
 
 
-class _ErrorFields:
+class _ErrorFields(Struct):
     """What an error body holds, whatever its form."""
 
-    __slots__ = ("message", "names", "param", "request_id", "status", "wait")
-
-    def __init__(self, message: str) -> None:
-        self.message = message
-        self.names: list[str] = []
-        self.param = ""
-        self.request_id = ""
-        self.status = 0
-        self.wait: float | None = None
+    message: str
+    names: list[str] = []
+    param: str = ""
+    request_id: str = ""
+    status: int = 0
+    wait: float | None = None
 
     @property
     def code(self) -> str:
@@ -196,15 +194,16 @@ def _read(value: Any) -> _ErrorFields:
     message = _text(fields.get("message") or fields.get("detail") or fields.get("msg"))
     if not isinstance(inner, Mapping):  # XAI-01, and many others: the error is the sentence
         message = _text(inner) or message
-    found = _ErrorFields(message)
-    found.names = [
-        str(name) for name in (fields.get("code"), fields.get("type")) if isinstance(name, str | int) and name
-    ]
-    found.param = _text(fields.get("param"))
-    found.request_id = _text(value.get("request_id") or fields.get("request_id"))
-    found.status = _status(fields)
+    names = (fields.get("code"), fields.get("type"))
     wait = value.get("estimated_time")
-    found.wait = float(wait) if isinstance(wait, int | float) else None
+    found = _ErrorFields(
+        message,
+        [str(name) for name in names if isinstance(name, str | int) and name],
+        _text(fields.get("param")),
+        _text(value.get("request_id") or fields.get("request_id")),
+        _status(fields),
+        float(wait) if isinstance(wait, int | float) else None,
+    )
     _read_upstream(found, fields.get("metadata"))
     return found
 

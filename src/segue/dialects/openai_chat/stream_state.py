@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from segue.conversation.blocks import Media
 from segue.conversation.events import (
@@ -295,15 +296,13 @@ class ReplyReader:
                 self._audio.append(data)
 
 
-class _OpenCall:
+class _OpenCall(Struct):
     """A call while it arrives."""
 
-    __slots__ = ("id", "index", "name", "started")
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.id = self.name = ""
-        self.started = False
+    index: int
+    id: str = ""
+    name: str = ""
+    started: bool = False
 
 
 def _grows(key: str, value: Any) -> bool:

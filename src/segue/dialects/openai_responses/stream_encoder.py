@@ -6,7 +6,9 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 import msgspec
+from msgspec import Struct
 
+from segue.conversation.blocks import Media
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
@@ -41,7 +43,6 @@ from segue.transcript.media import describe
 from segue.transcript.value_text import is_object_text
 
 if TYPE_CHECKING:
-    from segue.conversation.blocks import Media
     from segue.conversation.events import Event
 
 _Kind: TypeAlias = Literal["text", "reasoning", "call", "custom", "image", "kept"]
@@ -59,36 +60,24 @@ _DELTAS: dict[_Kind, tuple[bytes, bytes]] = {
 """Name of the event with more of an item, and the fields that lead to the part of it."""
 
 
-class _Item:
+class _Item(Struct):
     """An output item on the wire. `head`: all of a delta before its text."""
 
-    __slots__ = (
-        "call_id",
-        "closed",
-        "head",
-        "index",
-        "kind",
-        "media",
-        "own",
-        "pieces",
-        "sealed",
-        "tool",
-    )
+    kind: _Kind
+    index: int
+    own: str
+    call_id: str = ""
+    tool: ToolSpec = ToolSpec("")
+    sealed: str = ""
+    media: Media | None = None
+    pieces: list[str] = []
+    closed: bool = False
+    head: bytes = b""
 
-    def __init__(self, kind: _Kind, index: int, own: str) -> None:
-        self.kind = kind
-        self.index = index
-        self.own = own
-        self.pieces: list[str] = []
-        self.call_id = ""
-        self.tool = ToolSpec("")
-        self.sealed = ""
-        self.media: Media | None = None
-        self.closed = False
-        self.head = b""
-        if kind in _DELTAS:
-            name, place = _DELTAS[kind]
-            self.head = _HEAD % (name, name, json_text(self.id), index, place)
+    def __post_init__(self) -> None:
+        if self.kind in _DELTAS:
+            name, place = _DELTAS[self.kind]
+            self.head = _HEAD % (name, name, json_text(self.id), self.index, place)
 
     @property
     def text(self) -> str:
@@ -100,31 +89,19 @@ class _Item:
     def id(self) -> str:
         return _PREFIXES[self.kind] + self.own
 
-    def state(self, *, refused: bool = False) -> dict[str, Any] | msgspec.Raw:
+    def state(self, status: str = "completed", *, refused: bool = False) -> dict[str, Any] | msgspec.Raw:
         match self.kind:
             case "kept":
                 return msgspec.Raw(self.sealed)
             case "text":
-                return message_item(self.own, self.text, refused=refused)
+                return message_item(self.own, self.text, refused=refused, status=status)
             case "reasoning":
                 return reasoning_item(self.own, self.text, self.sealed)
             case "image":
                 return image_item(self.own, self.media)
             case _:
-                return call_item(self.own, self.call_id, self.tool, self.text or "{}")
-
-    def beginning(self) -> dict[str, Any] | msgspec.Raw:
-        match self.kind:
-            case "kept":
-                return msgspec.Raw(self.sealed)
-            case "text":
-                return message_item(self.own, "", status="in_progress")
-            case "reasoning":
-                return reasoning_item(self.own, "", "")
-            case "image":
-                return image_item(self.own, None)
-            case _:
-                return call_item(self.own, self.call_id, self.tool, "", "in_progress")
+                arguments = self.text or ("{}" if status == "completed" else "")
+                return call_item(self.own, self.call_id, self.tool, arguments, status)
 
 
 @final
@@ -277,10 +254,9 @@ class ReplyEncoder:
             return b""
         closed = [self._close(before) for before in self._items.values() if _is_whole(before)]
         own = item_id(self._started.id, len(self._items))
-        item = self._items[index] = _Item(kind, len(self._items), own)
-        for name, value in fields.items():
-            setattr(item, name, value)
-        added = self._frame("response.output_item.added", output_index=item.index, item=item.beginning())
+        item = self._items[index] = _Item(kind, len(self._items), own, **fields)
+        begun = item.state("in_progress")
+        added = self._frame("response.output_item.added", output_index=item.index, item=begun)
         return b"".join((*closed, added))
 
     def _close(self, item: _Item) -> bytes:
