@@ -155,9 +155,14 @@ def class_of_status(status: int | None) -> type[ProviderError]:
     return OverloadError if status >= 500 else ProviderError
 
 
-def class_by_name(table: Mapping[str, type[ProviderError]], name: Any) -> type[ProviderError] | None:
-    """The error that a code or type of the wire stands for; None if it is not in the table, or not a string."""
-    return table.get(name) if isinstance(name, str) else None
+def class_of_error(
+    message: str, phrases: Phrases, status: int | None, *names: tuple[Mapping[str, type[ProviderError]], Any]
+) -> type[ProviderError]:
+    """The error that a message is about, else the first that a code or type stands for in its table, else the status."""
+    found = class_by_phrase(message, phrases)
+    for table, name in names:
+        found = found or (table.get(name) if isinstance(name, str) else None)
+    return found or class_of_status(status)
 
 
 def class_by_phrase(message: str, phrases: Phrases) -> type[ProviderError] | None:

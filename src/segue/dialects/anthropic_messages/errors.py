@@ -10,9 +10,7 @@ from segue.dialects.errors import (
     STATUSES,
     FailedResponse,
     Phrases,
-    class_by_name,
-    class_by_phrase,
-    class_of_status,
+    class_of_error,
     message_for,
     read_response,
     status_for,
@@ -73,12 +71,7 @@ def error_from(
     kind, details, message = error.get("type"), error.get("details"), error.get("message")
     detail = details.get("error_code") if isinstance(details, dict) else None
     message = response.words(message)
-    found = (
-        class_by_phrase(message, _PHRASES)
-        or class_by_name(_BY_DETAIL, detail)
-        or class_by_name(BY_TYPE, kind)
-        or class_of_status(response.status)
-    )
+    found = class_of_error(message, _PHRASES, response.status, (_BY_DETAIL, detail), (BY_TYPE, kind))
     code = detail if isinstance(detail, str) else kind
     return response.error(found, message, code=code, request_id=request_id)
 

@@ -14,9 +14,7 @@ from segue.dialects.errors import (
     TOOLS_UNSUPPORTED,
     FailedResponse,
     Phrases,
-    class_by_name,
-    class_by_phrase,
-    class_of_status,
+    class_of_error,
     message_for,
     read_response,
     status_for,
@@ -33,7 +31,7 @@ from segue.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from segue.errors import SegueError
 
@@ -85,11 +83,7 @@ def error_from(error: Mapping[str, Any], response: FailedResponse = IN_REPLY) ->
     message = response.words(message)
     response = response.with_status(error.get("code"))
     details = [detail for detail in _listed(error.get("details")) if isinstance(detail, dict)]
-    found = (
-        class_by_phrase(message, _PHRASES)
-        or class_by_name(BY_STATUS, code)
-        or class_of_status(response.status)
-    )
+    found = class_of_error(message, _PHRASES, response.status, (BY_STATUS, code))
     if found is RateLimitError and _used_up(details):
         found = QuotaError
     if any(detail.get("reason") == "API_KEY_INVALID" for detail in details):
@@ -106,14 +100,10 @@ def _listed(value: Any) -> list[Any]:
 
 def _used_up(details: list[dict[str, Any]]) -> bool:
     """Whether what ran out is the day's quota, so that waiting a little does not help (GEM-44)."""
-    return any("PerDay" in str(violation.get("quotaId")) for violation in _violations(details))
-
-
-def _violations(details: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for detail in details:
-        for violation in _listed(detail.get("violations")):
-            if isinstance(violation, dict):
-                yield violation
+    violations = [violation for detail in details for violation in _listed(detail.get("violations"))]
+    return any(
+        "PerDay" in str(violation.get("quotaId")) for violation in violations if isinstance(violation, dict)
+    )
 
 
 def _delay(details: list[dict[str, Any]], message: str) -> float | None:

@@ -11,9 +11,7 @@ from segue.dialects.errors import (
     TOOLS_UNSUPPORTED,
     FailedResponse,
     Phrases,
-    class_by_name,
-    class_by_phrase,
-    class_of_status,
+    class_of_error,
     message_for,
     read_response,
     status_for,
@@ -82,8 +80,8 @@ def error_from(error: Mapping[str, Any], response: FailedResponse = IN_REPLY) ->
     kind, code = error.get("type"), error.get("code")
     response = response.with_status(error.get("raw_status_code"))
     status = response.status
-    found = class_by_phrase(message, _PHRASES) if status is None or status < 500 else None
-    found = found or class_by_name(BY_TYPE, kind) or class_of_status(status)
+    phrases = _PHRASES if status is None or status < 500 else ()
+    found = class_of_error(message, phrases, status, (BY_TYPE, kind))
     if "function calling is not enabled for" in message.lower():
         kind = TOOLS_UNSUPPORTED
     code = kind if isinstance(kind, str) else str(code) if isinstance(code, int) else code

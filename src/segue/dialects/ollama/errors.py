@@ -11,8 +11,7 @@ from segue.dialects.errors import (
     TOOLS_UNSUPPORTED,
     FailedResponse,
     Phrases,
-    class_by_phrase,
-    class_of_status,
+    class_of_error,
     message_for,
     read_response,
     status_for,
@@ -73,7 +72,7 @@ def error_from(error: Any, response: FailedResponse = IN_REPLY) -> ProviderError
     if isinstance(error, dict):
         error = error.get("message")
     message = response.words(error)
-    found = class_by_phrase(message, _PHRASES) or class_of_status(response.status)
+    found = class_of_error(message, _PHRASES, response.status)
     code = TOOLS_UNSUPPORTED if "does not support tools" in message.lower() else ""  # OLL-07
     return response.error(found, message, code=code)
 

@@ -9,9 +9,7 @@ from segue.dialects.errors import (
     STATUSES,
     FailedResponse,
     Phrases,
-    class_by_name,
-    class_by_phrase,
-    class_of_status,
+    class_of_error,
     entry_for,
     read_response,
     status_for,
@@ -102,10 +100,8 @@ def error_from(error: Mapping[str, Any], response: FailedResponse = IN_REPLY) ->
     """The error in an error object, of a response, of a failed reply or of a stream."""
     code, kind, param, message = (error.get(name) for name in ("code", "type", "param", "message"))
     message = response.words(message)
-    found = class_by_phrase(message, _PHRASES) or class_by_name(BY_CODE, code) or class_by_name(BY_TYPE, kind)
-    if found is None:
-        refused = response.status is None and kind == "invalid_request_error"
-        found = InvalidRequestError if refused else class_of_status(response.status)
+    status = 400 if response.status is None and kind == "invalid_request_error" else response.status
+    found = class_of_error(message, _PHRASES, status, (BY_CODE, code), (BY_TYPE, kind))
     if found is ContextLengthError and code == "string_above_max_length" and _is_about_an_id(param):
         found = InvalidRequestError
     code = code if isinstance(code, str) else kind
