@@ -58,7 +58,7 @@ def decode_reply(body: bytes) -> list[Event]:
     events: list[Event] = [started(reply)]
     reader = ItemReader()
     for index, item in enumerate(output):
-        events += reader.settle(index, item)
+        reader.settle(index, item, events)
     return [*events, *ended(reply, reader)]
 
 
@@ -130,7 +130,7 @@ class ItemReader:
         """The index of a block: texts differ by item and part, all else by item."""
         return self._indexes.setdefault((item, part), len(self._indexes))
 
-    def text(self, item: Any, part: Any, more: str) -> Event | None:
+    def text(self, item: Any, part: Any, more: str, events: list[Event]) -> None:
         index = self._indexes.get((item, part), -1)
         text = self.sent.get(index)
         if text is None:
@@ -138,34 +138,35 @@ class ItemReader:
             text = self.sent[index] = []
             self._texts.setdefault(item, []).append(part)
         text.append(more)
-        return TextDelta(index, more) if more else None
+        if more:
+            events.append(TextDelta(index, more))
 
-    def thought(self, item: Any, part: tuple[str, Any], more: str) -> Event | None:
+    def thought(self, item: Any, part: tuple[str, Any], more: str, events: list[Event]) -> None:
         """Parts of one thought are paragraphs."""
         index = self.index(item)
         if not more:
-            return None
+            return
         text = self.sent.setdefault(index, [])
         if text and self._parts.get(index) != part:
             more = f"\n\n{more}"
         self._parts[index] = part
         text.append(more)
-        return ReasoningDelta(index, more)
+        events.append(ReasoningDelta(index, more))
 
-    def call(self, item: Any, call_id: str, name: str) -> Event | None:
+    def call(self, item: Any, call_id: str, name: str, events: list[Event]) -> None:
         index = self.index(item)
-        if index in self.sent:
-            return None
-        self.called = True
-        self.sent[index] = []
-        return CallStarted(index, call_id, name)
+        if index not in self.sent:
+            self.called = True
+            self.sent[index] = []
+            events.append(CallStarted(index, call_id, name))
 
-    def arguments(self, item: Any, more: str) -> Event | None:
+    def arguments(self, item: Any, more: str, events: list[Event]) -> None:
         index = self.index(item)
         self.sent.setdefault(index, []).append(more)
-        return ArgumentsDelta(index, more) if more else None
+        if more:
+            events.append(ArgumentsDelta(index, more))
 
-    def missing(self, item: Any, part: Any, whole: str) -> str:
+    def _missing(self, item: Any, part: Any, whole: str) -> str:
         """The end of a text of which the beginning was reported."""
         pieces = self.sent.get(self.index(item, part), [])
         text = "".join(pieces)
@@ -173,15 +174,10 @@ class ItemReader:
             pieces[:] = [text]  # the final state of the whole reply asks once more
         return whole[len(text) :] if whole.startswith(text) else ""
 
-    def settle(self, place: Any, item: Any) -> Iterator[Event]:
+    def settle(self, place: Any, item: Any, events: list[Event]) -> None:
         """The final state of an item."""
         if not isinstance(item, dict):
             return
-        for event in self._settled(place, item):
-            if event is not None:
-                yield event
-
-    def _settled(self, place: Any, item: dict[str, Any]) -> Iterator[Event | None]:
         match item.get("type"):
             case "message":
                 sent_parts = tuple(self._texts.get(place, ()))
@@ -190,45 +186,47 @@ class ItemReader:
                         part = sent_parts[number] if number < len(sent_parts) else ("untold", number)
                         self.refused |= content.get("type") == "refusal"
                         whole = _text(content, "text") or _text(content, "refusal")
-                        yield self.text(place, part, self.missing(place, part, whole))
+                        self.text(place, part, self._missing(place, part, whole), events)
             case "reasoning":
-                yield from self._settled_thought(place, item)
+                self._settle_thought(place, item, events)
             case "function_call":
-                yield self.call(place, _text(item, "call_id"), wire.name_of(item))
                 arguments = item.get("arguments")
                 whole = arguments if isinstance(arguments, str) else json_of(arguments or {})
-                yield self.arguments(place, self.missing(place, 0, whole))
+                self._settle_call(place, _text(item, "call_id"), wire.name_of(item), whole, events)
             case "image_generation_call":
                 shown, index = _text(item, "result"), self.index(place)
                 if shown and index not in self.sent:
                     self.sent[index] = []
-                    yield MediaArrived(index, Media("image", _image_type(item), shown))
+                    events.append(MediaArrived(index, Media("image", _image_type(item), shown)))
             case _:
-                yield from self._settled_other(place, item)
+                self._settle_other(place, item, events)
 
-    def _settled_thought(self, place: Any, item: dict[str, Any]) -> Iterator[Event | None]:
+    def _settle_call(self, place: Any, call_id: str, name: str, whole: str, events: list[Event]) -> None:
+        self.call(place, call_id, name, events)
+        self.arguments(place, self._missing(place, 0, whole), events)
+
+    def _settle_thought(self, place: Any, item: dict[str, Any], events: list[Event]) -> None:
         index = self.index(place)
         if not self.sent.get(index):
             for field in ("summary", "content"):
                 for number, part in enumerate(_items(item, field)):
                     if isinstance(part, dict):
-                        yield self.thought(place, (field, number), _text(part, "text"))
+                        self.thought(place, (field, number), _text(part, "text"), events)
         # RESP-40: only the final state holds all of it.
         if (sealed := _text(item, "encrypted_content")) and index not in self._sealed:
             self._sealed.add(index)
-            yield Sealed(index, sealed, "encrypted")
+            events.append(Sealed(index, sealed, "encrypted"))
 
-    def _settled_other(self, place: Any, item: dict[str, Any]) -> Iterator[Event | None]:
+    def _settle_other(self, place: Any, item: dict[str, Any], events: list[Event]) -> None:
         """Calls of other kinds that the client performs; what the provider does itself is kept for it."""
         call = wire.call_of(item)
         index = self.index(place)
-        if call is None and index not in self._sealed and isinstance(item.get("type"), str):
-            self._sealed.add(index)
-            yield Sealed(index, json_of(item), KIND, "text")
-        elif call is not None:
+        if call is not None:
             call_id, name, arguments = call
-            yield self.call(place, call_id, name)
-            yield self.arguments(place, self.missing(place, 0, json_of(arguments or {})))
+            self._settle_call(place, call_id, name, json_of(arguments or {}), events)
+        elif index not in self._sealed and isinstance(item.get("type"), str):
+            self._sealed.add(index)
+            events.append(Sealed(index, json_of(item), KIND, "text"))
 
 
 def _image_type(item: Mapping[str, Any]) -> str:

@@ -11,11 +11,7 @@ from segue.dialects import sse
 from segue.dialects.garbled_lines import read_garbled
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.errors import error_from
-from segue.dialects.openai_responses.reply import (
-    ItemReader,
-    ended,
-    started,
-)
+from segue.dialects.openai_responses.reply import ItemReader, ended, started
 from segue.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -78,14 +74,12 @@ class ReplyDecoder:
                 continue
             last = more if type(more) is wire.MoreText else None
             if type(more) is wire.MoreText:
-                event = self._reader.text(more.output_index, more.content_index or 0, more.delta)
+                self._reader.text(more.output_index, more.content_index or 0, more.delta, events)
             elif type(more) is wire.MoreThought:
                 part = ("summary", more.summary_index)
-                event = self._reader.thought(more.output_index, part, more.delta)
+                self._reader.thought(more.output_index, part, more.delta, events)
             else:
-                event = self._reader.arguments(more.output_index, more.delta)
-            if event is not None:
-                events.append(event)
+                self._reader.arguments(more.output_index, more.delta, events)
         self._expect(last)
         return events
 
@@ -114,20 +108,18 @@ class ReplyDecoder:
             read_garbled(data, self._read, events, self.unread)
             return
         place = chunk.output_index if chunk.output_index is not None else chunk.item_id
-        event: Event | None = None
+        more = _text(chunk.delta)
         match chunk.type:
             case "response.output_text.delta" | "response.refusal.delta":
-                event = self._reader.text(place, chunk.content_index or 0, _text(chunk.delta))
+                self._reader.text(place, chunk.content_index or 0, more, events)
             case "response.function_call_arguments.delta":
-                event = self._reader.arguments(place, _text(chunk.delta))
+                self._reader.arguments(place, more, events)
             case "response.reasoning_summary_text.delta":
-                event = self._reader.thought(place, ("summary", chunk.summary_index), _text(chunk.delta))
+                self._reader.thought(place, ("summary", chunk.summary_index), more, events)
             case "response.reasoning_text.delta":
-                event = self._reader.thought(place, ("content", chunk.content_index), _text(chunk.delta))
+                self._reader.thought(place, ("content", chunk.content_index), more, events)
             case _:
                 self._read_other(chunk, place, events)
-        if event is not None:
-            events.append(event)
 
     def _read_other(self, chunk: wire.Chunk, place: Any, events: list[Event]) -> None:
         match chunk.type:
@@ -136,12 +128,10 @@ class ReplyDecoder:
             case "response.output_item.added":
                 item = self._seen(chunk.item, place)
                 if item.get("type") == "function_call":
-                    call_id = _text(item.get("call_id"))
-                    event = self._reader.call(place, call_id, wire.name_of(item))
-                    events += [event] if event is not None else []
+                    self._reader.call(place, _text(item.get("call_id")), wire.name_of(item), events)
             case "response.output_item.done":
                 self._done.add(place)
-                events += self._reader.settle(place, self._seen(chunk.item, place))
+                self._reader.settle(place, self._seen(chunk.item, place), events)
             case "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled":
                 self._end(chunk.response or {}, events)
             case "error":  # RESP-63: the fields lie in an object of their own, or beside the type
@@ -170,7 +160,7 @@ class ReplyDecoder:
             # Some servers leave items out of the final state, or call them by other ids there.
             own = _text(item.get("id")) if isinstance(item, dict) else ""
             if own in self._places or index not in self._done:
-                events += self._reader.settle(self._places.get(own, index), item)
+                self._reader.settle(self._places.get(own, index), item, events)
         events += ended(response, self._reader)
 
 
