@@ -17,7 +17,7 @@ from segue.dialects.schemas.cleanup import Schema, read_schema
 from segue.dialects.schemas.union import ANNOTATIONS, as_object, both
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 _ENCODER = msgspec.json.Encoder()
 _WORTH_REMEMBERING = 20_000
@@ -39,6 +39,14 @@ _HARMLESS = frozenset(
     {"$schema", "$id", "$comment", "$anchor", "title", "examples", "readOnly", "writeOnly", "deprecated"}
 )
 """Keywords whose loss changes nothing about which arguments are right."""
+_TYPE_NAMES: Mapping[type, str] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    dict: "object",
+}
 _OPEN = ["string", "number", "boolean", "object", "array", "null"]
 
 
@@ -104,8 +112,7 @@ def kimi(schema: Any) -> tuple[Schema, list[str]]:
 def ollama(schema: Any) -> tuple[Schema, list[str]]:
     """What Ollama keeps of a schema (OLL-17); the rest goes into the descriptions."""
     read, notes = read_schema(schema, inline=True)
-    root = as_object(read, notes)
-    written = _Ollama(notes).write(root, "")
+    written = _write_ollama(as_object(read, notes), "", notes)
     return {"type": "object", "properties": {}, **written}, notes
 
 
@@ -124,16 +131,13 @@ def _simple(node: Schema, path: str, notes: list[str]) -> Schema:
         simple = both(simple, {"anyOf": branches}, path, notes)
         notes.append(f"{path or 'root'}: oneOf is sent as anyOf")
     if "prefixItems" in simple:
-        items = [*simple.pop("prefixItems"), *_schemas(simple.get("items"))]
+        rest = simple.get("items")
+        items = [*simple.pop("prefixItems"), *([rest] if isinstance(rest, dict) and rest else [])]
         simple["items"] = items[0] if all(item == items[0] for item in items) else {"anyOf": items}
         notes.append(f"{path or 'root'}: which item stands where cannot be expressed")
     if isinstance(simple.get("items"), bool):
         del simple["items"]
     return simple
-
-
-def _schemas(value: Any) -> list[Schema]:
-    return [value] if isinstance(value, dict) and value else []
 
 
 def _types_of(node: Schema) -> list[str]:
@@ -149,21 +153,7 @@ def _types_of(node: Schema) -> list[str]:
 
 
 def _type_of(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case dict():
-            return "object"
-        case _:
-            return "array"
+    return _TYPE_NAMES.get(type(value), "array")
 
 
 def _is_of(value: Any, kinds: list[str]) -> bool:
@@ -353,20 +343,16 @@ class _Kimi:
         return written
 
 
-class _Ollama:
-    def __init__(self, notes: list[str]) -> None:
-        self.notes = notes
-
-    def write(self, node: Any, path: str) -> Schema:
-        node = _simple(node, path, self.notes) if isinstance(node, dict) else {}
-        written = _reduced(node, _OLLAMA, path, self.notes)
-        if "anyOf" in written:
-            written["anyOf"] = [self.write(branch, path) for branch in written["anyOf"]]
-        if "properties" in written:
-            written["properties"] = {
-                name: self.write(held, f"{path}.{name}" if path else name)
-                for name, held in written["properties"].items()
-            }
-        if "items" in written:
-            written["items"] = self.write(written["items"], f"{path}[]")
-        return written
+def _write_ollama(node: Any, path: str, notes: list[str]) -> Schema:
+    node = _simple(node, path, notes) if isinstance(node, dict) else {}
+    written = _reduced(node, _OLLAMA, path, notes)
+    if "anyOf" in written:
+        written["anyOf"] = [_write_ollama(branch, path, notes) for branch in written["anyOf"]]
+    if "properties" in written:
+        written["properties"] = {
+            name: _write_ollama(held, f"{path}.{name}" if path else name, notes)
+            for name, held in written["properties"].items()
+        }
+    if "items" in written:
+        written["items"] = _write_ollama(written["items"], f"{path}[]", notes)
+    return written
