@@ -252,11 +252,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     stream_type: str = "text/event-stream; charset=utf-8"
     keep_alive: bytes = b""
     """A frame that every client ignores; empty if there is none."""
-    stream_ends: tuple[bytes, ...]
-    """A complete stream holds one of them in its last frames."""
     error_frame: Callable[[SegueError], bytes]
     """The frame that ends a stream which broke off."""
-    request_id_header: str = "x-request-id"
     error_headers: Callable[[SegueError, int], dict[str, str]] = error_headers
     standing_headers: Callable[[CallerStanding], dict[str, str]] = no_standing_headers
     """Headers in which clients of this wire read how much they may still use."""

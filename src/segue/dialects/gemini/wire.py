@@ -136,19 +136,6 @@ class Candidate(Struct, rename="camel", gc=False):
 
     content: Content | None = None
     finish_reason: str | int | None = None
-    index: int | None = None
-
-
-class Chunk(Struct, rename="camel", gc=False):
-    """A whole reply, or a portion of a streamed one: both have the same shape (GEM-51)."""
-
-    candidates: list[Candidate] | None = None
-    usage_metadata: Raw = Raw()
-    """Sent again in every chunk, read only at the end."""
-    model_version: str | None = None
-    response_id: str | None = None
-    prompt_feedback: dict[str, Any] | None = None
-    error: Any = None
 
 
 class Portion(Struct, rename="camel", gc=False):
@@ -156,7 +143,16 @@ class Portion(Struct, rename="camel", gc=False):
 
     candidates: list[Candidate] | None = None
     usage_metadata: Raw = Raw()
+    """Sent again in every chunk, read only at the end."""
     error: Any = None
+
+
+class Chunk(Portion, rename="camel", gc=False):
+    """A whole reply, or a portion of a streamed one: both have the same shape (GEM-51)."""
+
+    model_version: str | None = None
+    response_id: str | None = None
+    prompt_feedback: dict[str, Any] | None = None
 
 
 CHUNKS = msgspec.json.Decoder(Chunk)

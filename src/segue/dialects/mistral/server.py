@@ -51,9 +51,7 @@ SERVER = ServerFacts(
     returned_headers=("x-ratelimit-", "ratelimit"),
     session_headers=("x-session-id", "x-session-affinity", "session_id", "x-affinity"),
     keep_alive=b": keep-alive\n\n",
-    stream_ends=(b"data: [DONE]", b'"object":"error"'),
     error_frame=lambda error: sse.encode(encode_error(error)[1]),
-    request_id_header="mistral-correlation-id",
     encode_models=_encode_models,
     encode_model=lambda model: ENCODER.encode(_model(model)),
     decode_embedding=partial(decode_embedding, dimensions="output_dimension"),  # MIS-17

@@ -166,7 +166,6 @@ SERVER = ServerFacts(
     session_headers=("x-session-id", "x-session-affinity", "session_id"),
     streams_by_default=True,
     stream_type="application/x-ndjson",
-    stream_ends=(b'"done":true', b'"error"'),
     error_frame=lambda error: encode_error(error)[1] + b"\n",
     chat_request=_chat_request,
     reframe=_reframe,

@@ -78,24 +78,21 @@ class ReplyMessage(Struct, gc=False):
     images: list[str] | None = None
 
 
-class Line(Struct, gc=False):
-    """A whole reply, or a line of a streamed one, or the error that came in its place (OLL-20, OLL-23)."""
-
-    model: str | None = None
-    message: ReplyMessage | None = None
-    done: bool | None = None
-    done_reason: str | None = None
-    prompt_eval_count: int | None = None
-    eval_count: int | None = None
-    error: Any = None
-
-
 class Portion(Struct, gc=False):
     """What is worth reading in the common line of a stream that has begun."""
 
     message: ReplyMessage | None = None
     done: bool | None = None
     error: Any = None
+
+
+class Line(Portion, gc=False):
+    """A whole reply, or a line of a streamed one, or the error that came in its place (OLL-20, OLL-23)."""
+
+    model: str | None = None
+    done_reason: str | None = None
+    prompt_eval_count: int | None = None
+    eval_count: int | None = None
 
 
 LINES = msgspec.json.Decoder(Line)

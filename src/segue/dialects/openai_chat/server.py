@@ -29,7 +29,6 @@ SERVER = ServerFacts(
     session_headers=("x-session-id", "x-session-affinity", "session_id", "x-affinity"),
     session_fields=("prompt_cache_key",),
     keep_alive=b": keep-alive\n\n",
-    stream_ends=(b"data: [DONE]", b'"error"'),
     error_frame=lambda error: sse.encode(encode_error(error)[1]),
     error_headers=error_headers_with_advice,
     encode_models=encode_models,

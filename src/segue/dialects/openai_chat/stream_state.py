@@ -100,7 +100,7 @@ class ReplyReader:
             self.introduced = bool(self._id and self._model)
         self.read_portion(chunk, events, whole=whole)
 
-    def read_portion(self, portion: Chunk | Portion, events: list[Event], *, whole: bool = False) -> None:
+    def read_portion(self, portion: Portion, events: list[Event], *, whole: bool = False) -> None:
         if self.over:
             return
         if portion.error:

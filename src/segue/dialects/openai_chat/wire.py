@@ -161,19 +161,6 @@ class Groq(Struct, gc=False):
     usage: Counts | None = None
 
 
-@final
-class Chunk(Struct, gc=False):
-    """A chunk of a stream, or a whole completion."""
-
-    id: str | None = None
-    model: str | None = None
-    choices: list[Choice] | None = None
-    usage: Counts | None = None
-    x_groq: Groq | None = None
-    error: Any = None
-
-
-@final
 class Portion(Struct, gc=False):
     """What is worth reading in the common chunk of a stream that has begun."""
 
@@ -181,6 +168,14 @@ class Portion(Struct, gc=False):
     usage: Counts | None = None
     x_groq: Groq | None = None
     error: Any = None
+
+
+@final
+class Chunk(Portion, gc=False):
+    """A chunk of a stream, or a whole completion."""
+
+    id: str | None = None
+    model: str | None = None
 
 
 THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")

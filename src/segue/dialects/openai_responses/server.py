@@ -49,7 +49,6 @@ SERVER = ServerFacts(
     session_headers=("session-id", "session_id", "thread-id", "x-session-id", "x-session-affinity"),
     session_fields=("prompt_cache_key",),
     keep_alive=b": keep-alive\n\n",
-    stream_ends=(b'"response.completed"', b'"response.incomplete"', b'"response.failed"', b'"type":"error"'),
     error_frame=_error_frame,
     error_headers=error_headers_with_advice,
     encode_models=encode_models,
