@@ -6,6 +6,8 @@ tells which part a message came from.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from functools import cache
 from typing import TYPE_CHECKING, Any, final
 
 from segue.dialects.registry import DIALECTS
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
 
     from segue.interop.source import SourceRequest
 
-_FIELDS = ("messages", "contents", "input")
 _LONGEST = 20_000
 """Beyond this many messages, finding a place would take longer than it helps."""
 
@@ -28,38 +29,25 @@ class FilePositions:
     def __init__(self, source: SourceRequest, lines: Sequence[int] = ()) -> None:
         self._source = source
         self._lines = lines
-        body = source.body or {}
-        self._field = next((name for name in _FIELDS if isinstance(body.get(name), list)), "")
-        self._parts: list[Any] = body[self._field] if self._field else []
-        self._decoded_counts: dict[int, int] = {0: 0}
+        self._field = DIALECTS[source.dialect].messages_field if source.body else "messages"
+        parts: Any = (source.body or {}).get(self._field)
+        self._length = len(parts) if isinstance(parts, list) else 0
+        self._decoded_count = cache(self._count)
 
     def index(self, message: int) -> int:
         """The position in the file's own list of the part that holds a decoded message."""
-        if not 0 < len(self._parts) <= _LONGEST:
+        if not 0 < self._length <= _LONGEST:
             return message
-        low, high = 0, len(self._parts)
-        while low + 1 < high:
-            middle = (low + high) // 2
-            if self._decoded(middle) > message:
-                high = middle
-            else:
-                low = middle
-        return low
+        return bisect_right(range(1, self._length), message, key=self._decoded_count)
 
     def describe(self, message: int) -> str:
         """The place for people: a path into the file, and the line where it has lines."""
         index = self.index(message)
-        path = f"{self._field or 'messages'}[{index}]"
+        path = f"{self._field}[{index}]"
         return f"line {self._lines[index]}, {path}" if index < len(self._lines) else path
 
-    def _decoded(self, parts: int) -> int:
-        """How many messages the first `parts` parts are decoded to."""
-        known = self._decoded_counts.get(parts)
-        if known is None:
-            body = {**(self._source.body or {}), self._field: self._parts[:parts]}
-            try:
-                known = len(DIALECTS[self._source.dialect].decode_request(body).messages)
-            except SegueError:
-                known = parts
-            self._decoded_counts[parts] = known
-        return known
+    def _count(self, parts: int) -> int:
+        try:
+            return self._source.decoded_count(parts)
+        except SegueError:
+            return parts

@@ -49,6 +49,12 @@ class SourceRequest(Struct, frozen=True, kw_only=True):
         """How many messages were found; adopting them may split or merge some."""
         return len(self.messages)
 
+    def decoded_count(self, parts: int) -> int:
+        """How many messages the first parts of the body are decoded to."""
+        dialect, body = DIALECTS[self.dialect], self.body or {}
+        field = dialect.messages_field
+        return len(dialect.decode_request({**body, field: body[field][:parts]}).messages)
+
     def adopted(self) -> tuple[Conversation, tuple[Repair, ...]]:
         """The conversation, and what was repaired in reading and adopting it."""
         if self.conversation is not None:
@@ -130,14 +136,13 @@ def _kind(value: object) -> str:
     return names.get(type(value), type(value).__name__)
 
 
-_LIST_KEYS: Final[Mapping[str, str]] = {"gemini": "contents", "openai_responses": "input"}
 _ITEM_TYPES: Final = ("function_call", "function_call_output", "reasoning", "message", "item_reference")
 
 
 def _list_key(messages: list[Any], dialect: str) -> str:
     """The field in which a bare list of messages is sent."""
     if dialect != AUTO:
-        return _LIST_KEYS.get(proper_name(dialect), "messages")
+        return DIALECTS[proper_name(dialect)].messages_field
     for message in messages:
         if isinstance(message, Mapping):
             if "parts" in message:

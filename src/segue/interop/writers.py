@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from segue.conversation.blocks import PREFIX_UNKNOWN, Reasoning, Text, ToolCall
-from segue.dialects.registry import DIALECTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +26,7 @@ def with_writers(source: SourceRequest, models: Sequence[str | None]) -> tuple[M
         return with_unknown_prefix(source.messages)
     if len(runs) > _MOST_RUNS:
         runs = [(0, "")]
-    ends = [*(_decoded(source, start) for start, _ in runs[1:]), len(source.messages)]
+    ends = [*(source.decoded_count(start) for start, _ in runs[1:]), len(source.messages)]
     written: list[Message] = []
     for (_, model), end in zip(runs, ends, strict=True):
         written += [_written(message, model) for message in source.messages[len(written) : end]]
@@ -46,14 +45,6 @@ def _runs(models: Sequence[str | None]) -> list[tuple[int, str]]:
         if model is not None and (not runs or runs[-1][1] != model):
             runs.append((at if runs else 0, model))
     return runs
-
-
-def _decoded(source: SourceRequest, parts: int) -> int:
-    """How many messages the first parts of the file are decoded to."""
-    dialect = DIALECTS[source.dialect]
-    body = dict(source.body or {})
-    field = dialect.messages_field
-    return len(dialect.decode_request({**body, field: body[field][:parts]}).messages)
 
 
 def _written(message: Message, model: str | None) -> Message:

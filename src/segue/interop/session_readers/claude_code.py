@@ -6,10 +6,11 @@ from typing import Any
 
 from segue.interop.session_readers.session_file import (
     Row,
+    Said,
     SessionFile,
     current_branch,
     fields,
-    messages_body,
+    messages_session,
     objects,
     text_of,
 )
@@ -22,9 +23,7 @@ def read_claude_code(rows: list[Row]) -> SessionFile | None:
     spoken = [row for row in main if _is_message(row[1])]
     if not any(_is_claude_code(row) for _, row in rows):
         return None
-    messages: list[dict[str, Any]] = []
-    lines: list[int] = []
-    models: list[str | None] = []
+    said: list[Said] = []
     replies: dict[str, list[Any]] = {}
     for number, row in _sent(main, spoken[-1]) if spoken else []:
         message = fields(row.get("message"))
@@ -36,12 +35,9 @@ def read_claude_code(rows: list[Row]) -> SessionFile | None:
             continue
         if reply and isinstance(copied, list):
             replies[reply] = copied
-        messages.append({"role": row["type"], "content": copied})
-        lines.append(number)
-        models.append(_model(message) if row["type"] == "assistant" else None)
-    model = next((name for name in reversed(models) if name), "")
-    body = messages_body(messages, model=model)
-    return SessionFile("Claude Code session", "anthropic", body, tuple(lines), tuple(models))
+        model = _model(message) if row["type"] == "assistant" else None
+        said.append(Said({"role": row["type"], "content": copied}, number, model))
+    return messages_session("Claude Code session", said)
 
 
 def _model(message: dict[str, Any]) -> str:

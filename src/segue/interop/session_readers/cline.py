@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from segue.interop.session_readers.session_file import (
+    Said,
     SessionFile,
     fields,
     json_text,
-    messages_body,
+    messages_session,
     objects,
     text_of,
 )
@@ -21,23 +22,19 @@ def read_cline(document: object) -> SessionFile | None:
     session = fields(document)
     if not session.keys() >= _FIELDS or "projectHash" in session:
         return None
-    messages: list[dict[str, Any]] = []
-    models: list[str | None] = []
+    said: list[Said] = []
     for message in objects(session["messages"]):
         if fields(message.get("metadata")).get("displayOnly"):
             continue
         wrote = fields(message.get("modelInfo"))
         signed = wrote.get("provider") == _WIRE
         name = text_of(wrote.get("id")) if signed else ""
-        models.append(name if message.get("role") == "assistant" else None)
         content = message.get("content")
         if isinstance(content, list):
             content = [_block(block, signed=signed) for block in objects(content)]
-        messages.append({"role": message.get("role"), "content": content})
-    system = text_of(session.get("system_prompt"))
-    model = next((name for name in reversed(models) if name), "")
-    body = messages_body(messages, model=model, system=system)
-    return SessionFile("Cline session", "anthropic", body, models=tuple(models))
+        model = name if message.get("role") == "assistant" else None
+        said.append(Said({"role": message.get("role"), "content": content}, model=model))
+    return messages_session("Cline session", said, system=text_of(session.get("system_prompt")))
 
 
 def _block(block: dict[str, Any], *, signed: bool) -> dict[str, Any]:

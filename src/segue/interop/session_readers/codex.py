@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from segue.interop.session_readers.session_file import Row, SessionFile, fields, objects, text_of
+from segue.interop.session_readers.session_file import (
+    Row,
+    Said,
+    SessionFile,
+    fields,
+    objects,
+    session_of,
+    text_of,
+)
 
 _TYPES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _NOT_SENT: Final = frozenset({"ghost_snapshot", "other"})
@@ -15,10 +23,8 @@ def read_codex(rows: list[Row]) -> SessionFile | None:
         text_of(row.get("type")) in _TYPES and isinstance(row.get("payload"), dict) for _, row in rows
     ):
         return None
-    items: list[dict[str, Any]] = []
-    lines: list[int] = []
-    models: list[str | None] = []
-    body: dict[str, Any] = {}
+    said: list[Said] = []
+    body = {"model": ""}
     for number, row in rows:
         payload = row.get("payload")
         if not isinstance(payload, dict):
@@ -29,15 +35,10 @@ def read_codex(rows: list[Row]) -> SessionFile | None:
             case "turn_context" if isinstance(payload.get("model"), str):
                 body["model"] = payload["model"]
             case "response_item" if text_of(payload.get("type")) not in _NOT_SENT:
-                items.append(payload)
-                lines.append(number)
-                models.append(body.get("model", ""))
+                said.append(Said(payload, number, body["model"]))
             case "compacted":
-                items = _replacement(payload)
-                lines = [number] * len(items)
-                models = [body.get("model", "")] * len(items)
-    body["input"] = items
-    return SessionFile("Codex rollout", "openai_responses", body, tuple(lines), tuple(models))
+                said = [Said(item, number, body["model"]) for item in _replacement(payload)]
+    return session_of("Codex rollout", "openai_responses", said, **body)
 
 
 def _instructions(meta: dict[str, Any]) -> dict[str, str]:

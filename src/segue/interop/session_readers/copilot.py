@@ -6,11 +6,13 @@ from typing import Any
 
 from segue.interop.session_readers.session_file import (
     Row,
+    Said,
     SessionFile,
     current_branch,
     fields,
     json_text,
     objects,
+    session_of,
     text_of,
 )
 
@@ -20,8 +22,7 @@ _WIRE = "openai-responses"
 def read_copilot(rows: list[Row]) -> SessionFile | None:
     if not any(row.get("type") == "session.start" and isinstance(row.get("data"), dict) for _, row in rows):
         return None
-    items: list[dict[str, Any]] = []
-    lines: list[int] = []
+    said: list[Said] = []
     body: dict[str, Any] = {}
     for number, row in current_branch(rows, rows[-1], id_key="id", parent_key="parentId"):
         data = fields(row.get("data"))
@@ -40,9 +41,8 @@ def read_copilot(rows: list[Row]) -> SessionFile | None:
                     body |= {"model": text_of(data.get("model"))}
             case "tool.execution_complete":
                 added = [_result(data)]
-        items += added
-        lines += [number] * len(added)
-    return SessionFile("Copilot CLI session", "openai_responses", {**body, "input": items}, tuple(lines))
+        said += [Said(item, number) for item in added]
+    return session_of("Copilot CLI session", "openai_responses", said, **body)
 
 
 def _message(role: str, kind: str, text: str) -> dict[str, Any]:

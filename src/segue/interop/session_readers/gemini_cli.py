@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from segue.interop.session_readers.session_file import Row, SessionFile, fields, objects, text_of
+from segue.interop.session_readers.session_file import (
+    Row,
+    Said,
+    SessionFile,
+    fields,
+    objects,
+    session_of,
+    text_of,
+)
 
 
 def read_gemini_cli(rows: list[Row]) -> SessionFile | None:
@@ -26,10 +34,7 @@ def read_gemini_cli(rows: list[Row]) -> SessionFile | None:
             key = text_of(row.get("id")) or f"{number}"
             first, _ = recorded.get(key, (number, row))
             recorded[key] = (first, row)  # a reply is written again when its calls have run
-    contents, lines, models = _contents(list(recorded.values()))
-    model = next((name for name in reversed(models) if name), "")
-    body = {"contents": contents, **({"model": model} if model else {})}
-    return SessionFile("Gemini CLI session", "gemini", body, tuple(lines), tuple(models))
+    return session_of("Gemini CLI session", "gemini", _said(list(recorded.values())))
 
 
 def _rewound(recorded: dict[str, Row], message_id: str) -> dict[str, Row]:
@@ -39,17 +44,14 @@ def _rewound(recorded: dict[str, Row], message_id: str) -> dict[str, Row]:
     return {key: recorded[key] for key in keys[:end]}
 
 
-def _contents(messages: list[Row]) -> tuple[list[dict[str, Any]], list[int], list[str | None]]:
-    """The contents, and for each its line and its model."""
+def _said(messages: list[Row]) -> list[Said]:
     answered = {
         text_of(fields(part.get("functionResponse")).get("id"))
         for _, message in messages
         if message.get("type") == "user"
         for part in objects(message.get("content"))
     }
-    contents: list[dict[str, Any]] = []
-    lines: list[int] = []
-    models: list[str | None] = []
+    said: list[Said] = []
     for number, message in messages:
         match message.get("type"):
             case "user":
@@ -58,12 +60,13 @@ def _contents(messages: list[Row]) -> tuple[list[dict[str, Any]], list[int], lis
                 added = _reply(message, answered)
             case _:  # notes for the screen
                 added = []
-        added = [content for content in added if content["parts"]]
-        contents += added
-        lines += [number] * len(added)
         model = text_of(message.get("model"))
-        models += [model if content["role"] == "model" else None for content in added]
-    return contents, lines, models
+        said += [
+            Said(content, number, model if content["role"] == "model" else None)
+            for content in added
+            if content["parts"]
+        ]
+    return said
 
 
 def _parts(content: object) -> list[dict[str, Any]]:

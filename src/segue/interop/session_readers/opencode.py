@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from segue.interop.session_readers.session_file import (
+    Said,
     SessionFile,
     fields,
     image_block,
     json_text,
-    messages_body,
+    messages_session,
     objects,
     text_block,
     text_of,
@@ -24,8 +25,7 @@ def read_opencode(document: object) -> SessionFile | None:
     if not isinstance(session.get("info"), dict) or not all("info" in m and "parts" in m for m in recorded):
         return None
     reverted = fields(session["info"].get("revert")).get("messageID")
-    messages: list[dict[str, Any]] = []
-    models: list[str | None] = []
+    said: list[Said] = []
     model = ""
     for place, message in enumerate(recorded):
         info, parts, wrote = fields(message["info"]), objects(message["parts"]), ""
@@ -33,7 +33,7 @@ def read_opencode(document: object) -> SessionFile | None:
             break
         if info.get("role") == "user":
             if _compacts(parts, recorded[place + 1 : place + 2]):
-                messages, models = [], []
+                said = []
             added = [{"role": "user", "content": _prompt(parts)}]
         elif info.get("role") == "assistant":
             signed = info.get("providerID") == _WIRE
@@ -42,11 +42,12 @@ def read_opencode(document: object) -> SessionFile | None:
             added = _steps(parts, signed=signed)
         else:
             continue
-        added = [message for message in added if message["content"]]
-        messages += added
-        models += [wrote if message["role"] == "assistant" else None for message in added]
-    body = messages_body(messages, model=model)
-    return SessionFile("opencode session", "anthropic", body, models=tuple(models))
+        said += [
+            Said(message, model=wrote if message["role"] == "assistant" else None)
+            for message in added
+            if message["content"]
+        ]
+    return messages_session("opencode session", said, model=model)
 
 
 def _compacts(parts: list[dict[str, Any]], following: list[dict[str, Any]]) -> bool:

@@ -6,11 +6,12 @@ from typing import Any
 
 from segue.interop.session_readers.session_file import (
     Row,
+    Said,
     SessionFile,
     current_branch,
     fields,
     image_block,
-    messages_body,
+    messages_session,
     objects,
     text_block,
     text_of,
@@ -25,16 +26,12 @@ def read_pi(rows: list[Row]) -> SessionFile | None:
     entries = [row for row in rows if row[1].get("type") != "session"]
     if any(isinstance(row.get("parentId"), str) for _, row in entries):
         entries = current_branch(entries, entries[-1], id_key="id", parent_key="parentId")
-    messages: list[dict[str, Any]] = []
-    lines: list[int] = []
-    models: list[str | None] = []
-    for number, entry in _after_compaction(entries):
-        message = _message(entry)
-        if message and message["content"]:
-            messages.append(message)
-            lines.append(number)
-            models.append(_model(entry))
-    return SessionFile("pi session", "anthropic", _body(entries, messages), tuple(lines), tuple(models))
+    said = [
+        Said(message, number, _model(entry))
+        for number, entry in _after_compaction(entries)
+        if (message := _message(entry)) and message["content"]
+    ]
+    return messages_session("pi session", said, **_settings(entries))
 
 
 def _model(entry: dict[str, Any]) -> str | None:
@@ -129,7 +126,7 @@ def _result(message: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _body(entries: list[Row], messages: list[dict[str, Any]]) -> dict[str, Any]:
+def _settings(entries: list[Row]) -> dict[str, Any]:
     model = system = ""
     tools: dict[str, dict[str, Any]] = {}
     for _, entry in entries:
@@ -141,7 +138,7 @@ def _body(entries: list[Row], messages: list[dict[str, Any]]) -> dict[str, Any]:
             system = "\n\n".join(text for section in sections if (text := text_of(section))) or system
             for tool in objects(message.get("toolsAdded")):
                 tools[text_of(tool.get("name"))] = _tool(tool)
-    return messages_body(messages, model=model, system=system, tools=list(tools.values()))
+    return {"model": model, "system": system, "tools": list(tools.values())}
 
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:

@@ -6,12 +6,14 @@ from typing import Any
 
 from segue.interop.session_readers.session_file import (
     Row,
+    Said,
     SessionFile,
     chat_call,
     current_branch,
     fields,
     json_text,
     objects,
+    session_of,
     text_of,
 )
 
@@ -22,20 +24,16 @@ def read_qwen_code(rows: list[Row]) -> SessionFile | None:
     spoken = [row for row in rows if _is_message(row[1])]
     if not spoken:
         return None
-    messages: list[dict[str, Any]] = []
-    lines: list[int] = []
-    body: dict[str, Any] = {}
+    said: list[Said] = []
+    model = ""
     for number, row in current_branch(rows, spoken[-1], id_key="uuid", parent_key="parentUuid"):
         if row.get("subtype") == "chat_compression":  # it takes the place of everything before
             history = objects(fields(row.get("systemPayload")).get("compressedHistory"))
-            messages = [message for content in history for message in _messages(content)]
-            lines = [number] * len(messages)
+            said = [Said(message, number) for content in history for message in _messages(content)]
         elif _is_message(row):
-            body |= {"model": model} if (model := text_of(row.get("model"))) else {}
-            added = _messages(row["message"])
-            messages += added
-            lines += [number] * len(added)
-    return SessionFile("Qwen Code session", "openai_chat", {**body, "messages": messages}, tuple(lines))
+            model = text_of(row.get("model")) or model
+            said += [Said(message, number) for message in _messages(row["message"])]
+    return session_of("Qwen Code session", "openai_chat", said, model=model)
 
 
 def _is_message(row: dict[str, Any]) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 from msgspec import Struct
 
+from segue.dialects.registry import DIALECTS
 from segue.transcript.value_text import json_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Row: TypeAlias = tuple[int, dict[str, Any]]
 """A line's number and its object."""
@@ -23,6 +27,31 @@ class SessionFile(Struct, frozen=True):
     models: tuple[str | None, ...] = ()
     """For each message the model that wrote it: None if no model did, empty if the file does not name it. None at all:
     the body's model wrote them."""
+
+
+class Said(NamedTuple):
+    """One message of a session, the line where it stands, and who wrote it as in `SessionFile.models`."""
+
+    message: dict[str, Any]
+    line: int = 0
+    model: str | None = None
+
+
+def session_of(form: str, dialect: str, said: Sequence[Said], **body: Any) -> SessionFile:
+    """What was said in a request of the dialect, with the other fields of its body. Empty ones are left out.
+
+    The request's model is the last that wrote, unless it is among the fields.
+    """
+    lines, models = tuple(one.line for one in said if one.line), tuple(one.model for one in said)
+    beside = {"model": next((name for name in reversed(models) if name), ""), **body}
+    kept = {name: value for name, value in beside.items() if value}
+    messages = {DIALECTS[dialect].messages_field: [one.message for one in said]}
+    return SessionFile(form, dialect, messages | kept, lines, models)
+
+
+def messages_session(form: str, said: Sequence[Said], **body: Any) -> SessionFile:
+    """A session that is read as a request of the Messages wire, which must name a limit."""
+    return session_of(form, "anthropic", said, max_tokens=4096, **body)
 
 
 def current_branch(rows: list[Row], leaf: Row, *, id_key: str, parent_key: str) -> list[Row]:
@@ -75,16 +104,3 @@ def image_block(mime: object, data: object) -> dict[str, Any]:
         "type": "image",
         "source": {"type": "base64", "media_type": text_of(mime), "data": text_of(data)},
     }
-
-
-def messages_body(
-    messages: list[dict[str, Any]],
-    *,
-    model: str = "",
-    system: str = "",
-    tools: list[dict[str, Any]] | None = None,
-) -> dict[str, Any]:
-    """A request body of the Messages wire."""
-    body: dict[str, Any] = {"messages": messages, "max_tokens": 4096}
-    optional = {"model": model, "system": system, "tools": tools}
-    return body | {name: value for name, value in optional.items() if value}
