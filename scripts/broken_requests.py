@@ -1,4 +1,4 @@
-"""Write src/segue/verify/broken_requests/*.json: for every rule of an emulator the smallest request that breaks it.
+"""Write src/segue/verify/violations/*.json: for every rule of an emulator the smallest request that breaks it.
 
 The tests of the emulators hold such requests already: their checks are watched while they run, and each request is then
 sent to a fresh emulator, whose answer decides which rule it breaks.
@@ -21,7 +21,10 @@ import msgspec
 import pytest
 
 from scripts.emulator_rules import rules
-from segue.verify.known_violations import FOLDER, WIRES, Violation, broken_rule
+from segue.emulators.app import App
+from segue.emulators.emulator import Emulator
+from segue.emulators.in_process import ask_now
+from segue.verify.broken_requests import FOLDER, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,6 +35,19 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_BYTES = 4000
 """Of one request: those about sizes are far larger."""
 HEADERS = ("anthropic-beta",)
+WIRES = {
+    "openai_chat": "/openai/v1/chat/completions",
+    "openai_responses": "/openai/v1/responses",
+    "anthropic": "/anthropic/v1/messages",
+    "gemini": "/gemini/v1beta/models/{model}:generateContent",
+    "mistral": "/mistral/v1/chat/completions",
+    "kimi": "/kimi/v1/chat/completions",
+    "deepseek": "/deepseek/chat/completions",
+    "ollama": "/ollama/api/chat",
+}
+"""Where each wire takes a prompt in the emulators."""
+_KEY = {"authorization": "Bearer emulated", "x-api-key": "emulated", "x-goog-api-key": "emulated"}
+_VERSION = {"anthropic-version": "2023-06-01"}
 
 
 class Watcher:
@@ -65,6 +81,15 @@ class Watcher:
         if len(text) <= MOST_BYTES:
             violation = Violation(model=context.model, body=msgspec.Raw(text), headers=headers)
             self.seen[wire].setdefault(msgspec.json.encode(violation), violation)
+
+
+def broken_rule(wire: str, violation: Violation) -> str:
+    """The rule by which the emulator of this wire refuses a request, "" if it does not."""
+    emulator = Emulator(strict=True)
+    path = WIRES[wire].format(model=violation.model)
+    headers = {"content-type": "application/json", **_KEY, **_VERSION, **violation.headers}
+    ask_now(App(emulator), "POST", path, json=msgspec.json.decode(violation.body), headers=headers)
+    return emulator.log[-1].rule or ""
 
 
 def collected() -> dict[str, dict[str, Violation]]:

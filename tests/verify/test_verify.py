@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from scripts.broken_requests import WIRES, broken_rule
 
 from cli.cli_runs import Cloud, Here, Home
 from segue.cli.exit_codes import Exit
@@ -17,9 +18,8 @@ from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
 from segue.transports.recordings import ReplayingTransport
 from segue.verify import run as verify_run
-from segue.verify.broken_requests import changes_of
+from segue.verify.broken_requests import changes_of, known_violations
 from segue.verify.emulator_provider import emulated_provider
-from segue.verify.known_violations import WIRES, broken_rule, known_violations
 from segue.verify.probes import probes
 from segue.verify.run import Verification, estimate
 from strategies.provider_places import PLACES, Place, provider_at

@@ -6,7 +6,8 @@ Every small change is tried against the emulator, which costs nothing, and the f
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 MOST_CHANGES = 1500
 """Tried for one request."""
+FOLDER: Final = Path(__file__).with_name("violations")
+"""Data that scripts/broken_requests.py writes from the emulators' own tests."""
 
 
 @final
@@ -28,6 +31,23 @@ class BrokenRequest(Struct, frozen=True):
     headers: dict[str, str] = {}
     own_model: str = ""
     """The only one that the rule is about, "" if it is about the model that is verified."""
+
+
+class Violation(Struct, frozen=True, omit_defaults=True):
+    """A request that breaks one rule."""
+
+    body: msgspec.Raw
+    model: str = ""
+    """The one it is about: some rules hold for some models only."""
+    headers: dict[str, str] = {}
+
+
+def known_violations(wire: str) -> dict[str, Violation]:
+    """By rule; empty if there is no data for this wire."""
+    path = FOLDER / f"{wire}.json"
+    if not path.exists():
+        return {}
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, Violation])
 
 
 def changes_of(body: bytes) -> Iterator[tuple[str, bytes]]:

@@ -9,7 +9,6 @@ from segue.emulators.emulator import Emulator
 from segue.providers.addresses import addresses
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
-from segue.providers.models.cards import default_model
 from segue.transports.asgi import AsgiTransport
 
 if TYPE_CHECKING:
@@ -39,8 +38,3 @@ def emulated_provider(dialect: str, *, strict: bool = False) -> tuple[Provider, 
     config = ProviderConfig(base_url=f"http://emulator.invalid/{_PATHS[dialect]}")
     transport = AsgiTransport(App(emulator))
     return connect(home, config, api_key="emulated", environ={}, transport=transport, keyring=False), emulator
-
-
-def emulated_model(dialect: str, model: str, *, known: bool) -> str:
-    """The model to ask the emulator for: the same if it knows it, else the usual one of the wire."""
-    return model if known else default_model(dialect) or model

@@ -13,12 +13,12 @@ from segue.conversation.message import Conversation, Message
 from segue.conversation.usage import Usage
 from segue.errors import ProviderError, SegueError
 from segue.providers.adapter import ChatRequest, RequestSent, fold_stream
+from segue.providers.models.cards import default_model
 from segue.providers.models.prices import Bill, cost_of
 from segue.providers.token_estimates import estimate_request, family_of
 from segue.redaction import redact_text
-from segue.verify.broken_requests import MOST_CHANGES, BrokenRequest, changes_of
-from segue.verify.emulator_provider import emulated_model, emulated_provider, has_emulator
-from segue.verify.known_violations import known_violations
+from segue.verify.broken_requests import MOST_CHANGES, BrokenRequest, changes_of, known_violations
+from segue.verify.emulator_provider import emulated_provider, has_emulator
 from segue.verify.probes import probes
 from segue.verify.report import Answered, Verified, VerifyReport
 
@@ -117,8 +117,9 @@ class Verification:
         plain = probes()[0]
         request = ChatRequest(model=self._model, conversation=plain.conversation, options=plain.options)
         answered, _, _ = await _send(self._emulated[0], request)
-        known = answered.verdict == "accepted"
-        self._emulated_model = emulated_model(self._dialect, self._model, known=known)
+        if answered.verdict != "accepted":
+            # The emulator does not know this model: it is asked for the usual one of the wire.
+            self._emulated_model = default_model(self._dialect) or self._model
 
     async def _verify(self, probe: Probe) -> Verified:
         answered, repairs = await self._play(self._provider, self._model, probe, paid=True)
