@@ -104,6 +104,6 @@ def calls_of(reply: Reply) -> tuple[Call, ...]:
 
 
 def portions(text: str, size: int) -> list[str]:
-    """The text in streamed deltas; one empty delta when there is nothing to say."""
+    """The text in streamed deltas; none when there is nothing to say."""
     step = max(size, 1)
-    return [text[start : start + step] for start in range(0, len(text), step)] or [""]
+    return [text[start : start + step] for start in range(0, len(text), step)]

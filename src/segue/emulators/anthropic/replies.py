@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators import tokens
 from segue.emulators.anthropic import prompt, seals, typed_blocks
-from segue.emulators.model_reply import Call, Reply, Say, Think
+from segue.emulators.http import sse
+from segue.emulators.model_reply import Call, Piece, Reply, Say, Think, piece_tokens, portions
 from segue.emulators.prompt_cache import size
 from segue.emulators.rules import Context, rule
 from segue.emulators.signatures import digest
@@ -22,19 +22,21 @@ STOP_REASONS = {"length": "max_tokens", "refusal": "refusal", "content_filter": 
 
 @rule("ANT-74")
 def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[str, Any]:
-    blocks = _blocks(reply, request, context)
+    pieces = _pieces(reply, request, context)
+    blocks = _blocks(pieces, request, context)
     return {
         **_opening(context),
         "content": blocks,
         "stop_reason": _stop_reason(reply, blocks),
-        "usage": _usage(request, context, _output_tokens(reply, blocks)),
+        "usage": _usage(request, context, sum(map(piece_tokens, pieces))),
     }
 
 
 @rule("ANT-70")
 @rule("ANT-71")
 def stream(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterator[bytes]:
-    blocks = _blocks(reply, request, context)
+    pieces = _pieces(reply, request, context)
+    blocks = _blocks(pieces, request, context)
     usage = _usage(request, context, 1)
     yield _event("message_start", message={**_opening(context), "usage": usage})
     for index, block in enumerate(blocks):
@@ -45,14 +47,14 @@ def stream(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterat
             yield _event("content_block_delta", index=index, delta=delta)
         yield _event("content_block_stop", index=index)
     # Cumulative: it replaces what message_start sent (ANT-73).
-    total = {**usage, "output_tokens": _output_tokens(reply, blocks)}
+    total = {**usage, "output_tokens": sum(map(piece_tokens, pieces))}
     ending = {"stop_reason": _stop_reason(reply, blocks), "stop_sequence": None, "stop_details": None}
     yield _event("message_delta", delta=ending, usage=total)
     yield _event("message_stop")
 
 
 def _event(kind: str, **fields: object) -> bytes:
-    return b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode({"type": kind, **fields}) + b"\n\n"
+    return sse({"type": kind, **fields}, kind)
 
 
 def _opening(context: Context) -> dict[str, Any]:
@@ -72,12 +74,16 @@ def _message_id(context: Context) -> str:
     return f"msg_01{context.reply_id or 'emulated'}"
 
 
-def _blocks(reply: Reply, request: Mapping[str, Any], context: Context) -> list[dict[str, Any]]:
-    """The reply's content; each thinking block is sealed over all that stands before it."""
+def _pieces(reply: Reply, request: Mapping[str, Any], context: Context) -> list[Piece]:
+    """What the model says of the reply: no thoughts unless it thinks, and nothing when the cache is only warmed."""
     if request.get("max_tokens") == 0:
         return []
     thinks = typed_blocks.thinks(request, context)
-    pieces = [piece for piece in reply.pieces if thinks or not isinstance(piece, Think)]
+    return [piece for piece in reply.pieces if thinks or not isinstance(piece, Think)]
+
+
+def _blocks(pieces: list[Piece], request: Mapping[str, Any], context: Context) -> list[dict[str, Any]]:
+    """The reply's content; each thinking block is sealed over all that stands before it."""
     name = f"{_message_id(context)}/{sum(isinstance(piece, Think) for piece in pieces)}"
     trail = seals.trail_of(request, context)
     blocks: list[dict[str, Any]] = []
@@ -112,23 +118,18 @@ def _started(block: Mapping[str, Any]) -> dict[str, Any]:
 def _deltas(block: Mapping[str, Any], size: int) -> Iterator[dict[str, Any]]:
     match block["type"]:
         case "text":
-            for text in _portions(block["text"], size):
+            for text in portions(block["text"], size):
                 yield {"type": "text_delta", "text": text}
         case "thinking":
-            for text in _portions(block["thinking"], size):
+            for text in portions(block["thinking"], size):
                 yield {"type": "thinking_delta", "thinking": text}
             yield {"type": "signature_delta", "signature": block["signature"]}
         case _:
             # The first fragment is empty; a call without arguments has no other (ANT-72).
             yield {"type": "input_json_delta", "partial_json": ""}
             written = msgspec.json.encode(block["input"]).decode() if block["input"] else ""
-            for text in _portions(written, size):
+            for text in portions(written, size):
                 yield {"type": "input_json_delta", "partial_json": text}
-
-
-def _portions(text: str, size: int) -> Iterator[str]:
-    step = max(size, 1)
-    return (text[start : start + step] for start in range(0, len(text), step))
 
 
 def _stop_reason(reply: Reply, blocks: list[dict[str, Any]]) -> str:
@@ -137,18 +138,6 @@ def _stop_reason(reply: Reply, blocks: list[dict[str, Any]]) -> str:
     if any(block["type"] == "tool_use" for block in blocks):
         return "tool_use"
     return "end_turn" if blocks or not reply.pieces else "max_tokens"
-
-
-def _output_tokens(reply: Reply, blocks: list[dict[str, Any]]) -> int:
-    thoughts = sum(tokens.count(piece.text) for piece in reply.pieces if isinstance(piece, Think))
-    text_tokens = sum(tokens.count(block["text"]) for block in blocks if block["type"] == "text")
-    called = sum(
-        tokens.count(block["name"]) + tokens.count_value(block["input"])
-        for block in blocks
-        if block["type"] == "tool_use"
-    )
-    thought = any(block["type"] == "thinking" for block in blocks)
-    return text_tokens + called + (thoughts if thought else 0)
 
 
 @rule("ANT-73")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from segue.emulators import tokens
 from segue.emulators.deepseek.checks import is_thinking
+from segue.emulators.http import sse
 from segue.emulators.model_reply import (
     Reply,
     calls_of,
@@ -19,6 +18,7 @@ from segue.emulators.model_reply import (
     thoughts_of,
 )
 from segue.emulators.openai_chat.checks import prompt_tokens
+from segue.emulators.openai_chat.replies import DONE, call_deltas, called
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -55,21 +55,15 @@ def stream(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterat
         yield _chunk(context, delta)
     last = {"content": "", "reasoning_content": None} if thinking else {"content": ""}
     yield _chunk(context, last, finish_reason(reply), usage(reply, request, context))
-    yield b"data: [DONE]\n\n"
+    yield DONE
 
 
 def _deltas(reply: Reply, context: Context, *, thinking: bool) -> Iterator[dict[str, Any]]:
-    if thinking and thoughts_of(reply):
-        for portion in portions(thoughts_of(reply), reply.chunk_size):
-            yield {"content": None, "reasoning_content": portion}
-    if text_of(reply):
-        for portion in portions(text_of(reply), reply.chunk_size):
-            yield {"content": portion, "reasoning_content": None} if thinking else {"content": portion}
-    for index, call in enumerate(_calls(reply, context)):
-        opening = {"name": call["function"]["name"], "arguments": ""}
-        yield {"tool_calls": [{"index": index, "id": call["id"], "type": "function", "function": opening}]}
-        for portion in portions(call["function"]["arguments"], reply.chunk_size):
-            yield {"tool_calls": [{"index": index, "function": {"arguments": portion}}]}
+    for portion in portions(thoughts_of(reply), reply.chunk_size) if thinking else ():
+        yield {"content": None, "reasoning_content": portion}
+    for portion in portions(text_of(reply), reply.chunk_size):
+        yield {"content": portion, "reasoning_content": None} if thinking else {"content": portion}
+    yield from call_deltas(_calls(reply, context), reply.chunk_size)
 
 
 def _within_limit(reply: Reply, request: Mapping[str, Any]) -> Reply:
@@ -78,14 +72,8 @@ def _within_limit(reply: Reply, request: Mapping[str, Any]) -> Reply:
 
 
 def _calls(reply: Reply, context: Context) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": f"call_{index:02d}_{hashlib.sha256(context.reply_id.encode()).hexdigest()[:20]}{index:04d}",
-            "type": "function",
-            "function": {"name": call.name, "arguments": msgspec.json.encode(call.arguments).decode()},
-        }
-        for index, call in enumerate(calls_of(reply))
-    ]
+    code = hashlib.sha256(context.reply_id.encode()).hexdigest()[:20]
+    return [called(call, f"call_{index:02d}_{code}{index:04d}") for index, call in enumerate(calls_of(reply))]
 
 
 def finish_reason(reply: Reply) -> str:
@@ -125,4 +113,4 @@ def _chunk(
 ) -> bytes:
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
     chunk = {**_frame(context, "chat.completion.chunk"), "choices": [choice], "usage": counted}
-    return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
+    return sse(chunk)

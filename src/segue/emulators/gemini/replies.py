@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators import tokens
 from segue.emulators.gemini import checks, prompt, thoughts, typed_contents
-from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
+from segue.emulators.model_reply import Call, Piece, Reply, Say, Think, piece_tokens, portions
 from segue.emulators.prompt_cache import size
 from segue.emulators.rules import Context, rule
 from segue.emulators.signatures import digest
@@ -29,7 +28,7 @@ def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[st
     if reply.finish == "content_filter":
         return _blocked(usage, context)
     return {
-        "candidates": [_candidate(parts, reply, finished=True)],
+        "candidates": [_candidate(parts, reply, called=_calls(parts))],
         "usageMetadata": usage,
         **_identity(context),
     }
@@ -70,7 +69,7 @@ def _chunks(reply: Reply, request: Mapping[str, Any], context: Context) -> Itera
     if signature:
         ending["thoughtSignature"] = signature
     yield {
-        "candidates": [_candidate([ending], reply, finished=True, called=_calls(parts))],
+        "candidates": [_candidate([ending], reply, called=_calls(parts))],
         "usageMetadata": usage,
         **_identity(context),
     }
@@ -81,10 +80,9 @@ def _portions(part: Mapping[str, Any], size: int) -> Iterator[dict[str, Any]]:
     if "text" not in part:
         yield dict(part)
         return
-    step = max(size, 1)
     kept = {"thought": True} if part.get("thought") else {}
-    for start in range(0, len(part["text"]), step):
-        yield {"text": part["text"][start : start + step], **kept}
+    for text in portions(part["text"], size):
+        yield {"text": text, **kept}
 
 
 def _chunk(parts: list[dict[str, Any]], usage: Mapping[str, Any], context: Context) -> dict[str, Any]:
@@ -94,16 +92,11 @@ def _chunk(parts: list[dict[str, Any]], usage: Mapping[str, Any], context: Conte
 
 @rule("GEM-53")
 @rule("GEM-54")
-def _candidate(
-    parts: list[dict[str, Any]], reply: Reply, *, finished: bool, called: bool | None = None
-) -> dict[str, Any]:
-    candidate: dict[str, Any] = {"content": {"parts": parts, "role": "model"}, "index": 0}
-    if finished:
-        candidate["finishReason"] = FINISH[reply.finish]
+def _candidate(parts: list[dict[str, Any]], reply: Reply, *, called: bool) -> dict[str, Any]:
+    content = {"parts": parts, "role": "model"}
+    candidate = {"content": content, "index": 0, "finishReason": FINISH[reply.finish]}
     # There is no finish reason for calls: they stop like any reply (GEM-53).
-    if (_calls(parts) if called is None else called) and reply.finish == "auto":
-        candidate["finishMessage"] = CALLED
-    return candidate
+    return {**candidate, "finishMessage": CALLED} if called and reply.finish == "auto" else candidate
 
 
 def _calls(parts: list[dict[str, Any]]) -> bool:
@@ -113,10 +106,10 @@ def _calls(parts: list[dict[str, Any]]) -> bool:
 @rule("GEM-55")
 def _blocked(usage: Mapping[str, Any], context: Context) -> dict[str, Any]:
     """A blocked prompt is HTTP 200 without candidates (GEM-55)."""
-    kept = {key: usage[key] for key in ("promptTokenCount",)}
+    read = usage["promptTokenCount"]
     return {
         "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
-        "usageMetadata": {**kept, "totalTokenCount": usage["promptTokenCount"]},
+        "usageMetadata": {"promptTokenCount": read, "totalTokenCount": read},
         **_identity(context),
     }
 
@@ -166,23 +159,17 @@ def _sign(parts: list[dict[str, Any]], context: Context) -> None:
 @rule("GEM-56")
 def _usage(pieces: tuple[Piece, ...], body: typed_contents.Body, context: Context) -> dict[str, Any]:
     read = size(prompt.segments(body))
-    thought = sum(tokens.count(piece.text) for piece in pieces if isinstance(piece, Think))
-    text_tokens = sum(tokens.count(piece.text) for piece in pieces if isinstance(piece, Say))
-    called = sum(
-        tokens.count(piece.name) + tokens.count_value(dict(piece.arguments))
-        for piece in pieces
-        if isinstance(piece, Call)
-    )
+    thinks = prompt.thinks(body, context)
+    thought = sum(piece_tokens(piece) for piece in pieces if isinstance(piece, Think) and thinks)
+    answered = sum(piece_tokens(piece) for piece in pieces if not isinstance(piece, Think))
     usage: dict[str, Any] = {
         "promptTokenCount": read,
-        "candidatesTokenCount": text_tokens + called,
-        "totalTokenCount": read + text_tokens + called + thought,
+        "candidatesTokenCount": answered,
+        "totalTokenCount": read + answered + thought,
         "promptTokensDetails": [{"modality": "TEXT", "tokenCount": read}],
     }
-    if thought and prompt.thinks(body, context):
+    if thought:
         usage["thoughtsTokenCount"] = thought
-    else:
-        usage["totalTokenCount"] -= thought
     if context.cached_tokens >= CACHE_MINIMUM:
         usage["cachedContentTokenCount"] = min(context.cached_tokens, read)
     return usage

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.admission import admitted, permitted
-from segue.emulators.gemini import checks, embeddings, errors, replies
+from segue.emulators.gemini import checks, errors, replies
 from segue.emulators.gemini.prompt import prompt, segments
-from segue.emulators.gemini.typed_contents import refused
+from segue.emulators.gemini.typed_contents import Body, refused
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
 from segue.emulators.model_facts import facts_for, listed
-from segue.emulators.prompt_cache import size
+from segue.emulators.openai_chat.embeddings import embedding
+from segue.emulators.prompt_cache import size as tokens_of
 from segue.emulators.rules import Context, Refusal, RefusedError, enforce, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from segue.emulators.emulator import Emulator
     from segue.emulators.model_reply import Reply
@@ -60,7 +61,7 @@ def _segments(body: object) -> list[object]:
 def count(request: Request, emulator: Emulator) -> Response:
     body, context = admitted(request, emulator, PROVIDER, errors, checks.count_complaints)
     read, _ = checks.parsed(body, "CountTokensRequest")
-    total = size(segments(read.get("generate_content_request") or read))
+    total = tokens_of(segments(read.get("generate_content_request") or read))
     details = [{"modality": "TEXT", "tokenCount": total}]
     answer = {"totalTokens": total, "promptTokensDetails": details}
     return json_response(answer, headers=errors.headers(None, context))
@@ -70,7 +71,7 @@ def count(request: Request, emulator: Emulator) -> Response:
 def embed(request: Request, emulator: Emulator) -> Response:
     body, context = admitted(request, emulator, PROVIDER, errors, checks.embed_complaints)
     read, _ = checks.parsed(body, "EmbedContentRequest")
-    answer = {"embedding": embeddings.embedding(read, context.facts)}
+    answer = {"embedding": _embedding(read, context.facts)}
     return json_response(answer, headers=errors.headers(None, context))
 
 
@@ -78,8 +79,16 @@ def embed(request: Request, emulator: Emulator) -> Response:
 def embed_batch(request: Request, emulator: Emulator) -> Response:
     body, context = admitted(request, emulator, PROVIDER, errors, checks.batch_complaints)
     read, _ = checks.parsed(body, "BatchEmbedContentsRequest")
-    answer = {"embeddings": [embeddings.embedding(one, context.facts) for one in read["requests"]]}
+    answer = {"embeddings": [_embedding(one, context.facts) for one in read["requests"]]}
     return json_response(answer, headers=errors.headers(None, context))
+
+
+def _embedding(request: Body, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """A vector of the length that was asked for (GEM-47)."""
+    most = facts.get("embedding", 768)
+    size = int(request.get("output_dimensionality") or most)
+    text = " ".join(part.get("text", "") for part in request.get("content", {}).get("parts", ()))
+    return {"values": embedding(text, min(max(size, 1), most)).tolist()}
 
 
 def _model(name: str) -> dict[str, Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from segue.emulators import tokens
+from segue.emulators.http import sse
 from segue.emulators.kimi import messages
 from segue.emulators.kimi.checks import is_thinking, prompt_tokens
 from segue.emulators.model_reply import (
@@ -19,6 +18,7 @@ from segue.emulators.model_reply import (
     text_of,
     thoughts_of,
 )
+from segue.emulators.openai_chat.replies import DONE, call_deltas, called, most_tokens, wants_usage
 from segue.emulators.rules import Context, rule
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[str, Any]:
-    reply = _within_limit(reply, request)
+    reply = limited(reply, most_tokens(request))
     calls = _calls(reply, request)
     message: dict[str, Any] = {"role": "assistant", "content": text_of(reply)}
     if thoughts := _thoughts(reply, request, context):
@@ -46,35 +46,23 @@ def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[st
 @rule("KIM-19")
 def stream(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterator[bytes]:
     """Usage sits in the last choice; who asks for it also gets it once more in a chunk of its own."""
-    reply = _within_limit(reply, request)
+    reply = limited(reply, most_tokens(request))
     counted = usage(reply, request, context)
     yield _chunk(context, [_choice({"role": "assistant", "content": ""})])
     for delta in _deltas(reply, request, context):
         yield _chunk(context, [_choice(delta)])
     yield _chunk(context, [{**_choice({}, finish_reason(reply)), "usage": counted}])
-    options = request.get("stream_options")
-    if isinstance(options, dict) and options.get("include_usage") is True:
+    if wants_usage(request):
         yield _chunk(context, [], counted)
-    yield b"data: [DONE]\n\n"
+    yield DONE
 
 
 def _deltas(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterator[dict[str, Any]]:
-    if thoughts := _thoughts(reply, request, context):
-        for portion in portions(thoughts, reply.chunk_size):
-            yield {"reasoning_content": portion}
-    if text := text_of(reply):
-        for portion in portions(text, reply.chunk_size):
-            yield {"content": portion}
-    for index, call in enumerate(_calls(reply, request)):
-        opening = {"name": call["function"]["name"], "arguments": ""}
-        yield {"tool_calls": [{"index": index, "id": call["id"], "type": "function", "function": opening}]}
-        for portion in portions(call["function"]["arguments"], reply.chunk_size):
-            yield {"tool_calls": [{"index": index, "function": {"arguments": portion}}]}
-
-
-def _within_limit(reply: Reply, request: Mapping[str, Any]) -> Reply:
-    wanted = request.get("max_completion_tokens") or request.get("max_tokens")
-    return limited(reply, wanted if isinstance(wanted, int) else None)
+    for portion in portions(_thoughts(reply, request, context), reply.chunk_size):
+        yield {"reasoning_content": portion}
+    for portion in portions(text_of(reply), reply.chunk_size):
+        yield {"content": portion}
+    yield from call_deltas(_calls(reply, request), reply.chunk_size)
 
 
 def _thoughts(reply: Reply, request: Mapping[str, Any], context: Context) -> str:
@@ -82,25 +70,16 @@ def _thoughts(reply: Reply, request: Mapping[str, Any], context: Context) -> str
 
 
 def _calls(reply: Reply, request: Mapping[str, Any]) -> list[dict[str, Any]]:
-    fresh = new_ids(request)
-    return [
-        {
-            "id": next(fresh).format(name=call.name),
-            "type": "function",
-            "function": {"name": call.name, "arguments": msgspec.json.encode(call.arguments).decode()},
-        }
-        for call in calls_of(reply)
-    ]
+    fresh = new_numbers(request)
+    return [called(call, f"{call.name}:{next(fresh)}") for call in calls_of(reply)]
 
 
 @rule("KIM-02")
-def new_ids(request: Mapping[str, Any]) -> Iterator[str]:
-    """``name:n`` without the native prefix; n counts every call of the conversation from 0."""
+def new_numbers(request: Mapping[str, Any]) -> Iterator[int]:
+    """Ids are ``name:n`` without the native prefix; n counts every call of the conversation from 0."""
     used = [call["id"] for message in request["messages"] for call in messages.calls_of(message)]
     taken = {identifier.rpartition(":")[2] for identifier in used}
-    for number in count(len(used)):
-        if str(number) not in taken:
-            yield f"{{name}}:{number}"
+    return (number for number in count(len(used)) if str(number) not in taken)
 
 
 @rule("KIM-20")
@@ -138,4 +117,4 @@ def _chunk(context: Context, choices: list[dict[str, Any]], counted: dict[str, A
     }
     if counted is not None:
         chunk["usage"] = counted
-    return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
+    return sse(chunk)

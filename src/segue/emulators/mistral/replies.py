@@ -6,9 +6,8 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from segue.emulators import tokens
+from segue.emulators.http import sse
 from segue.emulators.model_reply import (
     Reply,
     calls_of,
@@ -19,6 +18,7 @@ from segue.emulators.model_reply import (
     thoughts_of,
 )
 from segue.emulators.openai_chat.prompt import text_in
+from segue.emulators.openai_chat.replies import DONE
 from segue.emulators.rules import Context, rule
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def stream(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterat
         for delta in incremental_calls(reply, context):
             yield _chunk(context, delta)
         yield _chunk(context, {"content": ""}, finish_reason(reply), counted)
-    yield b"data: [DONE]\n\n"
+    yield DONE
 
 
 @rule("MIS-21")
@@ -91,11 +91,9 @@ def _fragment(call: dict[str, Any]) -> dict[str, Any]:
 
 
 def _spoken(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterator[dict[str, Any]]:
-    thoughts, text = _thoughts(reply, request, context), text_of(reply)
-    thought = (
-        [thinking_chunk(portion) for portion in portions(thoughts, reply.chunk_size)] if thoughts else []
-    )
-    said = portions(text, reply.chunk_size) if text else []
+    thoughts = portions(_thoughts(reply, request, context), reply.chunk_size)
+    thought = [thinking_chunk(portion) for portion in thoughts]
+    said = portions(text_of(reply), reply.chunk_size)
     if _is_recent(context):
         yield from _mixed(thought, said)
         return
@@ -213,4 +211,4 @@ def _chunk(
     if _is_recent(context) and "role" not in delta:
         # Padding against guessing the text from the length of encrypted packets.
         chunk["p"] = _PADDING[: len(context.reply_id) + len(str(delta)) % 12]
-    return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
+    return sse(chunk)

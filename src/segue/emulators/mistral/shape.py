@@ -20,20 +20,11 @@ def wrong_value(kind: str, message: str, location: Location, value: object) -> S
 
 
 @rule("MIS-08")
-def unknown_field(location: Location, value: object) -> SchemaRefusal:
-    return SchemaRefusal(
-        rule="MIS-08",
-        code="extra_forbidden",
-        message="Extra inputs are not permitted",
-        location=location,
-        input=value,
-    )
-
-
 @rule("MIS-09")
-def name_outside_tool_message(location: Location, value: object) -> SchemaRefusal:
+def unknown_field(location: Location, value: object) -> SchemaRefusal:
+    """A rule of its own (MIS-09) is about `name`, which only a tool message has."""
     return SchemaRefusal(
-        rule="MIS-09",
+        rule="MIS-09" if location[-1] == "name" else "MIS-08",
         code="extra_forbidden",
         message="Extra inputs are not permitted",
         location=location,
@@ -121,21 +112,17 @@ def text_or(inner: Check) -> Check:
 def record(fields: Mapping[str, Check], *, required: frozenset[str] = frozenset()) -> Check:
     def check(value: object, location: Location) -> Iterator[SchemaRefusal]:
         if not isinstance(value, dict):
-            yield wrong_value(
-                "model_attributes_type",
-                "Input should be a valid dictionary or object to extract fields from",
-                location,
-                value,
-            )
+            text = "Input should be a valid dictionary or object to extract fields from"
+            yield wrong_value("model_attributes_type", text, location, value)
             return
         for name, inner in fields.items():
             if name in value:
                 yield from inner(value[name], (*location, name))
             elif name in required:
                 yield wrong_value("missing", "Field required", (*location, name), value)
-        for name in value.keys() - fields.keys():
-            foreign = name_outside_tool_message if name == "name" else unknown_field
-            yield foreign((*location, name), value[name])
+        for name, foreign in value.items():
+            if name not in fields:
+                yield unknown_field((*location, name), foreign)
 
     return check
 
@@ -149,18 +136,15 @@ def tagged(tag: str, variants: Mapping[str, Check]) -> Check:
             yield from record({})(value, location)
             return
         if tag not in value:
-            yield wrong_value(
-                "union_tag_not_found", f"Unable to extract tag using discriminator '{tag}'", location, value
-            )
+            text = f"Unable to extract tag using discriminator '{tag}'"
+            yield wrong_value("union_tag_not_found", text, location, value)
             return
         name: Any = value[tag]
         if not isinstance(name, str) or name not in variants:
-            yield wrong_value(
-                "union_tag_invalid",
-                f"Input tag '{name}' found using '{tag}' does not match any of the expected tags: {expected}",
-                location,
-                value,
+            text = (
+                f"Input tag '{name}' found using '{tag}' does not match any of the expected tags: {expected}"
             )
+            yield wrong_value("union_tag_invalid", text, location, value)
             return
         yield from variants[name](value, (*location, name))
 

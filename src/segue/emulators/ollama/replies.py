@@ -89,12 +89,10 @@ def stream(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterat
 def messages_of(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterator[dict[str, Any]]:
     """Thoughts, then text, then each call whole in a line of its own."""
     start = {"role": "assistant", "content": ""}
-    if is_thinking(request, context) and thoughts_of(reply):
-        for portion in portions(thoughts_of(reply), reply.chunk_size):
-            yield {**start, "thinking": portion}
-    if text_of(reply):
-        for portion in portions(text_of(reply), reply.chunk_size):
-            yield {**start, "content": portion}
+    for portion in portions(thoughts_of(reply), reply.chunk_size) if is_thinking(request, context) else ():
+        yield {**start, "thinking": portion}
+    for portion in portions(text_of(reply), reply.chunk_size):
+        yield {**start, "content": portion}
     for call in calls(reply, context):
         yield {**start, "tool_calls": [call]}
 

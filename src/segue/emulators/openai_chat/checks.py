@@ -13,7 +13,7 @@ from segue.emulators.openai_chat.profile import OPENAI, Profile
 from segue.emulators.openai_chat.tools import tool_complaints
 from segue.emulators.rules import Context, Refusal, rule
 
-TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
+TYPES: wording.Types = {
     "stream": (bool, "a boolean"),
     "parallel_tool_calls": (bool, "a boolean"),
     "max_tokens": (int, "an integer"),
@@ -32,7 +32,7 @@ RANGES = {"temperature": (0, 2), "top_p": (0, 1), "frequency_penalty": (-2, 2), 
 
 def complaints(body: object, context: Context, profile: Profile = OPENAI) -> Iterator[Refusal]:
     if not isinstance(body, Mapping):
-        yield not_an_object(body)
+        yield wording.not_an_object("CHAT-00", body)
         return
     yield from wrong_parameters(body)
     yield from out_of_range(body)
@@ -44,20 +44,11 @@ def complaints(body: object, context: Context, profile: Profile = OPENAI) -> Ite
         yield from message_complaints(message, index, profile)
     yield from stream_options_without_stream(body)
     yield from unknown_model(body, context, profile)
-    yield from tool_complaints(body, profile)
+    yield from tool_complaints(body)
     yield from pairing_complaints(messages)
     if profile.model_checks:
         yield from capability_complaints(body, messages, context)
         yield from context_too_long(body, context)
-
-
-@rule("CHAT-00", "H")
-def not_an_object(body: object) -> Refusal:
-    return Refusal(
-        "CHAT-00",
-        f"Invalid type for request body: expected an object, but got {wording.kind(body)} instead.",
-        code="invalid_type",
-    )
 
 
 @rule("CHAT-00", "H")
@@ -67,24 +58,12 @@ def wrong_parameters(body: Mapping[str, Any]) -> Iterator[Refusal]:
         yield Refusal("CHAT-00", "you must provide a model parameter")
     elif not isinstance(body["model"], str):
         yield wording.wrong_type("CHAT-00", "model", "a string", body["model"])
-    for name, (types, expected) in TYPES.items():
-        value = body.get(name)
-        if value is None:
-            continue
-        if not isinstance(value, types) or (types is not bool and isinstance(value, bool)):
-            yield wording.wrong_type("CHAT-00", name, expected, value)
+    yield from wording.wrong_types("CHAT-00", body, TYPES)
 
 
 @rule("CHAT-00", "H")
 def out_of_range(body: Mapping[str, Any]) -> Iterator[Refusal]:
-    for name, (least, most) in RANGES.items():
-        value = body.get(name)
-        if not isinstance(value, (int, float)) or isinstance(value, bool):
-            continue
-        if value < least:
-            yield wording.below_minimum("CHAT-00", name, least, value)
-        elif value > most:
-            yield wording.above_maximum("CHAT-00", name, most, value)
+    yield from wording.out_of_range("CHAT-00", body, RANGES)
 
 
 @rule("CHAT-00", "M")

@@ -6,7 +6,7 @@ import hashlib
 import math
 from array import array
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from segue.emulators import tokens
@@ -140,7 +140,12 @@ def whole(body: Mapping[str, Any], context: Context) -> dict[str, Any]:
     inputs = inputs_of(body["input"])
     size = body.get("dimensions") or context.facts.get("embedding", 1536)
     vectors = [embedding(item, size) for item in inputs]
-    counted = sum(_size(item) for item in inputs)
+    return listed(vectors, body, context, tokens=sum(_size(item) for item in inputs))
+
+
+def listed(
+    vectors: Sequence[array[float]], body: Mapping[str, Any], context: Context, *, tokens: int
+) -> dict[str, Any]:
     in_base64 = body.get("encoding_format") == "base64"
     return {
         "object": "list",
@@ -153,5 +158,5 @@ def whole(body: Mapping[str, Any], context: Context) -> dict[str, Any]:
             for index, vector in enumerate(vectors)
         ],
         "model": context.model,
-        "usage": {"prompt_tokens": counted, "total_tokens": counted},
+        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
     }

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from segue.emulators.openai_chat.profile import Profile
 
 TEXT_MAX = 10_485_760
+ROLES = ("system", "assistant", "user", "function", "tool", "developer")
 PARTS: Mapping[str, tuple[str, ...]] = {
     "system": ("text",),
     "developer": ("text",),
@@ -31,10 +32,10 @@ def message_complaints(message: object, index: int, profile: Profile) -> Iterato
     if not isinstance(message, Mapping):
         yield wording.wrong_type("CHAT-00", path, "an object", message)
         return
-    yield from unknown_role(message, path, profile)
+    yield from unknown_role(message, path)
     yield from content_missing(message, index)
     yield from content_of_wrong_type(message, path)
-    yield from content_parts(message, index, profile)
+    yield from content_parts(message, index)
     yield from text_too_long(message, path)
     yield from reasoning_sent_back(message, path, profile)
     yield from reasoning_not_sent_back(message, profile)
@@ -43,14 +44,14 @@ def message_complaints(message: object, index: int, profile: Profile) -> Iterato
 
 
 @rule("CHAT-01", "H")
-def unknown_role(message: Mapping[str, Any], path: str, profile: Profile) -> Iterator[Refusal]:
+def unknown_role(message: Mapping[str, Any], path: str) -> Iterator[Refusal]:
     role = message.get("role")
     if role is None:
         yield wording.missing("CHAT-01", f"{path}.role")
     elif not isinstance(role, str):
         yield wording.wrong_type("CHAT-01", f"{path}.role", "a string", role)
-    elif role not in profile.roles:
-        yield wording.wrong_value("CHAT-01", f"{path}.role", role, profile.roles)
+    elif role not in ROLES:
+        yield wording.wrong_value("CHAT-01", f"{path}.role", role, ROLES)
 
 
 @rule("CHAT-04", "H")
@@ -78,19 +79,17 @@ def content_of_wrong_type(message: Mapping[str, Any], path: str) -> Iterator[Ref
 
 
 @rule("CHAT-03", "H")
-def content_parts(message: Mapping[str, Any], index: int, profile: Profile) -> Iterator[Refusal]:
+def content_parts(message: Mapping[str, Any], index: int) -> Iterator[Refusal]:
     content = message.get("content")
     if not isinstance(content, list):
         return
     if not content:
         yield wording.empty_array("CHAT-03", f"messages[{index}].content")
     for position, part in enumerate(content):
-        yield from one_part(part, message, (index, position), profile)
+        yield from one_part(part, message, (index, position))
 
 
-def one_part(
-    part: object, message: Mapping[str, Any], place: tuple[int, int], profile: Profile
-) -> Iterator[Refusal]:
+def one_part(part: object, message: Mapping[str, Any], place: tuple[int, int]) -> Iterator[Refusal]:
     path = f"messages[{place[0]}].content[{place[1]}]"
     if not isinstance(part, Mapping):
         yield wording.wrong_type("CHAT-00", path, "an object", part)
@@ -100,8 +99,7 @@ def one_part(
     if not isinstance(sort, str):
         yield wording.missing("CHAT-00", f"{path}.type")
     elif sort == "image_url" and role != "user":
-        if not profile.images_from_tools:
-            yield image_outside_user(role, place[0])
+        yield image_outside_user(role, place[0])
     else:
         yield from part_of_another_role(sort, role, path)
     yield from text_part(part, path)
@@ -220,9 +218,7 @@ def one_call(call: object, path: str, profile: Profile) -> Iterator[Refusal]:
     if not isinstance(function, Mapping):
         yield wording.missing("CHAT-24", f"{path}.function")
         return
-    yield from bad_name(
-        function.get("name"), f"{path}.function.name", profile.tool_name_max, pattern_confidence="M"
-    )
+    yield from bad_name(function.get("name"), f"{path}.function.name", pattern_confidence="M")
     yield from arguments_not_a_string(function, f"{path}.function.arguments")
     yield from arguments_not_an_object(function, path, profile)
 

@@ -2,25 +2,18 @@
 
 from msgspec import Struct
 
-ROLES = ("system", "assistant", "user", "function", "tool", "developer")
-
 
 class Profile(Struct, frozen=True, kw_only=True):
     """One Chat Completions server. The defaults are what compatible servers share with api.openai.com."""
 
-    provider: str = "openai"
-    roles: tuple[str, ...] = ROLES
     tool_id_max: int | None = 64
     """CHAT-20: 64 since 2026, 40 on older deployments, None where nothing is checked."""
-    tools_max: int | None = 128
-    tool_name_max: int = 64
     reparse_arguments: bool = False
     """CHAT-23: arguments in the history must be a JSON object again."""
     reasoning_fields: bool = False
     """CHAT-50: whether `reasoning_content` may come back on assistant messages."""
     needs_reasoning_content: bool = False
     """CHAT-51: whether assistant messages with calls must bring `reasoning_content`."""
-    images_from_tools: bool = False
     obfuscation: bool = False
     """Streamed chunks carry padding, as api.openai.com's do."""
     known_parameters: frozenset[str] | None = None

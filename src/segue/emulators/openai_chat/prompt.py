@@ -60,12 +60,17 @@ def _offers(body: Mapping[str, Any]) -> tuple[tuple[Offer, ...], bool]:
     offers = tuple(
         Offer(tool["function"]["name"], tool["function"].get("parameters") or {}) for tool in tools
     )
-    match body.get("tool_choice"):
+    return chosen(offers, body.get("tool_choice"))
+
+
+def chosen(offers: tuple[Offer, ...], choice: object) -> tuple[tuple[Offer, ...], bool]:
+    """The tools that a choice leaves, and whether one must be called. Responses names a tool without `function`."""
+    match choice:
         case "none":
             return (), False
         case "required":
             return offers, bool(offers)
-        case {"function": {"name": name}}:
+        case {"function": {"name": name}} | {"type": "function", "name": name}:
             named = tuple(offer for offer in offers if offer.name == name)
             return named, bool(named)
         case _:

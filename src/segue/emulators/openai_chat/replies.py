@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from segue.emulators.http import sse
 from segue.emulators.model_reply import (
+    Call,
     Reply,
     calls_of,
     limited,
@@ -22,16 +24,17 @@ from segue.emulators.rules import Context, rule
 from segue.emulators.tokens import count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 CACHE_MINIMUM, CACHE_STEP = 1024, 128
+DONE = b"data: [DONE]\n\n"
 
 
 def whole(
     reply: Reply, request: Mapping[str, Any], context: Context, profile: Profile = OPENAI
 ) -> dict[str, Any]:
-    reply = limited(reply, _most(request))
+    reply = limited(reply, most_tokens(request))
     choices = [
         {
             "index": index,
@@ -56,8 +59,8 @@ def whole(
 def stream(
     reply: Reply, request: Mapping[str, Any], context: Context, profile: Profile = OPENAI
 ) -> Iterator[bytes]:
-    reply = limited(reply, _most(request))
-    with_usage = _wants_usage(request)
+    reply = limited(reply, most_tokens(request))
+    with_usage = wants_usage(request)
     for index in range(_amount(request)):
         finish = finish_reason(reply, request, context)
         for delta in _deltas(reply, context, profile, index):
@@ -66,7 +69,7 @@ def stream(
         yield _chunk(context, [_choice(index, {}, finish)], with_usage=with_usage)
     if with_usage:
         yield _chunk(context, [], with_usage=True, counted=usage(reply, request, context))
-    yield b"data: [DONE]\n\n"
+    yield DONE
 
 
 def call_id(context: Context, index: int, choice: int = 0) -> str:
@@ -74,7 +77,7 @@ def call_id(context: Context, index: int, choice: int = 0) -> str:
     return "call_" + hashlib.sha256(f"{context.reply_id}/{choice}/{index}".encode()).hexdigest()[:24]
 
 
-def _most(request: Mapping[str, Any]) -> int | None:
+def most_tokens(request: Mapping[str, Any]) -> int | None:
     wanted = request.get("max_completion_tokens") or request.get("max_tokens")
     return wanted if isinstance(wanted, int) else None
 
@@ -84,7 +87,7 @@ def _amount(request: Mapping[str, Any]) -> int:
     return min(max(amount, 1), 128) if isinstance(amount, int) else 1
 
 
-def _wants_usage(request: Mapping[str, Any]) -> bool:
+def wants_usage(request: Mapping[str, Any]) -> bool:
     options = request.get("stream_options")
     return isinstance(options, dict) and options.get("include_usage") is True
 
@@ -124,45 +127,39 @@ def _message(reply: Reply, context: Context, profile: Profile, choice: int) -> d
     if profile.reasoning_fields and thoughts_of(reply):
         message["reasoning_content"] = thoughts_of(reply)
     if calls:
-        message["tool_calls"] = [
-            {
-                "id": call_id(context, index, choice),
-                "type": "function",
-                "function": {
-                    "name": call.name,
-                    "arguments": msgspec.json.encode(call.arguments).decode(),
-                },
-            }
-            for index, call in enumerate(calls)
-        ]
+        message["tool_calls"] = _calls(reply, context, choice)
     return message
+
+
+def _calls(reply: Reply, context: Context, choice: int) -> list[dict[str, Any]]:
+    return [called(call, call_id(context, index, choice)) for index, call in enumerate(calls_of(reply))]
+
+
+def called(call: Call, call_id: str) -> dict[str, Any]:
+    """A call of a function as this wire and those like it write it, with its arguments as JSON text."""
+    function = {"name": call.name, "arguments": msgspec.json.encode(call.arguments).decode()}
+    return {"id": call_id, "type": "function", "function": function}
+
+
+def call_deltas(calls: Iterable[dict[str, Any]], size: int) -> Iterator[dict[str, Any]]:
+    """Id and name first, then the arguments in portions."""
+    for index, call in enumerate(calls):
+        opening = {"name": call["function"]["name"], "arguments": ""}
+        yield {"tool_calls": [{"index": index, **call, "function": opening}]}
+        for portion in portions(call["function"]["arguments"], size):
+            yield {"tool_calls": [{"index": index, "function": {"arguments": portion}}]}
 
 
 @rule("CHAT-61", "H")
 def _deltas(reply: Reply, context: Context, profile: Profile, choice: int) -> Iterator[dict[str, Any]]:
-    calls, text, thoughts = calls_of(reply), text_of(reply), thoughts_of(reply)
-    yield {"role": "assistant", "content": None if calls and not text else "", "refusal": None}
-    if profile.reasoning_fields and thoughts:
-        for portion in portions(thoughts, reply.chunk_size):
-            yield {"reasoning_content": portion}
-    if text:
-        key = "refusal" if reply.finish == "refusal" else "content"
-        for portion in portions(text, reply.chunk_size):
-            yield {key: portion}
-    for index, call in enumerate(calls):
-        opening = {"name": call.name, "arguments": ""}
-        yield {
-            "tool_calls": [
-                {
-                    "index": index,
-                    "id": call_id(context, index, choice),
-                    "type": "function",
-                    "function": opening,
-                }
-            ]
-        }
-        for portion in portions(msgspec.json.encode(call.arguments).decode(), reply.chunk_size):
-            yield {"tool_calls": [{"index": index, "function": {"arguments": portion}}]}
+    text = text_of(reply)
+    yield {"role": "assistant", "content": None if calls_of(reply) and not text else "", "refusal": None}
+    for portion in portions(thoughts_of(reply), reply.chunk_size) if profile.reasoning_fields else ():
+        yield {"reasoning_content": portion}
+    key = "refusal" if reply.finish == "refusal" else "content"
+    for portion in portions(text, reply.chunk_size):
+        yield {key: portion}
+    yield from call_deltas(_calls(reply, context, choice), reply.chunk_size)
 
 
 def _choice(index: int, delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
@@ -193,7 +190,7 @@ def _chunk(
         chunk["usage"] = counted
     if padded is not None:
         chunk["obfuscation"] = padded
-    return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
+    return sse(chunk)
 
 
 @rule("OAI-01", "H")

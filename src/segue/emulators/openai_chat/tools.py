@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from segue.emulators.openai_chat import wording
 from segue.emulators.openai_chat.schemas import schema_complaints
 from segue.emulators.rules import Confidence, Refusal, rule
 
-if TYPE_CHECKING:
-    from segue.emulators.openai_chat.profile import Profile
-
+TOOLS_MAX, NAME_MAX = 128, 64
 NAME_PATTERN = "^[a-zA-Z0-9_-]+$"
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 CHOICES = ("none", "auto", "required")
 CHOICE_TYPES = ("allowed_tools", "function", "custom")
 
 
-def tool_complaints(body: Mapping[str, Any], profile: Profile) -> Iterator[Refusal]:
+def tool_complaints(body: Mapping[str, Any]) -> Iterator[Refusal]:
     tools = body.get("tools")
     yield from no_tools_in_the_list(tools)
-    yield from too_many_tools(tools, profile)
+    yield from too_many_tools(tools)
     for index, tool in enumerate(tools if isinstance(tools, list) else ()):
-        yield from one_tool(tool, index, profile)
+        yield from one_tool(tool, index)
     yield from choice_without_tools(body)
     yield from unknown_choice(body)
     yield from parallel_without_tools(body)
@@ -39,48 +37,52 @@ def no_tools_in_the_list(tools: object) -> Iterator[Refusal]:
 
 
 @rule("CHAT-31", "H")
-def too_many_tools(tools: object, profile: Profile) -> Iterator[Refusal]:
-    if isinstance(tools, list) and profile.tools_max is not None and len(tools) > profile.tools_max:
-        yield wording.long_array("CHAT-31", "tools", profile.tools_max, len(tools))
+def too_many_tools(tools: object) -> Iterator[Refusal]:
+    if isinstance(tools, list) and len(tools) > TOOLS_MAX:
+        yield wording.long_array("CHAT-31", "tools", TOOLS_MAX, len(tools))
 
 
-def one_tool(tool: object, index: int, profile: Profile) -> Iterator[Refusal]:
+def one_tool(tool: object, index: int) -> Iterator[Refusal]:
     path = f"tools[{index}]"
     if not isinstance(tool, Mapping):
         yield wording.wrong_type("CHAT-00", path, "an object", tool)
         return
     match tool.get("type"):
         case "function":
-            yield from function_tool(tool, path, profile)
+            yield from function_tool(tool, path)
         case "custom":
-            yield from custom_tool(tool, path, profile)
+            yield from custom_tool(tool, path)
         case None:
             yield wording.missing("CHAT-00", f"{path}.type")
         case other:
             yield wording.wrong_value("CHAT-00", f"{path}.type", str(other), ("function", "custom"))
 
 
-def function_tool(tool: Mapping[str, Any], path: str, profile: Profile) -> Iterator[Refusal]:
+def function_tool(tool: Mapping[str, Any], path: str) -> Iterator[Refusal]:
     function = tool.get("function")
     if not isinstance(function, Mapping):
         yield wording.missing("CHAT-00", f"{path}.function")
         return
-    yield from bad_name(function.get("name"), f"{path}.function.name", profile.tool_name_max)
+    yield from bad_name(function.get("name"), f"{path}.function.name")
     name = function.get("name")
     yield from schema_complaints(str(name), function, f"{path}.function.parameters")
 
 
-def custom_tool(tool: Mapping[str, Any], path: str, profile: Profile) -> Iterator[Refusal]:
+def custom_tool(tool: Mapping[str, Any], path: str) -> Iterator[Refusal]:
     custom = tool.get("custom")
     if isinstance(custom, Mapping):
-        yield from bad_name(custom.get("name"), f"{path}.custom.name", profile.tool_name_max)
+        yield from bad_name(custom.get("name"), f"{path}.custom.name")
     else:
         yield wording.missing("CHAT-00", f"{path}.custom")
 
 
 @rule("CHAT-21", "H")
 def bad_name(
-    name: object, path: str, most: int, rule_id: str = "CHAT-21", pattern_confidence: Confidence = "H"
+    name: object,
+    path: str,
+    most: int = NAME_MAX,
+    rule_id: str = "CHAT-21",
+    pattern_confidence: Confidence = "H",
 ) -> Iterator[Refusal]:
     """1..64 of letters, digits, underscore and dash; in the history the pattern is only M."""
     if name is None:

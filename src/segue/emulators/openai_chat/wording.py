@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from segue.emulators.rules import Confidence, Refusal
+from segue.emulators.rules import Confidence, Refusal, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+Types: TypeAlias = "Mapping[str, tuple[type | tuple[type, ...], str]]"
+"""Parameters with their types, and the words for these."""
 
 
 def kind(value: object) -> str:
@@ -37,137 +40,129 @@ def listing(values: Sequence[str]) -> str:
     return ", ".join(quoted[:-1]) + ", and " + quoted[-1]
 
 
-def missing(rule: str, path: str, confidence: Confidence = "H") -> Refusal:
-    return Refusal(
-        rule,
-        f"Missing required parameter: '{path}'.",
-        code="missing_required_parameter",
-        param=path,
-        confidence=confidence,
-    )
+@rule("CHAT-00", "H")
+@rule("RESP-00", "H")
+def not_an_object(rule_id: str, body: object) -> Refusal:
+    text = f"Invalid type for request body: expected an object, but got {kind(body)} instead."
+    return Refusal(rule_id, text, code="invalid_type")
 
 
-def unknown(rule: str, path: str, confidence: Confidence = "H") -> Refusal:
-    return Refusal(
-        rule, f"Unknown parameter: '{path}'.", code="unknown_parameter", param=path, confidence=confidence
-    )
+def _refused(rule_id: str, text: str, code: str, path: str, confidence: Confidence = "H") -> Refusal:
+    return Refusal(rule_id, text, code=code, param=path, confidence=confidence)
 
 
-def wrong_type(rule: str, path: str, expected: str, value: object, confidence: Confidence = "H") -> Refusal:
-    return Refusal(
-        rule,
-        f"Invalid type for '{path}': expected {expected}, but got {kind(value)} instead.",
-        code="invalid_type",
-        param=path,
-        confidence=confidence,
-    )
+def missing(rule_id: str, path: str, confidence: Confidence = "H") -> Refusal:
+    text = f"Missing required parameter: '{path}'."
+    return _refused(rule_id, text, "missing_required_parameter", path, confidence)
+
+
+def unknown(rule_id: str, path: str, confidence: Confidence = "H") -> Refusal:
+    return _refused(rule_id, f"Unknown parameter: '{path}'.", "unknown_parameter", path, confidence)
+
+
+def wrong_type(
+    rule_id: str, path: str, expected: str, value: object, confidence: Confidence = "H"
+) -> Refusal:
+    text = f"Invalid type for '{path}': expected {expected}, but got {kind(value)} instead."
+    return _refused(rule_id, text, "invalid_type", path, confidence)
 
 
 def wrong_value(
-    rule: str, path: str, value: str, allowed: Sequence[str], confidence: Confidence = "H"
+    rule_id: str, path: str, value: str, allowed: Sequence[str], confidence: Confidence = "H"
 ) -> Refusal:
-    return Refusal(
-        rule,
-        f"Invalid value: '{value}'. Supported values are: {listing(allowed)}.",
-        code="invalid_value",
-        param=path,
-        confidence=confidence,
+    text = f"Invalid value: '{value}'. Supported values are: {listing(allowed)}."
+    return _refused(rule_id, text, "invalid_value", path, confidence)
+
+
+def empty_array(rule_id: str, path: str, confidence: Confidence = "H") -> Refusal:
+    text = f"Invalid '{path}': empty array. Expected an array with minimum length 1, but got an empty array instead."
+    return _refused(rule_id, text, "empty_array", path, confidence)
+
+
+def long_array(rule_id: str, path: str, most: int, length: int) -> Refusal:
+    text = (
+        f"Invalid '{path}': array too long. "
+        f"Expected an array with maximum length {most}, but got an array with length {length} instead."
     )
+    return _refused(rule_id, text, "array_above_max_length", path)
 
 
-def empty_array(rule: str, path: str, confidence: Confidence = "H") -> Refusal:
-    return Refusal(
-        rule,
-        f"Invalid '{path}': empty array. Expected an array with minimum length 1, but got an empty array instead.",
-        code="empty_array",
-        param=path,
-        confidence=confidence,
+def long_string(rule_id: str, path: str, most: int, length: int, confidence: Confidence = "H") -> Refusal:
+    text = (
+        f"Invalid '{path}': string too long. "
+        f"Expected a string with maximum length {most}, but got a string with length {length} instead."
     )
+    return _refused(rule_id, text, "string_above_max_length", path, confidence)
 
 
-def long_array(rule: str, path: str, most: int, length: int) -> Refusal:
-    return Refusal(
-        rule,
-        f"Invalid '{path}': array too long. Expected an array with maximum length {most}, but got an array with length {length} instead.",
-        code="array_above_max_length",
-        param=path,
-    )
+def empty_string(rule_id: str, path: str) -> Refusal:
+    text = f"Invalid '{path}': empty string. Expected a string with minimum length 1, but got an empty string instead."
+    return _refused(rule_id, text, "empty_string", path)
 
 
-def long_string(rule: str, path: str, most: int, length: int, confidence: Confidence = "H") -> Refusal:
-    return Refusal(
-        rule,
-        f"Invalid '{path}': string too long. Expected a string with maximum length {most}, but got a string with length {length} instead.",
-        code="string_above_max_length",
-        param=path,
-        confidence=confidence,
-    )
+def no_match(rule_id: str, path: str, pattern: str, confidence: Confidence = "H") -> Refusal:
+    text = f"Invalid '{path}': string does not match pattern. Expected a string that matches the pattern '{pattern}'."
+    return _refused(rule_id, text, "invalid_value", path, confidence)
 
 
-def empty_string(rule: str, path: str, confidence: Confidence = "H") -> Refusal:
-    return Refusal(
-        rule,
-        f"Invalid '{path}': empty string. Expected a string with minimum length 1, but got an empty string instead.",
-        code="empty_string",
-        param=path,
-        confidence=confidence,
-    )
-
-
-def no_match(rule: str, path: str, pattern: str, confidence: Confidence = "H") -> Refusal:
-    return Refusal(
-        rule,
-        f"Invalid '{path}': string does not match pattern. Expected a string that matches the pattern '{pattern}'.",
-        code="invalid_value",
-        param=path,
-        confidence=confidence,
-    )
-
-
-def below_minimum(rule: str, path: str, least: int, value: float) -> Refusal:
+def below_minimum(rule_id: str, path: str, least: int, value: float) -> Refusal:
     sort = "integer" if isinstance(value, int) and path.endswith("tokens") else "decimal"
-    return Refusal(
-        rule,
-        f"Invalid '{path}': {sort} below minimum value. Expected a value >= {least}, but got {value} instead.",
-        code=f"{sort}_below_min_value",
-        param=path,
+    text = (
+        f"Invalid '{path}': {sort} below minimum value. Expected a value >= {least}, but got {value} instead."
     )
+    return _refused(rule_id, text, f"{sort}_below_min_value", path)
 
 
-def above_maximum(rule: str, path: str, most: int, value: float) -> Refusal:
-    return Refusal(
-        rule,
-        f"Invalid '{path}': decimal above maximum value. Expected a value <= {most}, but got {value} instead.",
-        code="decimal_above_max_value",
-        param=path,
+def above_maximum(rule_id: str, path: str, most: int, value: float) -> Refusal:
+    text = (
+        f"Invalid '{path}': decimal above maximum value. Expected a value <= {most}, but got {value} instead."
     )
+    return _refused(rule_id, text, "decimal_above_max_value", path)
 
 
-def unsupported_parameter(rule: str, path: str, hint: str = "", confidence: Confidence = "H") -> Refusal:
-    return Refusal(
-        rule,
-        f"Unsupported parameter: '{path}' is not supported with this model." + (f" {hint}" if hint else ""),
-        code="unsupported_parameter",
-        param=path,
-        confidence=confidence,
-    )
+def unsupported_parameter(rule_id: str, path: str, hint: str = "", confidence: Confidence = "H") -> Refusal:
+    text = f"Unsupported parameter: '{path}' is not supported with this model."
+    return _refused(rule_id, f"{text} {hint}".rstrip(), "unsupported_parameter", path, confidence)
 
 
-def no_such_model(rule: str, model: str) -> Refusal:
+def no_such_model(rule_id: str, model: str) -> Refusal:
     """Known from recordings."""
     return Refusal(
-        rule,
+        rule_id,
         f"The model `{model}` does not exist or you do not have access to it.",
         status=404,
         code="model_not_found",
     )
 
 
-def unsupported_effort(rule: str, param: str, effort: str, model: str, levels: Sequence[str]) -> Refusal:
+def unsupported_effort(rule_id: str, param: str, effort: str, model: str, levels: Sequence[str]) -> Refusal:
     return Refusal(
-        rule,
+        rule_id,
         f"Unsupported value: '{effort}' is not supported with the '{model}' model. "
         f"Supported values are: {listing(levels)}.",
         code="unsupported_value",
         param=param,
     )
+
+
+def wrong_types(rule_id: str, body: Mapping[str, Any], types: Types) -> Iterator[Refusal]:
+    """Parameters that are there, but not of the type that the specification names."""
+    for name, (kinds, expected) in types.items():
+        value = body.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, kinds) or (kinds is not bool and isinstance(value, bool)):
+            yield wrong_type(rule_id, name, expected, value)
+
+
+def out_of_range(
+    rule_id: str, body: Mapping[str, Any], ranges: Mapping[str, tuple[int, int]]
+) -> Iterator[Refusal]:
+    for name, (least, most) in ranges.items():
+        value = body.get(name)
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            continue
+        if value < least:
+            yield below_minimum(rule_id, name, least, value)
+        elif value > most:
+            yield above_maximum(rule_id, name, most, value)

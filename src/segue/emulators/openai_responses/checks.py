@@ -12,7 +12,7 @@ from segue.emulators.openai_responses.items import item_complaints
 from segue.emulators.openai_responses.tools import tool_complaints
 from segue.emulators.rules import Context, Refusal, rule
 
-TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
+TYPES: wording.Types = {
     "stream": (bool, "a boolean"),
     "store": (bool, "a boolean"),
     "parallel_tool_calls": (bool, "a boolean"),
@@ -69,7 +69,7 @@ OUTPUT_MINIMUM = 16
 
 def complaints(body: object, context: Context) -> Iterator[Refusal]:
     if not isinstance(body, Mapping):
-        yield not_an_object(body)
+        yield wording.not_an_object("RESP-00", body)
         return
     yield from wrong_parameters(body)
     yield from out_of_range(body)
@@ -90,15 +90,6 @@ def complaints(body: object, context: Context) -> Iterator[Refusal]:
 
 
 @rule("RESP-00", "H")
-def not_an_object(body: object) -> Refusal:
-    return Refusal(
-        "RESP-00",
-        f"Invalid type for request body: expected an object, but got {wording.kind(body)} instead.",
-        code="invalid_type",
-    )
-
-
-@rule("RESP-00", "H")
 def wrong_parameters(body: Mapping[str, Any]) -> Iterator[Refusal]:
     if body.get("model") is None:
         # A stored prompt may name the model itself.
@@ -106,24 +97,12 @@ def wrong_parameters(body: Mapping[str, Any]) -> Iterator[Refusal]:
             yield wording.missing("RESP-00", "model")
     elif not isinstance(body["model"], str):
         yield wording.wrong_type("RESP-00", "model", "a string", body["model"])
-    for name, (types, expected) in TYPES.items():
-        value = body.get(name)
-        if value is None:
-            continue
-        if not isinstance(value, types) or (types is not bool and isinstance(value, bool)):
-            yield wording.wrong_type("RESP-00", name, expected, value)
+    yield from wording.wrong_types("RESP-00", body, TYPES)
 
 
 @rule("RESP-05", "H")
 def out_of_range(body: Mapping[str, Any]) -> Iterator[Refusal]:
-    for name, (least, most) in RANGES.items():
-        value = body.get(name)
-        if not isinstance(value, (int, float)) or isinstance(value, bool):
-            continue
-        if value < least:
-            yield wording.below_minimum("RESP-05", name, least, value)
-        elif value > most:
-            yield wording.above_maximum("RESP-05", name, most, value)
+    yield from wording.out_of_range("RESP-05", body, RANGES)
     wanted = body.get("max_output_tokens")
     if isinstance(wanted, int) and wanted < OUTPUT_MINIMUM:
         yield wording.below_minimum("RESP-05", "max_output_tokens", OUTPUT_MINIMUM, wanted)

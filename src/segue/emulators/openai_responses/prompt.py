@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.model_reply import Offer, Prompt
-from segue.emulators.openai_chat.prompt import schema_in, text_in
+from segue.emulators.openai_chat.prompt import chosen, schema_in, text_in
 from segue.emulators.openai_responses.chain import OUTPUTS
 from segue.emulators.openai_responses.items import type_of
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 def prompt_of(body: Mapping[str, Any], items: Sequence[Mapping[str, Any]], *, thinking: bool) -> Prompt:
     text, results = _last_turn(items)
-    offers, must_call = _offers(body)
+    functions = [tool for tool in body.get("tools") or () if tool.get("type") == "function"]
+    offers = tuple(Offer(tool["name"], tool.get("parameters") or {}) for tool in functions)
+    offers, must_call = chosen(offers, body.get("tool_choice"))
     return Prompt(
         provider="openai",
         model=str(body.get("model", "")),
@@ -37,21 +39,6 @@ def _last_turn(items: Sequence[Mapping[str, Any]]) -> tuple[str, tuple[str, ...]
         if type_of(item) in OUTPUTS:
             results.append(text_in(item.get("output")))
     return "", tuple(reversed(results))
-
-
-def _offers(body: Mapping[str, Any]) -> tuple[tuple[Offer, ...], bool]:
-    tools = [tool for tool in body.get("tools") or () if tool.get("type") == "function"]
-    offers = tuple(Offer(tool["name"], tool.get("parameters") or {}) for tool in tools)
-    match body.get("tool_choice"):
-        case "none":
-            return (), False
-        case "required":
-            return offers, bool(offers)
-        case {"type": "function", "name": name}:
-            named = tuple(offer for offer in offers if offer.name == name)
-            return named, bool(named)
-        case _:
-            return offers, False
 
 
 def segments_of(body: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> list[object]:

@@ -200,7 +200,7 @@ def _summary_events(item: Item, place: Item, size: int) -> Iterator[tuple[str, I
         where = {**place, "summary_index": number}
         empty = {"type": "summary_text", "text": ""}
         yield "response.reasoning_summary_part.added", {**where, "part": empty}
-        for delta in portions(part["text"], size):
+        for delta in portions(part["text"], size) or [""]:
             yield "response.reasoning_summary_text.delta", {**where, "delta": delta}
         yield "response.reasoning_summary_text.done", {**where, "text": part["text"]}
         yield "response.reasoning_summary_part.done", {**where, "part": part}
@@ -212,7 +212,7 @@ def _text_events(item: Item, place: Item, size: int) -> Iterator[tuple[str, Item
         key, kind = ("refusal", "refusal") if part["type"] == "refusal" else ("text", "output_text")
         more: Item = {} if kind == "refusal" else {"logprobs": []}
         yield "response.content_part.added", {**where, "part": {**part, key: ""}}
-        for delta in portions(part[key], size):
+        for delta in portions(part[key], size) or [""]:
             yield f"response.{kind}.delta", {**where, "delta": delta, **more}
         yield f"response.{kind}.done", {**where, key: part[key], **more}
         yield "response.content_part.done", {**where, "part": part}

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from segue.emulators.http import sse
 from segue.emulators.model_reply import Reply, calls_of, portions, text_of, thoughts_of
 from segue.emulators.ollama import replies
 from segue.emulators.ollama.checks import is_thinking
 from segue.emulators.ollama.v1.checks import translated
+from segue.emulators.openai_chat.replies import DONE, wants_usage
 from segue.emulators.rules import Context, rule
 
 if TYPE_CHECKING:
@@ -40,19 +42,16 @@ def stream(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterat
         yield _chunk(context, [_choice({**opening, **delta})])
         opening = {}
     yield _chunk(context, [_choice({}, finish_reason(reply))])
-    options = request.get("stream_options")
-    if isinstance(options, dict) and options.get("include_usage") is True:
+    if wants_usage(request):
         yield _chunk(context, [], usage(reply, native, context))
-    yield b"data: [DONE]\n\n"
+    yield DONE
 
 
 def _deltas(reply: Reply, native: Mapping[str, Any], context: Context) -> Iterator[dict[str, Any]]:
-    if is_thinking(native, context) and thoughts_of(reply):
-        for portion in portions(thoughts_of(reply), reply.chunk_size):
-            yield {"content": "", "reasoning": portion}
-    if text_of(reply) or not reply.pieces:
-        for portion in portions(text_of(reply), reply.chunk_size):
-            yield {"content": portion}
+    for portion in portions(thoughts_of(reply), reply.chunk_size) if is_thinking(native, context) else ():
+        yield {"content": "", "reasoning": portion}
+    for portion in portions(text_of(reply), reply.chunk_size) if reply.pieces else ("",):
+        yield {"content": portion}
     for call in _calls(reply, context):
         yield {"content": "", "tool_calls": [call]}
 
@@ -102,4 +101,4 @@ def _chunk(context: Context, choices: list[dict[str, Any]], counted: dict[str, i
     chunk: dict[str, Any] = {**_frame(context, "chat.completion.chunk"), "choices": choices}
     if counted is not None:
         chunk["usage"] = counted
-    return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
+    return sse(chunk)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -13,6 +12,7 @@ from segue.emulators.ollama import embeddings, management
 from segue.emulators.ollama.replies import prompt_of
 from segue.emulators.ollama.store import Installed, store_of
 from segue.emulators.ollama.v1 import checks, errors, replies
+from segue.emulators.openai_chat.embeddings import listed
 from segue.emulators.openai_chat.prompt import schema_in
 from segue.emulators.rules import Refusal, RefusedError
 
@@ -54,19 +54,8 @@ def embed(request: Request, emulator: Emulator) -> Response:
     texts = embeddings.texts_of(body)
     if not texts:
         raise RefusedError(Refusal("OLL-40", "invalid input"), context)
-    in_base64 = body.get("encoding_format") == "base64"
     vectors = [embeddings.vector(text, body, context) for text in texts]
-    data = [
-        {
-            "object": "embedding",
-            "embedding": b64encode(vector.tobytes()).decode() if in_base64 else vector.tolist(),
-            "index": index,
-        }
-        for index, vector in enumerate(vectors)
-    ]
-    counted = sum(map(tokens.count, texts))
-    usage = {"prompt_tokens": counted, "total_tokens": counted}
-    return json_response({"object": "list", "data": data, "model": context.model, "usage": usage})
+    return json_response(listed(vectors, body, context, tokens=sum(map(tokens.count, texts))))
 
 
 ROUTES: list[Route] = [
