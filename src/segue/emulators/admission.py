@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from segue.emulators.emulator import Emulator, key_of
 from segue.emulators.http import BadJsonError, Request
-from segue.emulators.rules import Context, Refusal, RefusedError, enforce
+from segue.emulators.rules import Complaints, Context, RefusedError, enforce
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-Complaints: TypeAlias = Callable[[object, Context], Iterator[Refusal]]
-Unread: TypeAlias = Callable[[Request, Context], Iterator[Refusal]]
+Check: TypeAlias = Callable[[object, Context], Complaints]
+Unread: TypeAlias = Callable[[Request, Context], Complaints]
 Segments: TypeAlias = Callable[[Mapping[str, Any]], list[object]]
 
 
@@ -37,7 +37,7 @@ def admitted(
     emulator: Emulator,
     provider: str,
     errors: ModuleType,
-    complaints: Complaints,
+    complaints: Check,
     segments: Segments | None = None,
     *,
     unread: Unread | None = None,

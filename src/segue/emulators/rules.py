@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
@@ -61,6 +61,10 @@ class Refusal(Struct, frozen=True):
     """Seconds after which the provider invites to try again, where it says so."""
     plain: bool = False
     """The answer is the bare message as text, without the provider's envelope."""
+
+
+Complaints: TypeAlias = Iterator[Refusal]
+"""What a check yields: every rule that a request breaks, in the provider's order."""
 
 
 class RefusedError(Exception):

@@ -19,26 +19,24 @@ from segue.emulators.anthropic import (
     typed_blocks,
 )
 from segue.emulators.model_facts import facts_for
-from segue.emulators.rules import Context, Refusal, rule
+from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from segue.emulators.http import Request
 
 
-def complaints(body: object, context: Context) -> Iterator[Refusal]:
+def complaints(body: object, context: Context) -> Complaints:
     return _all_complaints(body, context, fields.REQUEST)
 
 
 @rule("ANT-31", "M")
 @rule("ANT-96")
-def count_complaints(body: object, context: Context) -> Iterator[Refusal]:
+def count_complaints(body: object, context: Context) -> Complaints:
     """Counting tokens validates like answering, without the settings for output."""
     return _all_complaints(body, context, fields.COUNT_REQUEST)
 
 
-def _all_complaints(body: object, context: Context, shape: schema.Record) -> Iterator[Refusal]:
+def _all_complaints(body: object, context: Context, shape: schema.Record) -> Complaints:
     context = informed(body, context)
     yield from shapes(body, context, shape)
     if not isinstance(body, dict):
@@ -68,7 +66,7 @@ def informed(body: object, context: Context) -> Context:
 @rule("ANT-51")
 @rule("ANT-55")
 @rule("ANT-65")
-def shapes(body: object, context: Context, shape: schema.Record) -> Iterator[Refusal]:
+def shapes(body: object, context: Context, shape: schema.Record) -> Complaints:
     # Without a version header nothing is known about the client's betas: then none is missed.
     known = "anthropic-version" in context.headers
 
@@ -78,7 +76,7 @@ def shapes(body: object, context: Context, shape: schema.Record) -> Iterator[Ref
     return schema.faults(shape, body, "", offers)
 
 
-def unread_complaints(request: Request, context: Context) -> Iterator[Refusal]:
+def unread_complaints(request: Request, context: Context) -> Complaints:
     """What is wrong before the body is read."""
     yield from limits.body_too_large(len(request.body))
     yield from versions(context)
@@ -86,7 +84,7 @@ def unread_complaints(request: Request, context: Context) -> Iterator[Refusal]:
 
 
 @rule("ANT-02")
-def versions(context: Context) -> Iterator[Refusal]:
+def versions(context: Context) -> Complaints:
     version = context.headers.get("anthropic-version")
     if version is None:
         yield Refusal("ANT-02", "anthropic-version: header is required")
@@ -95,7 +93,7 @@ def versions(context: Context) -> Iterator[Refusal]:
 
 
 @rule("ANT-05")
-def betas(context: Context) -> Iterator[Refusal]:
+def betas(context: Context) -> Complaints:
     """Which values exist changes weekly: one that has the form of a beta name is taken for one."""
     values = [
         value.strip() for value in context.headers.get("anthropic-beta", "").split(",") if value.strip()

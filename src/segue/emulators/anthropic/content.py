@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import typed_blocks
-from segue.emulators.rules import Context, Refusal, rule
+from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MOST_MESSAGES = 100_000
 
 
-def complaints(body: Body, context: Context) -> Iterator[Refusal]:
+def complaints(body: Body, context: Context) -> Complaints:
     yield from some_messages(body)
     yield from legacy_alternation(body)
     yield from empty_messages(body)
@@ -29,7 +29,7 @@ def complaints(body: Body, context: Context) -> Iterator[Refusal]:
 
 
 @rule("ANT-11")
-def some_messages(body: Body) -> Iterator[Refusal]:
+def some_messages(body: Body) -> Complaints:
     messages = body.get("messages")
     if messages == []:
         yield Refusal("ANT-11", "messages: at least one message is required")
@@ -38,7 +38,7 @@ def some_messages(body: Body) -> Iterator[Refusal]:
 
 
 @rule("ANT-10", "L")
-def legacy_alternation(body: Body) -> Iterator[Refusal]:
+def legacy_alternation(body: Body) -> Complaints:
     """The API merges neighbours today; Bedrock and older servers still insist on alternation."""
     messages = typed_blocks.messages_of(body)
     roles = [typed_blocks.text_of(message.get("role")) for _, message in messages]
@@ -55,7 +55,7 @@ def legacy_alternation(body: Body) -> Iterator[Refusal]:
 
 
 @rule("ANT-14")
-def empty_messages(body: Body) -> Iterator[Refusal]:
+def empty_messages(body: Body) -> Complaints:
     messages = typed_blocks.messages_of(body)
     for index, message in messages:
         final_assistant = index == messages[-1][0] and message.get("role") == "assistant"
@@ -65,7 +65,7 @@ def empty_messages(body: Body) -> Iterator[Refusal]:
 
 
 @rule("ANT-12")
-def empty_text(body: Body) -> Iterator[Refusal]:
+def empty_text(body: Body) -> Complaints:
     for index, message in typed_blocks.messages_of(body):
         if isinstance(message.get("content"), str):
             continue
@@ -86,7 +86,7 @@ def _texts(block: Block) -> str | None:
 
 
 @rule("ANT-17")
-def empty_system(body: Body) -> Iterator[Refusal]:
+def empty_system(body: Body) -> Complaints:
     for _, block in typed_blocks.records_of(body.get("system")):
         if block.get("text") == "":
             yield Refusal("ANT-17", "system: text content blocks must be non-empty")
@@ -94,7 +94,7 @@ def empty_system(body: Body) -> Iterator[Refusal]:
 
 
 @rule("ANT-13")
-def only_whitespace(body: Body) -> Iterator[Refusal]:
+def only_whitespace(body: Body) -> Complaints:
     for index, message in typed_blocks.messages_of(body):
         blocks = typed_blocks.message_blocks(index, message)
         texts = [typed_blocks.text_of(block.value.get("text")) for block in blocks if block.type == "text"]
@@ -105,7 +105,7 @@ def only_whitespace(body: Body) -> Iterator[Refusal]:
 
 # Of the next two the rulebook has the rule, not the words.
 @rule("ANT-03")
-def assistant_documents(body: Body) -> Iterator[Refusal]:
+def assistant_documents(body: Body) -> Complaints:
     for block in typed_blocks.blocks_of(body):
         if block.role == "assistant" and block.type == "document":
             text = f"{block.path}: `document` blocks are not permitted in `assistant` messages"
@@ -113,7 +113,7 @@ def assistant_documents(body: Body) -> Iterator[Refusal]:
 
 
 @rule("ANT-03")
-def user_citations(body: Body) -> Iterator[Refusal]:
+def user_citations(body: Body) -> Complaints:
     for block in typed_blocks.blocks_of(body):
         if block.role == "user":
             for path, value in _nested(f"{block.path}.{block.type}", block.value):

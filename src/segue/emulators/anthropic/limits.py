@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import prompt, typed_blocks
 from segue.emulators.prompt_cache import size
-from segue.emulators.rules import Context, Refusal, rule
+from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ MANY_IMAGES = 20
 MARKS = 4
 
 
-def complaints(body: Body, context: Context) -> Iterator[Refusal]:
+def complaints(body: Body, context: Context) -> Complaints:
     yield from images(body)
     yield from image_count(body, context)
     yield from cache_marks(body)
@@ -30,7 +30,7 @@ def complaints(body: Body, context: Context) -> Iterator[Refusal]:
 
 
 @rule("ANT-81")
-def body_too_large(size: int) -> Iterator[Refusal]:
+def body_too_large(size: int) -> Complaints:
     if size > MOST_BYTES:
         yield Refusal("ANT-81", "Request exceeds the maximum size", status=413, type="request_too_large")
 
@@ -46,7 +46,7 @@ def _images(body: Body) -> Iterator[tuple[str, Body]]:
 
 
 @rule("ANT-65")
-def images(body: Body) -> Iterator[Refusal]:
+def images(body: Body) -> Complaints:
     found = list(_images(body))
     for path, image in found:
         source = typed_blocks.record_of(image.get("source"))
@@ -82,7 +82,7 @@ def _longest_side(data: str) -> int:
 
 
 @rule("ANT-65")
-def image_count(body: Body, context: Context) -> Iterator[Refusal]:
+def image_count(body: Body, context: Context) -> Complaints:
     number, most = len(list(_images(body))), 600 if context.facts.get("context", 0) > 200_000 else 100
     if number > most:
         yield Refusal("ANT-65", f"Too much media: 0 document pages + {number} images > {most}")
@@ -101,7 +101,7 @@ def _marked(body: Body) -> Iterator[Body]:
 
 
 @rule("ANT-85")
-def cache_marks(body: Body) -> Iterator[Refusal]:
+def cache_marks(body: Body) -> Complaints:
     marked = [value for value in _marked(body) if value.get("cache_control")]
     found = len(marked) + bool(body.get("cache_control"))
     if found > MARKS:
@@ -112,7 +112,7 @@ def cache_marks(body: Body) -> Iterator[Refusal]:
 
 
 @rule("ANT-85")
-def cache_order(body: Body) -> Iterator[Refusal]:
+def cache_order(body: Body) -> Complaints:
     lifetimes = [
         typed_blocks.record_of(value["cache_control"]).get("ttl") or "5m"
         for value in _marked(body)
@@ -127,7 +127,7 @@ def cache_order(body: Body) -> Iterator[Refusal]:
 
 
 @rule("ANT-80")
-def too_long(body: Body, context: Context) -> Iterator[Refusal]:
+def too_long(body: Body, context: Context) -> Complaints:
     window = context.facts.get("context")
     if not isinstance(window, int):
         return

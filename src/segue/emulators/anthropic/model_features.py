@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import typed_blocks
-from segue.emulators.rules import Context, Refusal, rule
+from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from segue.emulators.anthropic.typed_blocks import Body
 
 NO_PREFILL = (
@@ -32,7 +30,7 @@ BUDGET_TOO_BIG = (
 DIRECTIVE_ONLY = "; the directive-only form (content: [] with output_config) is accepted at any position"
 
 
-def complaints(body: Body, context: Context) -> Iterator[Refusal]:
+def complaints(body: Body, context: Context) -> Complaints:
     yield from unknown_model(body, context)
     yield from too_many_output_tokens(body, context)
     yield from sampling_parameters(body, context)
@@ -47,13 +45,13 @@ def complaints(body: Body, context: Context) -> Iterator[Refusal]:
 
 
 @rule("ANT-05")
-def unknown_model(body: Body, context: Context) -> Iterator[Refusal]:
+def unknown_model(body: Body, context: Context) -> Complaints:
     if not context.facts and isinstance(body.get("model"), str):
         yield Refusal("ANT-05", f"model: {body['model']}", status=404, type="not_found_error")
 
 
 @rule("ANT-05")
-def too_many_output_tokens(body: Body, context: Context) -> Iterator[Refusal]:
+def too_many_output_tokens(body: Body, context: Context) -> Complaints:
     asked, most = body.get("max_tokens"), context.facts.get("max_output")
     if isinstance(asked, int) and isinstance(most, int) and asked > most:
         tail = f"which is the maximum allowed number of output tokens for {context.model}"
@@ -61,7 +59,7 @@ def too_many_output_tokens(body: Body, context: Context) -> Iterator[Refusal]:
 
 
 @rule("ANT-03")
-def sampling_parameters(body: Body, context: Context) -> Iterator[Refusal]:
+def sampling_parameters(body: Body, context: Context) -> Complaints:
     given = [key for key in ("temperature", "top_p", "top_k") if body.get(key) is not None]
     for key in given:
         if typed_blocks.version_of(context) >= "2026-10-21":
@@ -79,7 +77,7 @@ def sampling_parameters(body: Body, context: Context) -> Iterator[Refusal]:
 
 
 @rule("ANT-50")
-def thinking_modes(body: Body, context: Context) -> Iterator[Refusal]:
+def thinking_modes(body: Body, context: Context) -> Complaints:
     mode, modes = typed_blocks.thinking_mode(body), context.facts.get("thinking")
     if not mode or modes is None:
         return
@@ -99,7 +97,7 @@ def _refused_mode(mode: str, context: Context) -> str:
 
 
 @rule("ANT-50")
-def thinking_budget(body: Body, context: Context) -> Iterator[Refusal]:
+def thinking_budget(body: Body, context: Context) -> Complaints:
     budget = typed_blocks.record_of(body.get("thinking")).get("budget_tokens")
     most = body.get("max_tokens")
     if (
@@ -114,7 +112,7 @@ def thinking_budget(body: Body, context: Context) -> Iterator[Refusal]:
 
 
 @rule("ANT-05")
-def effort(body: Body, context: Context) -> Iterator[Refusal]:
+def effort(body: Body, context: Context) -> Complaints:
     asked = typed_blocks.record_of(body.get("output_config")).get("effort")
     levels = context.facts.get("efforts", ())
     if asked is None or asked in levels:
@@ -127,7 +125,7 @@ def effort(body: Body, context: Context) -> Iterator[Refusal]:
 
 
 @rule("ANT-43")
-def forced_choice(body: Body, context: Context) -> Iterator[Refusal]:
+def forced_choice(body: Body, context: Context) -> Complaints:
     if typed_blocks.choice_of(body) not in ("any", "tool"):
         return
     if context.facts.get("forced_tool_choice") is False:
@@ -137,7 +135,7 @@ def forced_choice(body: Body, context: Context) -> Iterator[Refusal]:
 
 
 @rule("ANT-87")
-def prewarming(body: Body) -> Iterator[Refusal]:
+def prewarming(body: Body) -> Complaints:
     """`max_tokens: 0` only warms the cache: nothing may ask for output at the same time."""
     if body.get("max_tokens") != 0 or isinstance(body["max_tokens"], bool):
         return
@@ -152,7 +150,7 @@ def prewarming(body: Body) -> Iterator[Refusal]:
 
 
 @rule("ANT-16")
-def system_messages(body: Body, context: Context) -> Iterator[Refusal]:
+def system_messages(body: Body, context: Context) -> Complaints:
     turns = typed_blocks.turns_of(body)
     for place, turn in enumerate(turns):
         if turn.role != "system":
@@ -164,7 +162,7 @@ def system_messages(body: Body, context: Context) -> Iterator[Refusal]:
         yield from _system_content(turn)
 
 
-def _misplaced_system(turns: list[typed_blocks.Turn], place: int) -> Iterator[Refusal]:
+def _misplaced_system(turns: list[typed_blocks.Turn], place: int) -> Complaints:
     turn = turns[place]
     if not turn.blocks:
         return
@@ -185,7 +183,7 @@ def _misplaced_system(turns: list[typed_blocks.Turn], place: int) -> Iterator[Re
         yield Refusal("ANT-16", text)
 
 
-def _system_content(turn: typed_blocks.Turn) -> Iterator[Refusal]:
+def _system_content(turn: typed_blocks.Turn) -> Complaints:
     if any(block.type not in ("text", "tool_addition", "tool_removal") for block in turn.blocks):
         text = (
             f"messages.{turn.first}: role 'system' supports text, tool_addition, and tool_removal blocks only"
@@ -194,7 +192,7 @@ def _system_content(turn: typed_blocks.Turn) -> Iterator[Refusal]:
 
 
 @rule("ANT-16")
-def empty_system_messages(body: Body) -> Iterator[Refusal]:
+def empty_system_messages(body: Body) -> Complaints:
     """Without content a system message is legal only as a directive, which carries `output_config`."""
     for index, message in typed_blocks.messages_of(body):
         if message.get("role") != "system" or message.get("content") or message.get("output_config"):
@@ -203,7 +201,7 @@ def empty_system_messages(body: Body) -> Iterator[Refusal]:
 
 
 @rule("ANT-15")
-def prefill(body: Body, context: Context) -> Iterator[Refusal]:
+def prefill(body: Body, context: Context) -> Complaints:
     turns = [turn for turn in typed_blocks.turns_of(body) if turn.role in ("user", "assistant")]
     if not turns or turns[-1].role != "assistant":
         return

@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import typed_blocks
 from segue.emulators.anthropic.model_features import NO_PREFILL
-from segue.emulators.rules import Context, Refusal, rule
+from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from segue.emulators.anthropic.typed_blocks import Block, Body, Turn
 
 THOUGHTS = ("thinking", "redacted_thinking")
 
 
-def complaints(body: Body, context: Context) -> Iterator[Refusal]:
+def complaints(body: Body, context: Context) -> Complaints:
     turns = typed_blocks.turns_of(body)
     yield from wrong_side(turns)
     yield from unique_ids(body)
@@ -31,7 +29,7 @@ def complaints(body: Body, context: Context) -> Iterator[Refusal]:
 
 @rule("ANT-20", "M")
 @rule("ANT-22", "M")
-def wrong_side(turns: list[Turn]) -> Iterator[Refusal]:
+def wrong_side(turns: list[Turn]) -> Complaints:
     for turn in turns:
         for block in turn.blocks:
             if block.type == "tool_use" and turn.role == "user":
@@ -43,7 +41,7 @@ def wrong_side(turns: list[Turn]) -> Iterator[Refusal]:
 
 
 @rule("ANT-24")
-def unique_ids(body: Body) -> Iterator[Refusal]:
+def unique_ids(body: Body) -> Complaints:
     """Within a message. Several reports say over the whole transcript, but recordings with repeats were answered."""
     seen: set[tuple[int, str]] = set()
     for block in typed_blocks.blocks_of(body):
@@ -56,7 +54,7 @@ def unique_ids(body: Body) -> Iterator[Refusal]:
 
 
 @rule("ANT-22")
-def unexpected_results(turns: list[Turn]) -> Iterator[Refusal]:
+def unexpected_results(turns: list[Turn]) -> Complaints:
     for place, turn in enumerate(turns):
         if turn.role != "user":
             continue
@@ -72,7 +70,7 @@ def unexpected_results(turns: list[Turn]) -> Iterator[Refusal]:
 
 
 @rule("ANT-27")
-def calls_not_last(turns: list[Turn], context: Context) -> Iterator[Refusal]:
+def calls_not_last(turns: list[Turn], context: Context) -> Complaints:
     """What follows a call splits the message: its calls count as unanswered, its rest as a prefill."""
     for turn in turns:
         stranded = _stranded_calls(turn)
@@ -101,7 +99,7 @@ def _stranded_calls(turn: Turn) -> list[Block]:
 
 @rule("ANT-20")
 @rule("ANT-21", "M")
-def unanswered_calls(turns: list[Turn]) -> Iterator[Refusal]:
+def unanswered_calls(turns: list[Turn]) -> Complaints:
     """Results may be split over consecutive messages, which count as one (ANT-21)."""
     for place, turn in enumerate(turns):
         if turn.role != "assistant":
@@ -141,7 +139,7 @@ def _ids(turn: Turn, block_type: str) -> list[str]:
 
 
 @rule("ANT-23")
-def several_results(turns: list[Turn]) -> Iterator[Refusal]:
+def several_results(turns: list[Turn]) -> Complaints:
     for turn in turns:
         seen: set[str] = set()
         for block in turn.of_type("tool_result"):
@@ -156,7 +154,7 @@ def several_results(turns: list[Turn]) -> Iterator[Refusal]:
 
 
 @rule("ANT-28", "M")
-def error_results(body: Body) -> Iterator[Refusal]:
+def error_results(body: Body) -> Complaints:
     for block in typed_blocks.blocks_of(body):
         if block.type != "tool_result" or block.value.get("is_error") is not True:
             continue
@@ -170,7 +168,7 @@ def error_results(body: Body) -> Iterator[Refusal]:
 
 
 @rule("ANT-28", "M")
-def empty_result_list(body: Body) -> Iterator[Refusal]:
+def empty_result_list(body: Body) -> Complaints:
     for block in typed_blocks.blocks_of(body):
         if block.type == "tool_result" and block.value.get("content") == []:
             text = f"{block.path}.tool_result: content cannot be an empty list"
@@ -178,7 +176,7 @@ def empty_result_list(body: Body) -> Iterator[Refusal]:
 
 
 @rule("ANT-30")
-def server_tools(turns: list[Turn]) -> Iterator[Refusal]:
+def server_tools(turns: list[Turn]) -> Complaints:
     """The provider's own tools answer inside the assistant's messages; a paused last turn may still be open."""
     used: dict[str, Block] = {}
     answered: set[str] = set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.admission import Complaints, admitted, permitted
+from segue.emulators.admission import Check, admitted, permitted
 from segue.emulators.anthropic import checks, errors, replies
 from segue.emulators.anthropic.prompt import cached_segments, prompt, segments
 from segue.emulators.http import Request, Response, Route, json_response, reply_response
@@ -34,7 +34,7 @@ def count_tokens(request: Request, emulator: Emulator) -> Response:
     return json_response({"input_tokens": size(segments(body))}, headers=errors.headers(None, context))
 
 
-def _admitted(request: Request, emulator: Emulator, complaints: Complaints) -> tuple[dict[str, Any], Context]:
+def _admitted(request: Request, emulator: Emulator, complaints: Check) -> tuple[dict[str, Any], Context]:
     unread, marked = checks.unread_complaints, cached_segments
     return admitted(request, emulator, PROVIDER, errors, complaints, marked, unread=unread, remember=False)
 

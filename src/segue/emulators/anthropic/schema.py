@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-from segue.emulators.rules import Refusal
+from segue.emulators.rules import Complaints, Refusal
 
 
 class Anything(Struct, frozen=True):
@@ -85,7 +85,7 @@ def _refuse(path: str, problem: str, rule: str = "ANT-04") -> Refusal:
     return Refusal(rule, f"{path}: {problem}")
 
 
-def faults(shape: Shape, value: Any, path: str, offers: Offers) -> Iterator[Refusal]:
+def faults(shape: Shape, value: Any, path: str, offers: Offers) -> Complaints:
     """Every place where the value does not have the shape, in the order of the API's own validation."""
     match shape:
         case Record():
@@ -105,7 +105,7 @@ def faults(shape: Shape, value: Any, path: str, offers: Offers) -> Iterator[Refu
             yield from _plain_faults(shape, value, path)
 
 
-def _plain_faults(shape: Shape, value: Any, path: str) -> Iterator[Refusal]:
+def _plain_faults(shape: Shape, value: Any, path: str) -> Complaints:
     match shape:
         case String():
             yield from _string_faults(shape, value, path)
@@ -119,7 +119,7 @@ def _plain_faults(shape: Shape, value: Any, path: str) -> Iterator[Refusal]:
             return
 
 
-def _string_faults(shape: String, value: Any, path: str) -> Iterator[Refusal]:
+def _string_faults(shape: String, value: Any, path: str) -> Complaints:
     if shape.choices:
         if value not in shape.choices:
             yield _refuse(path, f"Input should be {_alternatives(shape.choices)}", shape.rule)
@@ -131,7 +131,7 @@ def _string_faults(shape: String, value: Any, path: str) -> Iterator[Refusal]:
         yield _refuse(path, f"String should match pattern '{shape.pattern}'", shape.rule)
 
 
-def _number_faults(shape: Number, value: Any, path: str) -> Iterator[Refusal]:
+def _number_faults(shape: Number, value: Any, path: str) -> Complaints:
     if isinstance(value, bool) or not isinstance(value, int | float):
         yield _refuse(path, f"Input should be a valid {'integer' if shape.whole else 'number'}")
     elif shape.whole and value % 1 != 0:
@@ -142,7 +142,7 @@ def _number_faults(shape: Number, value: Any, path: str) -> Iterator[Refusal]:
         yield _refuse(path, f"Input should be less than or equal to {shape.most:g}")
 
 
-def _record_faults(shape: Record, value: Any, path: str, offers: Offers) -> Iterator[Refusal]:
+def _record_faults(shape: Record, value: Any, path: str, offers: Offers) -> Complaints:
     if not isinstance(value, dict):
         # Recorded from the real API for a message that is a bare string.
         problem = "Input does not match the expected shape." if path else "Input should be a valid dictionary"
@@ -160,7 +160,7 @@ def _record_faults(shape: Record, value: Any, path: str, offers: Offers) -> Iter
             yield from faults(known, item, f"{prefix}{key}", offers)
 
 
-def _tagged_faults(shape: Tagged, value: Any, path: str, offers: Offers) -> Iterator[Refusal]:
+def _tagged_faults(shape: Tagged, value: Any, path: str, offers: Offers) -> Complaints:
     if not isinstance(value, dict):
         yield _refuse(path, "Input should be a valid dictionary or object to extract fields from")
         return

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import seals, typed_blocks
 from segue.emulators.anthropic.seals import THOUGHTS, Claims
-from segue.emulators.rules import Context, Refusal, rule
+from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from segue.emulators.anthropic.typed_blocks import Body, Turn
 
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
@@ -38,7 +36,7 @@ MUST_START = (
 )
 
 
-def complaints(body: Body, context: Context) -> Iterator[Refusal]:
+def complaints(body: Body, context: Context) -> Complaints:
     yield from starts_with_thinking(body)
     yield from thinking_while_disabled(body, context)
     yield from ends_with_thinking(body)
@@ -50,7 +48,7 @@ def complaints(body: Body, context: Context) -> Iterator[Refusal]:
 
 
 @rule("ANT-52")
-def starts_with_thinking(body: Body) -> Iterator[Refusal]:
+def starts_with_thinking(body: Body) -> Complaints:
     """Manual mode only: an open tool loop begins with a thinking block."""
     turns = [turn for turn in typed_blocks.turns_of(body) if turn.role in ("user", "assistant")]
     if typed_blocks.thinking_mode(body) != "enabled" or not turns or not turns[-1].of_type("tool_result"):
@@ -74,7 +72,7 @@ def _loop_start(turns: list[Turn]) -> Turn | None:
 
 
 @rule("ANT-53", "M")
-def thinking_while_disabled(body: Body, context: Context) -> Iterator[Refusal]:
+def thinking_while_disabled(body: Body, context: Context) -> Complaints:
     turns = typed_blocks.turns_of(body)
     if typed_blocks.thinks(body, context) or not turns or turns[-1].role != "assistant":
         return
@@ -87,7 +85,7 @@ def thinking_while_disabled(body: Body, context: Context) -> Iterator[Refusal]:
 
 
 @rule("ANT-56", "M")
-def ends_with_thinking(body: Body) -> Iterator[Refusal]:
+def ends_with_thinking(body: Body) -> Complaints:
     for turn in typed_blocks.turns_of(body):
         if turn.role == "assistant" and turn.blocks and turn.blocks[-1].type in THOUGHTS:
             last = turn.blocks[-1]
@@ -97,7 +95,7 @@ def ends_with_thinking(body: Body) -> Iterator[Refusal]:
 
 @rule("ANT-54")
 @rule("ANT-59")
-def modified_thinking(body: Body, context: Context) -> Iterator[Refusal]:
+def modified_thinking(body: Body, context: Context) -> Complaints:
     latest = next((turn for turn in reversed(typed_blocks.turns_of(body)) if turn.role == "assistant"), None)
     if latest is None:
         return
@@ -122,7 +120,7 @@ def _whole(born: Claims, latest: Turn, context: Context) -> bool:
 
 
 @rule("ANT-55")
-def invalid_signatures(body: Body, context: Context) -> Iterator[Refusal]:
+def invalid_signatures(body: Body, context: Context) -> Complaints:
     for block, _ in seals.thoughts(body, context):
         if block.type == "redacted_thinking":
             text = f"{block.path}: Invalid `data` in `redacted_thinking` block"
@@ -136,7 +134,7 @@ def invalid_signatures(body: Body, context: Context) -> Iterator[Refusal]:
 
 @rule("ANT-57")
 @rule("ANT-58")
-def broken_bonds(body: Body, context: Context) -> Iterator[Refusal]:
+def broken_bonds(body: Body, context: Context) -> Complaints:
     """Only on models that bind; another model's blocks are ignored there (ANT-58), as are blocks to be dropped."""
     binding = typed_blocks.record_of(typed_blocks.record_of(body.get("thinking")).get("block_binding"))
     asked = binding.get("prefix_mismatch_behavior")

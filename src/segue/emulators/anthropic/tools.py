@@ -7,11 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import json_schema, typed_blocks
-from segue.emulators.rules import Refusal, rule
+from segue.emulators.rules import Complaints, Refusal, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from segue.emulators.anthropic.typed_blocks import Body
 
 INVALID_SCHEMA = (
@@ -21,7 +19,7 @@ INVALID_SCHEMA = (
 PROPERTY_KEY = r"[a-zA-Z0-9_.-]{1,64}"
 
 
-def complaints(body: Body) -> Iterator[Refusal]:
+def complaints(body: Body) -> Complaints:
     yield from unique_names(body)
     for index, tool in typed_blocks.tools_of(body):
         if typed_blocks.is_custom(tool) and isinstance(tool.get("input_schema"), dict):
@@ -35,7 +33,7 @@ def complaints(body: Body) -> Iterator[Refusal]:
 
 
 @rule("ANT-42")
-def unique_names(body: Body) -> Iterator[Refusal]:
+def unique_names(body: Body) -> Complaints:
     names = Counter(
         typed_blocks.text_of(tool.get("name")) for _, tool in typed_blocks.tools_of(body) if "name" in tool
     )
@@ -44,7 +42,7 @@ def unique_names(body: Body) -> Iterator[Refusal]:
 
 
 @rule("ANT-41")
-def input_schema(schema: Body, path: str) -> Iterator[Refusal]:
+def input_schema(schema: Body, path: str) -> Complaints:
     if any(key in schema for key in ("oneOf", "allOf", "anyOf")):
         text = f"{path}: input_schema does not support oneOf, allOf, or anyOf at the top level"
         yield Refusal("ANT-41", text)
@@ -61,7 +59,7 @@ def input_schema(schema: Body, path: str) -> Iterator[Refusal]:
 
 # Of the next four the rulebook has the rule, not the words.
 @rule("ANT-42")
-def strict_schema(tool: Body, path: str) -> Iterator[Refusal]:
+def strict_schema(tool: Body, path: str) -> Complaints:
     schema = typed_blocks.record_of(tool.get("input_schema"))
     if tool.get("strict") is True and schema.get("additionalProperties") is not False:
         text = f"{path}: For 'object' type, 'additionalProperties' must be explicitly set to false"
@@ -69,14 +67,14 @@ def strict_schema(tool: Body, path: str) -> Iterator[Refusal]:
 
 
 @rule("ANT-42")
-def all_deferred(body: Body) -> Iterator[Refusal]:
+def all_deferred(body: Body) -> Complaints:
     tools = [tool for _, tool in typed_blocks.tools_of(body)]
     if tools and all(tool.get("defer_loading") is True for tool in tools):
         yield Refusal("ANT-42", "At least one tool must have defer_loading=false.")
 
 
 @rule("ANT-42")
-def examples(tool: Body, path: str) -> Iterator[Refusal]:
+def examples(tool: Body, path: str) -> Complaints:
     schema = typed_blocks.record_of(tool.get("input_schema"))
     for index, example in enumerate(typed_blocks.list_of(tool.get("input_examples"))):
         if not json_schema.conforms(example, schema):
@@ -85,7 +83,7 @@ def examples(tool: Body, path: str) -> Iterator[Refusal]:
 
 
 @rule("ANT-43")
-def choice_without_tools(body: Body) -> Iterator[Refusal]:
+def choice_without_tools(body: Body) -> Complaints:
     choice = typed_blocks.choice_of(body)
     if choice not in ("any", "tool"):
         return
@@ -98,7 +96,7 @@ def choice_without_tools(body: Body) -> Iterator[Refusal]:
 
 
 @rule("ANT-40", "M")
-def history_names(body: Body) -> Iterator[Refusal]:
+def history_names(body: Body) -> Complaints:
     for block in typed_blocks.blocks_of(body):
         name = typed_blocks.text_of(block.value.get("name"))
         if block.type == "tool_use" and not re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", name):
@@ -107,7 +105,7 @@ def history_names(body: Body) -> Iterator[Refusal]:
 
 
 @rule("ANT-44", "L")
-def blocks_without_tools(body: Body) -> Iterator[Refusal]:
+def blocks_without_tools(body: Body) -> Complaints:
     """Refused in old reports, accepted in newer ones: only for those who want the old behaviour."""
     if body.get("tools"):
         return

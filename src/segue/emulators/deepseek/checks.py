@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from segue.emulators.openai_chat.checks import prompt_tokens
-from segue.emulators.rules import Context, Refusal, rule
+from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 Message: TypeAlias = Mapping[str, Any]
 _ROLES = ("system", "user", "assistant", "tool")
 
 
-def complaints(body: object, context: Context) -> Iterator[Refusal]:
+def complaints(body: object, context: Context) -> Complaints:
     """The rules that a chat request breaks. What the parser cannot read is not looked at any further."""
     unreadable = list(_unreadable(body))
     yield from unreadable
@@ -36,7 +36,7 @@ def is_thinking(body: Message, context: Context) -> bool:
     return default == "default"
 
 
-def _unreadable(body: object) -> Iterator[Refusal]:
+def _unreadable(body: object) -> Complaints:
     yield from unreadable_body(body)
     if not isinstance(body, Mapping):
         return
@@ -57,7 +57,7 @@ def _failure(rule_id: str, what: str, body: object) -> Refusal:
 
 
 @rule("DSK-00")
-def unreadable_body(body: object) -> Iterator[Refusal]:
+def unreadable_body(body: object) -> Complaints:
     if not isinstance(body, Mapping):
         yield _failure("DSK-00", f"invalid type: {_kind(body)}, expected struct ChatCompletionRequest", body)
         return
@@ -92,7 +92,7 @@ def _kind(value: object) -> str:
 
 
 @rule("DSK-04")
-def unreadable_message(message: object, index: int, body: Message) -> Iterator[Refusal]:
+def unreadable_message(message: object, index: int, body: Message) -> Complaints:
     place = f"messages[{index}]"
     if not isinstance(message, Mapping):
         yield _failure("DSK-04", f"{place}: invalid type: {_kind(message)}, expected a map", body)
@@ -114,7 +114,7 @@ def unreadable_message(message: object, index: int, body: Message) -> Iterator[R
 
 
 @rule("DSK-04")
-def unreadable_content(message: Message, place: str, body: Message) -> Iterator[Refusal]:
+def unreadable_content(message: Message, place: str, body: Message) -> Complaints:
     content = message.get("content")
     if isinstance(content, list):
         yield from _unreadable_parts(content, place, body)
@@ -126,7 +126,7 @@ def unreadable_content(message: Message, place: str, body: Message) -> Iterator[
         yield msgspec.structs.replace(_failure("DSK-04", what, body), status=422, plain=True)
 
 
-def _unreadable_parts(parts: list[Any], place: str, body: Message) -> Iterator[Refusal]:
+def _unreadable_parts(parts: list[Any], place: str, body: Message) -> Complaints:
     """Text in parts is read (a real client sends it); nothing else is."""
     for part in parts:
         kind = part.get("type") if isinstance(part, Mapping) else None
@@ -138,7 +138,7 @@ def _unreadable_parts(parts: list[Any], place: str, body: Message) -> Iterator[R
             yield _failure("DSK-04", f"{place}: missing field `text`", body)
 
 
-def _unreadable_call(call: object, place: str, body: Message) -> Iterator[Refusal]:
+def _unreadable_call(call: object, place: str, body: Message) -> Complaints:
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(call, Mapping) or not isinstance(call.get("id"), str):
         yield _failure("DSK-04", f"{place}: missing field `id`", body)
@@ -154,7 +154,7 @@ def _unreadable_call(call: object, place: str, body: Message) -> Iterator[Refusa
 
 
 @rule("DSK-04")
-def unreadable_tool(tool: object, index: int, body: Message) -> Iterator[Refusal]:
+def unreadable_tool(tool: object, index: int, body: Message) -> Complaints:
     place = f"tools[{index}]"
     kind = tool.get("type") if isinstance(tool, Mapping) else None
     if kind is None:
@@ -174,7 +174,7 @@ def unreadable_tool(tool: object, index: int, body: Message) -> Iterator[Refusal
             )
 
 
-def pairing(messages: Sequence[Message]) -> Iterator[Refusal]:
+def pairing(messages: Sequence[Message]) -> Complaints:
     """Results stand right behind the message with their calls."""
     open_ids: set[str] = set()
     in_batch = False
@@ -190,7 +190,7 @@ def pairing(messages: Sequence[Message]) -> Iterator[Refusal]:
 
 
 @rule("DSK-03")
-def unanswered_calls(open_ids: set[str]) -> Iterator[Refusal]:
+def unanswered_calls(open_ids: set[str]) -> Complaints:
     if open_ids:
         yield Refusal(
             "DSK-03",
@@ -200,7 +200,7 @@ def unanswered_calls(open_ids: set[str]) -> Iterator[Refusal]:
 
 
 @rule("DSK-03")
-def stray_result(*, in_batch: bool) -> Iterator[Refusal]:
+def stray_result(*, in_batch: bool) -> Complaints:
     if not in_batch:
         yield Refusal(
             "DSK-03", "Messages with role 'tool' must be a response to a preceding message with 'tool_calls'"
@@ -208,7 +208,7 @@ def stray_result(*, in_batch: bool) -> Iterator[Refusal]:
 
 
 @rule("DSK-01")
-def missing_reasoning(body: Message, messages: Sequence[Message], context: Context) -> Iterator[Refusal]:
+def missing_reasoning(body: Message, messages: Sequence[Message], context: Context) -> Complaints:
     """Once tools are in play every assistant message brings its reasoning back; an empty string will do."""
     assistant = [message for message in messages if message["role"] == "assistant"]
     in_play = body.get("tools") or any(message.get("tool_calls") for message in assistant)
@@ -221,7 +221,7 @@ def missing_reasoning(body: Message, messages: Sequence[Message], context: Conte
 
 
 @rule("REC-DSK-01")
-def too_long(body: Message, context: Context) -> Iterator[Refusal]:
+def too_long(body: Message, context: Context) -> Complaints:
     """Not in the rulebook, but recorded."""
     limit = context.facts.get("context")
     wanted = body.get("max_tokens")

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from segue.emulators.gemini import typed_contents
 from segue.emulators.gemini.typed_contents import Body, Content, refused
-from segue.emulators.rules import Refusal, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+from segue.emulators.rules import Complaints, rule
 
 # Which of the two disagrees, the API does not tell.
 BARE = "Request contains an invalid argument."
 
 
-def complaints(body: Body) -> Iterator[Refusal]:
+def complaints(body: Body) -> Complaints:
     contents = typed_contents.contents_of(body)
     yield from nameless(contents)
     yield from mismatched(contents)
 
 
 @rule("GEM-13")
-def nameless(contents: list[Content]) -> Iterator[Refusal]:
+def nameless(contents: list[Content]) -> Complaints:
     for content in contents:
         for field, found in (("function_call", content.calls), ("function_response", content.responses)):
             for place, value in found:
@@ -37,7 +32,7 @@ def nameless(contents: list[Content]) -> Iterator[Refusal]:
 
 @rule("GEM-13")
 @rule("GEM-17", "M")
-def mismatched(contents: list[Content]) -> Iterator[Refusal]:
+def mismatched(contents: list[Content]) -> Complaints:
     """Results name the calls they answer; ids repeat within a session, so only neighbours are compared."""
     for before, content in itertools.pairwise(contents):
         calls = [call for _, call in before.calls]

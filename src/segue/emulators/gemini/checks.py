@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
 from segue.emulators.gemini import calls, messages, proto, settings, thoughts, tools, turns
 from segue.emulators.gemini.typed_contents import Body, refused
 from segue.emulators.model_facts import facts_for
-from segue.emulators.rules import Context, Refusal, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+from segue.emulators.rules import Complaints, Context, rule
 
 MOST_EMBEDDINGS = 100
 
 
-def complaints(body: object, context: Context) -> Iterator[Refusal]:
+def complaints(body: object, context: Context) -> Complaints:
     """About a request to generate content, whole or streamed."""
     read, faults = parsed(body, "GenerateContentRequest")
     context = informed(read, context)
@@ -34,7 +30,7 @@ def complaints(body: object, context: Context) -> Iterator[Refusal]:
 
 
 @rule("GEM-46")
-def count_complaints(body: object, context: Context) -> Iterator[Refusal]:
+def count_complaints(body: object, context: Context) -> Complaints:
     """Counting takes contents, or a whole request, but not both."""
     read, faults = parsed(body, "CountTokensRequest")
     yield from unreadable(faults)
@@ -44,7 +40,7 @@ def count_complaints(body: object, context: Context) -> Iterator[Refusal]:
 
 
 @rule("GEM-47")
-def embed_complaints(body: object, context: Context) -> Iterator[Refusal]:
+def embed_complaints(body: object, context: Context) -> Complaints:
     read, faults = parsed(body, "EmbedContentRequest")
     yield from unreadable(faults)
     yield from settings.unknown_model(context, "embedContent")
@@ -53,7 +49,7 @@ def embed_complaints(body: object, context: Context) -> Iterator[Refusal]:
 
 
 @rule("GEM-47")
-def batch_complaints(body: object, context: Context) -> Iterator[Refusal]:
+def batch_complaints(body: object, context: Context) -> Complaints:
     read, faults = parsed(body, "BatchEmbedContentsRequest")
     yield from unreadable(faults)
     yield from settings.unknown_model(context, "batchEmbedContents")
@@ -83,7 +79,7 @@ def informed(body: Body, context: Context) -> Context:
 @rule("GEM-15")
 @rule("GEM-28")
 @rule("GEM-30")
-def unreadable(faults: list[proto.Fault]) -> Iterator[Refusal]:
+def unreadable(faults: list[proto.Fault]) -> Complaints:
     """Everything that does not fit is reported in one answer, a line for each."""
     if faults:
         yield refused(_rule_of(faults[0]), "\n".join(fault.line for fault in faults))
@@ -102,7 +98,7 @@ def _rule_of(fault: proto.Fault) -> str:
 
 
 @rule("GEM-16", "L")
-def ids(body: Body, context: Context) -> Iterator[Refusal]:
+def ids(body: Body, context: Context) -> Complaints:
     """Reports say that Vertex and models before Gemini 3 do not know `id`; recordings of both show it accepted."""
     if context.platform != "vertex" and context.facts.get("generation") != 2:
         return

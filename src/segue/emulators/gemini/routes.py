@@ -12,10 +12,10 @@ from segue.emulators.http import Request, Response, Route, json_response, stream
 from segue.emulators.model_facts import facts_for, listed
 from segue.emulators.openai_chat.embeddings import embedding
 from segue.emulators.prompt_cache import size as tokens_of
-from segue.emulators.rules import Context, Refusal, RefusedError, enforce, rule
+from segue.emulators.rules import Complaints, Context, Refusal, RefusedError, enforce, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from segue.emulators.emulator import Emulator
     from segue.emulators.model_reply import Reply
@@ -124,7 +124,7 @@ def list_models(request: Request, emulator: Emulator) -> Response:
     return json_response(answer, headers=errors.headers(None, context))
 
 
-def _bad_pages(request: Request) -> Iterator[Refusal]:
+def _bad_pages(request: Request) -> Complaints:
     for name in ("pageSize", "pageToken"):
         value = request.query.get(name) or "0"
         if not (value.isascii() and value.isdigit()) or len(value) > 9:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from segue.emulators.gemini import prompt, typed_contents
 from segue.emulators.gemini.typed_contents import Body, refused
 from segue.emulators.prompt_cache import size
-from segue.emulators.rules import Context, Refusal, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 
-def complaints(body: Body, context: Context) -> Iterator[Refusal]:
+def complaints(body: Body, context: Context) -> Complaints:
     yield from penalties(body, context)
     yield from temperature(body, context)
     yield from thinking_level(body, context)
@@ -21,7 +16,7 @@ def complaints(body: Body, context: Context) -> Iterator[Refusal]:
 
 
 @rule("GEM-45")
-def unknown_model(context: Context, method: str) -> Iterator[Refusal]:
+def unknown_model(context: Context, method: str) -> Complaints:
     """A model that does not exist, or not for this: an embedding model does not generate, and the reverse."""
     embeds = method in ("embedContent", "batchEmbedContents")
     if context.facts and bool(context.facts.get("embedding")) == embeds:
@@ -41,7 +36,7 @@ def unknown_model(context: Context, method: str) -> Iterator[Refusal]:
 
 
 @rule("GEM-27")
-def penalties(body: Body, context: Context) -> Iterator[Refusal]:
+def penalties(body: Body, context: Context) -> Complaints:
     given = typed_contents.settings_of(body)
     if context.facts.get("penalties") is False and (
         "presence_penalty" in given or "frequency_penalty" in given
@@ -50,7 +45,7 @@ def penalties(body: Body, context: Context) -> Iterator[Refusal]:
 
 
 @rule("GEM-27")
-def temperature(body: Body, context: Context) -> Iterator[Refusal]:
+def temperature(body: Body, context: Context) -> Complaints:
     """Newer models ignore it, but a value out of range is refused by all; the words of Vertex are recorded."""
     value = typed_contents.settings_of(body).get("temperature", 0)
     if isinstance(value, str) or 0 <= value <= 2:
@@ -67,7 +62,7 @@ def temperature(body: Body, context: Context) -> Iterator[Refusal]:
 
 
 @rule("GEM-26")
-def thinking_level(body: Body, context: Context) -> Iterator[Refusal]:
+def thinking_level(body: Body, context: Context) -> Complaints:
     level = typed_contents.settings_of(body).get("thinking_config", {}).get("thinking_level")
     levels = context.facts.get("thinking_levels", ())
     if level is None:
@@ -80,13 +75,13 @@ def thinking_level(body: Body, context: Context) -> Iterator[Refusal]:
 
 
 @rule("GEM-40")
-def system_instruction(body: Body, context: Context) -> Iterator[Refusal]:
+def system_instruction(body: Body, context: Context) -> Complaints:
     if "system_instruction" in body and context.facts.get("system_instruction") is False:
         yield refused("GEM-40", f"Developer instruction is not enabled for models/{context.model}")
 
 
 @rule("GEM-43")
-def too_long(body: Body, context: Context) -> Iterator[Refusal]:
+def too_long(body: Body, context: Context) -> Complaints:
     used, most = size(prompt.segments(body)), context.facts.get("context")
     if isinstance(most, int) and used > most:
         text = f"The input token count ({used}) exceeds the maximum number of tokens allowed ({most})."

@@ -7,16 +7,11 @@ claims only that it came with text, since clients join the portions of a stream.
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import TYPE_CHECKING
 
 from segue.emulators import signatures
 from segue.emulators.gemini import typed_contents
 from segue.emulators.gemini.typed_contents import Body, Content, refused
-from segue.emulators.rules import Context, Refusal, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+from segue.emulators.rules import Complaints, Context, rule
 
 PREFIX = "EukB"
 _WORDS = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
@@ -31,7 +26,7 @@ MISSING = (
 
 
 @rule("GEM-24", "M")
-def complaints(body: Body, context: Context) -> Iterator[Refusal]:
+def complaints(body: Body, context: Context) -> Complaints:
     # Older models and image models take signatures or leave them (GEM-24).
     if context.facts.get("signatures_required") is not True:
         return
@@ -43,7 +38,7 @@ def complaints(body: Body, context: Context) -> Iterator[Refusal]:
 
 @rule("GEM-21")
 @rule("GEM-22")
-def missing(contents: list[Content]) -> Iterator[Refusal]:
+def missing(contents: list[Content]) -> Complaints:
     for content in current_turn(contents):
         if content.role != "model" or not content.calls:
             continue
@@ -65,7 +60,7 @@ def current_turn(contents: list[Content]) -> list[Content]:
 
 @rule("GEM-20")
 @rule("GEM-23")
-def corrupted(contents: list[Content], context: Context) -> Iterator[Refusal]:
+def corrupted(contents: list[Content], context: Context) -> Complaints:
     for content in contents:
         for part in content.parts:
             signature = part.get("thought_signature")

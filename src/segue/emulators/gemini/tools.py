@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from segue.emulators.gemini import typed_contents
 from segue.emulators.gemini.typed_contents import Body, refused
-from segue.emulators.rules import Context, Refusal, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+from segue.emulators.rules import Complaints, Context, rule
 
 REQUEST = "* GenerateContentRequest"
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
@@ -26,7 +21,7 @@ VERTEX_NAME = (
 )
 
 
-def complaints(body: Body, context: Context) -> Iterator[Refusal]:
+def complaints(body: Body, context: Context) -> Complaints:
     yield from names(body, context)
     yield from duplicate_names(body)
     for path, declaration in typed_contents.declarations_of(body):
@@ -41,7 +36,7 @@ def complaints(body: Body, context: Context) -> Iterator[Refusal]:
 
 
 @rule("GEM-31")
-def names(body: Body, context: Context) -> Iterator[Refusal]:
+def names(body: Body, context: Context) -> Complaints:
     for path, declaration in typed_contents.declarations_of(body):
         if NAME.fullmatch(declaration.get("name", "")):
             continue
@@ -53,7 +48,7 @@ def names(body: Body, context: Context) -> Iterator[Refusal]:
 
 
 @rule("GEM-32", "M")
-def duplicate_names(body: Body) -> Iterator[Refusal]:
+def duplicate_names(body: Body) -> Complaints:
     found = Counter(declaration.get("name", "") for _, declaration in typed_contents.declarations_of(body))
     for name, times in found.items():
         if times > 1:
@@ -61,14 +56,14 @@ def duplicate_names(body: Body) -> Iterator[Refusal]:
 
 
 @rule("GEM-29")
-def two_schemas(path: str, declaration: Body) -> Iterator[Refusal]:
+def two_schemas(path: str, declaration: Body) -> Complaints:
     if "parameters" in declaration and "parameters_json_schema" in declaration:
         text = f"{REQUEST}.{path}: parameters and parameters_json_schema are mutually exclusive."
         yield refused("GEM-29", text)
 
 
 @rule("GEM-30")
-def schema(path: str, value: Body) -> Iterator[Refusal]:
+def schema(path: str, value: Body) -> Complaints:
     """What a schema of this dialect needs beyond known fields, at every depth."""
     properties = value.get("properties", {})
     if value.get("type") == "ARRAY" and "items" not in value:
@@ -85,14 +80,14 @@ def schema(path: str, value: Body) -> Iterator[Refusal]:
 
 
 @rule("GEM-30", "L")
-def empty_root(path: str, value: Body) -> Iterator[Refusal]:
+def empty_root(path: str, value: Body) -> Complaints:
     """Refused in old reports; recordings of newer models show it accepted."""
     if value.get("type") == "OBJECT" and not value.get("properties"):
         yield refused("GEM-30", f"{path}.properties: should be non-empty for OBJECT type", "L")
 
 
 @rule("GEM-33", "M")
-def mode_without_declarations(body: Body) -> Iterator[Refusal]:
+def mode_without_declarations(body: Body) -> Complaints:
     if typed_contents.calling_of(body).get("mode") in ("ANY", "VALIDATED") and not any(
         typed_contents.declarations_of(body)
     ):
@@ -100,7 +95,7 @@ def mode_without_declarations(body: Body) -> Iterator[Refusal]:
 
 
 @rule("GEM-33")
-def allowed_names(body: Body) -> Iterator[Refusal]:
+def allowed_names(body: Body) -> Complaints:
     calling = typed_contents.calling_of(body)
     if calling.get("allowed_function_names") and calling.get("mode") not in ("ANY", "VALIDATED"):
         text = (
@@ -111,7 +106,7 @@ def allowed_names(body: Body) -> Iterator[Refusal]:
 
 
 @rule("GEM-34")
-def json_mode(body: Body, context: Context) -> Iterator[Refusal]:
+def json_mode(body: Body, context: Context) -> Complaints:
     kind = typed_contents.settings_of(body).get("response_mime_type")
     if kind != "application/json" or context.facts.get("json_with_functions") is not False:
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from segue.emulators.gemini import typed_contents
 from segue.emulators.gemini.typed_contents import Body, Content, refused
-from segue.emulators.rules import Confidence, Context, Refusal, rule
+from segue.emulators.rules import Complaints, Confidence, Context, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ RESPONSE_COUNT = (
 )
 
 
-def complaints(body: Body, context: Context) -> Iterator[Refusal]:
+def complaints(body: Body, context: Context) -> Complaints:
     contents = typed_contents.contents_of(body)
     yield from no_contents(contents, body)
     yield from empty_contents(contents, context)
@@ -36,13 +36,13 @@ def complaints(body: Body, context: Context) -> Iterator[Refusal]:
 
 
 @rule("GEM-10")
-def no_contents(contents: list[Content], body: Body) -> Iterator[Refusal]:
+def no_contents(contents: list[Content], body: Body) -> Complaints:
     if not contents and not body.get("cached_content"):
         yield refused("GEM-10", f"{REQUEST}.contents: contents is not specified")
 
 
 @rule("GEM-10")
-def empty_contents(contents: list[Content], context: Context) -> Iterator[Refusal]:
+def empty_contents(contents: list[Content], context: Context) -> Complaints:
     vertex = context.platform == "vertex"
     for content in contents:
         where = f"{REQUEST}.contents[{content.index}].parts"
@@ -66,7 +66,7 @@ def empty_contents(contents: list[Content], context: Context) -> Iterator[Refusa
 
 
 @rule("GEM-10", "M")
-def several_data(contents: list[Content]) -> Iterator[Refusal]:
+def several_data(contents: list[Content]) -> Complaints:
     for content in contents:
         for place, part in enumerate(content.parts):
             data = typed_contents.data_of(part)
@@ -78,7 +78,7 @@ def several_data(contents: list[Content]) -> Iterator[Refusal]:
 
 @rule("GEM-01")
 @rule("GEM-40")
-def roles(contents: list[Content]) -> Iterator[Refusal]:
+def roles(contents: list[Content]) -> Complaints:
     """The rulebook is not sure of the words; recordings are. A system message is refused in the same (GEM-40)."""
     for content in contents:
         if content.role not in ("user", "model"):
@@ -88,14 +88,14 @@ def roles(contents: list[Content]) -> Iterator[Refusal]:
 
 
 @rule("GEM-08", "M")
-def single_turn(contents: list[Content]) -> Iterator[Refusal]:
+def single_turn(contents: list[Content]) -> Complaints:
     if len(contents) == 1 and contents[0].role == "model":
         text = "Please ensure that single turn requests end with a user role or the role field is empty."
         yield refused("GEM-08", text, "M")
 
 
 @rule("GEM-09", "L")
-def model_first(contents: list[Content]) -> Iterator[Refusal]:
+def model_first(contents: list[Content]) -> Complaints:
     if len(contents) > 1 and contents[0].role == "model" and not contents[0].calls:
         text = "Please ensure that multiturn requests alternate between user and model"
         yield refused("GEM-09", text, "L")
@@ -106,7 +106,7 @@ def model_first(contents: list[Content]) -> Iterator[Refusal]:
 @rule("GEM-04")
 @rule("GEM-05")
 @rule("GEM-12")
-def order(contents: list[Content]) -> Iterator[Refusal]:
+def order(contents: list[Content]) -> Complaints:
     """Calls follow the user or results; results follow calls, at once, all of them.
 
     Contents in a row that hold calls count as one turn, and so do those with results: what clients send split is answered.
@@ -141,6 +141,6 @@ def _turns(contents: list[Content]) -> Iterator[_Turn]:
 
 
 @rule("GEM-07")
-def model_last(contents: list[Content], context: Context) -> Iterator[Refusal]:
+def model_last(contents: list[Content], context: Context) -> Complaints:
     if contents and contents[-1].role == "model" and context.facts.get("may_end_with_model") is False:
         yield refused("GEM-07", "Requests ending with a model turn are not supported.")

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from segue.emulators import tokens
 from segue.emulators.kimi import mfjs
 from segue.emulators.kimi.messages import Message, message_complaints
-from segue.emulators.rules import Context, Refusal, rule
+from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _BUILTIN = re.compile(r"\$[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 
 
-def complaints(body: object, context: Context) -> Iterator[Refusal]:
+def complaints(body: object, context: Context) -> Complaints:
     """The rules that a chat request breaks."""
     shape = list(wrong_shape(body))
     yield from shape
@@ -40,7 +40,7 @@ def is_thinking(body: Mapping[str, Any], context: Context) -> bool:
 
 
 @rule("KIM-00")
-def wrong_shape(body: object) -> Iterator[Refusal]:
+def wrong_shape(body: object) -> Complaints:
     """What every JSON API checks before it reads on; the wording is plain, no report quotes it."""
     if not isinstance(body, Mapping):
         yield Refusal("KIM-00", "Invalid request: request body must be a JSON object")
@@ -87,13 +87,13 @@ def _is_call(call: object) -> bool:
 
 
 @rule("KIM-08")
-def thinking_and_effort(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def thinking_and_effort(body: Mapping[str, Any]) -> Complaints:
     if body.get("thinking") is not None and body.get("reasoning_effort") is not None:
         yield Refusal("KIM-08", "cannot specify both 'thinking' and 'reasoning_effort'")
 
 
 @rule("KIM-08")
-def kept_thinking(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def kept_thinking(body: Mapping[str, Any], context: Context) -> Complaints:
     """No report quotes the words of these two refusals, only that they happen."""
     asked = body.get("thinking") or {}
     if asked.get("keep") is not None and not context.facts.get("keep"):
@@ -105,12 +105,12 @@ def kept_thinking(body: Mapping[str, Any], context: Context) -> Iterator[Refusal
 
 
 @rule("KIM-12", "M")
-def fixed_temperature(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def fixed_temperature(body: Mapping[str, Any], context: Context) -> Complaints:
     if context.facts.get("fixed_sampling") and body.get("temperature", 1) not in (1, None):
         yield Refusal("KIM-12", "invalid temperature: only 1 is allowed for this model", confidence="M")
 
 
-def tool_complaints(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def tool_complaints(body: Mapping[str, Any]) -> Complaints:
     tools = body.get("tools")
     yield from no_tools(tools)
     for tool in tools or ():
@@ -125,13 +125,13 @@ def tool_complaints(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 @rule("KIM-16", "M")
-def no_tools(tools: object) -> Iterator[Refusal]:
+def no_tools(tools: object) -> Complaints:
     if tools == []:
         yield Refusal("KIM-16", "Invalid request: tools must not be empty", confidence="M")
 
 
 @rule("KIM-13")
-def tool_name(name: object, *, builtin: bool) -> Iterator[Refusal]:
+def tool_name(name: object, *, builtin: bool) -> Complaints:
     pattern = _BUILTIN if builtin else _NAME
     if not isinstance(name, str) or not pattern.fullmatch(name):
         yield Refusal(
@@ -142,14 +142,14 @@ def tool_name(name: object, *, builtin: bool) -> Iterator[Refusal]:
 
 
 @rule("KIM-14")
-def root_type(function: Mapping[str, Any]) -> Iterator[Refusal]:
+def root_type(function: Mapping[str, Any]) -> Complaints:
     schema = function.get("parameters")
     if not (isinstance(schema, Mapping) and schema.get("type") == "object"):
         yield Refusal("KIM-14", 'tools.function.parameters.type is required and must be "object"')
 
 
 @rule("KIM-15")
-def flavored_schema(function: Mapping[str, Any]) -> Iterator[Refusal]:
+def flavored_schema(function: Mapping[str, Any]) -> Complaints:
     schema = function.get("parameters")
     if not isinstance(schema, dict) or schema.get("type") != "object":
         return
@@ -162,7 +162,7 @@ def flavored_schema(function: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 @rule("KIM-09")
-def forced_choice(body: Mapping[str, Any], context: Context, *, thinking: bool) -> Iterator[Refusal]:
+def forced_choice(body: Mapping[str, Any], context: Context, *, thinking: bool) -> Complaints:
     choice = body.get("tool_choice")
     forced = "required" if choice == "required" else "specified" if isinstance(choice, Mapping) else None
     if forced is None or not thinking:
@@ -173,7 +173,7 @@ def forced_choice(body: Mapping[str, Any], context: Context, *, thinking: bool) 
 
 
 @rule("KIM-21")
-def too_long(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def too_long(body: Mapping[str, Any], context: Context) -> Complaints:
     """Several clients quote the same words, with what was asked for in brackets."""
     limit = context.facts.get("context")
     size = prompt_tokens(body)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from segue.emulators.rules import Refusal, rule
+from segue.emulators.rules import Complaints, Refusal, rule
 
 Message: TypeAlias = Mapping[str, Any]
 _PARTS = ("text", "image_url", "video_url")
 
 
-def message_complaints(messages: Sequence[Message], *, thinking: bool) -> Iterator[Refusal]:
+def message_complaints(messages: Sequence[Message], *, thinking: bool) -> Complaints:
     for position, message in enumerate(messages):
         yield from empty_text(message)
         yield from empty_message(message, position)
@@ -27,7 +27,7 @@ def calls_of(message: Message) -> Sequence[Message]:
 
 
 @rule("KIM-10")
-def empty_text(message: Message) -> Iterator[Refusal]:
+def empty_text(message: Message) -> Complaints:
     content = message.get("content")
     parts = content if isinstance(content, list) else ()
     if any(
@@ -38,7 +38,7 @@ def empty_text(message: Message) -> Iterator[Refusal]:
 
 @rule("KIM-10")
 @rule("KIM-23", "M")
-def empty_message(message: Message, position: int) -> Iterator[Refusal]:
+def empty_message(message: Message, position: int) -> Complaints:
     """Reasoning alone does not fill a message; a result or a system message may be empty."""
     role = message.get("role")
     if role in ("tool", "system") or message.get("content") or calls_of(message) or message.get("partial"):
@@ -47,7 +47,7 @@ def empty_message(message: Message, position: int) -> Iterator[Refusal]:
 
 
 @rule("KIM-11", "M")
-def foreign_parts(message: Message) -> Iterator[Refusal]:
+def foreign_parts(message: Message) -> Complaints:
     content = message.get("content")
     for part in content if isinstance(content, list) else ():
         kind = part.get("type") if isinstance(part, Mapping) else None
@@ -56,7 +56,7 @@ def foreign_parts(message: Message) -> Iterator[Refusal]:
 
 
 @rule("KIM-04")
-def repeated_ids(messages: Sequence[Message]) -> Iterator[Refusal]:
+def repeated_ids(messages: Sequence[Message]) -> Complaints:
     seen: set[str] = set()
     for call in (call for message in messages for call in calls_of(message)):
         if call["id"] in seen:
@@ -64,7 +64,7 @@ def repeated_ids(messages: Sequence[Message]) -> Iterator[Refusal]:
         seen.add(call["id"])
 
 
-def pairing(messages: Sequence[Message]) -> Iterator[Refusal]:
+def pairing(messages: Sequence[Message]) -> Complaints:
     """Results stand right behind their calls, in any order."""
     open_ids: list[str] = []
     known: frozenset[str] = frozenset()
@@ -80,7 +80,7 @@ def pairing(messages: Sequence[Message]) -> Iterator[Refusal]:
 
 
 @rule("KIM-05")
-def unanswered_calls(open_ids: Sequence[str]) -> Iterator[Refusal]:
+def unanswered_calls(open_ids: Sequence[str]) -> Complaints:
     if open_ids:
         yield Refusal(
             "KIM-05",
@@ -91,7 +91,7 @@ def unanswered_calls(open_ids: Sequence[str]) -> Iterator[Refusal]:
 
 
 @rule("KIM-06")
-def unknown_result(message: Message, known: frozenset[str]) -> Iterator[Refusal]:
+def unknown_result(message: Message, known: frozenset[str]) -> Complaints:
     """An empty id shows as two spaces."""
     given = message.get("tool_call_id")
     identifier = given if isinstance(given, str) else ""
@@ -100,7 +100,7 @@ def unknown_result(message: Message, known: frozenset[str]) -> Iterator[Refusal]
 
 
 @rule("KIM-07")
-def missing_reasoning(messages: Sequence[Message]) -> Iterator[Refusal]:
+def missing_reasoning(messages: Sequence[Message]) -> Complaints:
     """An empty string counts as reasoning, an absent field does not."""
     for index, message in enumerate(messages):
         if calls_of(message) and not isinstance(message.get("reasoning_content"), str):

@@ -10,10 +10,10 @@ from segue.emulators.mistral.errors import MODEL, PROMPT, SchemaRefusal
 from segue.emulators.mistral.request import misshapen
 from segue.emulators.mistral.schemas import mistakes
 from segue.emulators.mistral.shape import listing, mapping, number, optional, record, text, text_or
-from segue.emulators.rules import Context, Refusal, rule
+from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 
 _MAX_INPUTS = 512
@@ -21,7 +21,7 @@ _MAX_INPUT_TOKENS = 16_384
 _MAX_DIMENSION = 3_072
 
 
-def complaints(body: object, context: Context) -> Iterator[Refusal]:
+def complaints(body: object, context: Context) -> Complaints:
     """The rules that a chat request breaks. What does not fit the schema is not read any further."""
     fits = True
     for refusal in misshapen(body):
@@ -40,13 +40,13 @@ def complaints(body: object, context: Context) -> Iterator[Refusal]:
 
 
 @rule("MIS-V01")
-def missing_model(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def missing_model(body: Mapping[str, Any]) -> Complaints:
     if body.get("model") is None:
         yield Refusal("MIS-V01", "Model name parameter is required for serving mode")
 
 
 @rule("MIS-V22")
-def tool_definitions(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def tool_definitions(body: Mapping[str, Any]) -> Complaints:
     for tool in body.get("tools") or ():
         mistake = next(mistakes(tool["function"]["parameters"]), None)
         if mistake is not None:
@@ -56,14 +56,14 @@ def tool_definitions(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 @rule("MIS-V23")
 @rule("MIS-11", "M")
-def reasoning_effort(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def reasoning_effort(body: Mapping[str, Any], context: Context) -> Complaints:
     effort = body.get("reasoning_effort")
     if effort is not None and order.tokenizer(context) < 15:
         yield Refusal("MIS-V23", f"reasoning_effort={effort!r} is not supported for this model")
 
 
 @rule("MIS-16", "L")
-def too_long(messages: Sequence[Mapping[str, Any]], context: Context) -> Iterator[Refusal]:
+def too_long(messages: Sequence[Mapping[str, Any]], context: Context) -> Complaints:
     limit = context.facts.get("context")
     if limit is None or "MIS-16" not in context.extra_rules:
         return
@@ -93,7 +93,7 @@ _EMBEDDING = record(
 
 
 @rule("MIS-17")
-def embedding_complaints(body: object, context: Context) -> Iterator[Refusal]:
+def embedding_complaints(body: object, context: Context) -> Complaints:
     misfits: list[SchemaRefusal] = list(_EMBEDDING(body, ()))
     yield from misfits
     if misfits or not isinstance(body, dict):

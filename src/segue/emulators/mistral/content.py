@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from segue.emulators.mistral.errors import CALL, Location, SchemaRefusal
 from segue.emulators.mistral.order import Message, call_id, calls_of, tokenizer
-from segue.emulators.rules import Context, Refusal, rule
+from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -68,7 +68,7 @@ def impossible_chunks(messages: Sequence[Message]) -> Iterator[SchemaRefusal]:
             )
 
 
-def unfit(messages: Sequence[Message], context: Context) -> Iterator[Refusal]:
+def unfit(messages: Sequence[Message], context: Context) -> Complaints:
     """The checks of the original, message by message."""
     for index, message in enumerate(messages):
         yield from chunk_types(message, context)
@@ -88,7 +88,7 @@ def unfit(messages: Sequence[Message], context: Context) -> Iterator[Refusal]:
 @rule("MIS-V13")
 @rule("MIS-10")
 @rule("MIS-15")
-def chunk_types(message: Message, context: Context) -> Iterator[Refusal]:
+def chunk_types(message: Message, context: Context) -> Complaints:
     role = message["role"]
     allowed = _allowed(role, tokenizer(context)) | (frozenset(_CLASSES) - _EVER[role])
     foreign = sorted(
@@ -102,19 +102,19 @@ def chunk_types(message: Message, context: Context) -> Iterator[Refusal]:
 
 
 @rule("MIS-06")
-def empty_assistant(message: Message) -> Iterator[Refusal]:
+def empty_assistant(message: Message) -> Complaints:
     if not message.get("content") and not calls_of(message):
         yield Refusal("MIS-06", "Assistant message must have either content or tool_calls, but not none.")
 
 
 @rule("MIS-V14")
-def content_and_calls(message: Message, context: Context) -> Iterator[Refusal]:
+def content_and_calls(message: Message, context: Context) -> Complaints:
     if tokenizer(context) <= 3 and message.get("content") and calls_of(message):
         yield Refusal("MIS-V14", "Assistant message must have either content or tool_calls, but not both.")
 
 
 @rule("MIS-V15")
-def early_prefix(message: Message, *, is_last: bool) -> Iterator[Refusal]:
+def early_prefix(message: Message, *, is_last: bool) -> Complaints:
     if message.get("prefix") and not is_last:
         yield Refusal("MIS-V15", "Assistant message with prefix True must be last message")
 
@@ -126,7 +126,7 @@ def _bad_call(rule_id: str, message: str) -> Refusal:
 
 @rule("MIS-V16")
 @rule("MIS-V18")
-def call_ids(identifier: str, context: Context) -> Iterator[Refusal]:
+def call_ids(identifier: str, context: Context) -> Complaints:
     version = tokenizer(context)
     if version >= 13 and identifier in ("", "null"):
         yield _nameless()
@@ -137,7 +137,7 @@ def call_ids(identifier: str, context: Context) -> Iterator[Refusal]:
 
 
 @rule("MIS-V19")
-def result_ids(identifier: str | None, context: Context) -> Iterator[Refusal]:
+def result_ids(identifier: str | None, context: Context) -> Complaints:
     version = tokenizer(context)
     if version >= 13 and identifier in (None, "", "null"):
         yield _nameless()
@@ -156,7 +156,7 @@ def _nameless() -> Refusal:
 
 @rule("MIS-01")
 @rule("MIS-V17")
-def nine_characters(identifier: str, context: Context) -> Iterator[Refusal]:
+def nine_characters(identifier: str, context: Context) -> Complaints:
     """Models of other makers that Mistral hosts write ids of their own and are free of this rule."""
     version = tokenizer(context)
     if version < 3 or not context.facts.get("nine_character_ids", True):
@@ -169,7 +169,7 @@ def nine_characters(identifier: str, context: Context) -> Iterator[Refusal]:
 
 
 @rule("MIS-V20")
-def function_names(name: str) -> Iterator[Refusal]:
+def function_names(name: str) -> Complaints:
     if not _NAME.fullmatch(name):
         yield _bad_call(
             "MIS-V20",

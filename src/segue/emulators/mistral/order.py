@@ -6,11 +6,11 @@ The original skips the first message when it counts calls and results; so do we.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from segue.emulators.mistral.errors import ORDER
-from segue.emulators.rules import Confidence, Context, Refusal, rule
+from segue.emulators.rules import Complaints, Confidence, Context, Refusal, rule
 
 Message = Mapping[str, Any]
 
@@ -24,7 +24,7 @@ _PAIRING_BY_ID = 11
 """From this tokenizer version on, results are matched by id; before, they are only counted."""
 
 
-def misplaced(messages: Sequence[Message], context: Context) -> Iterator[Refusal]:
+def misplaced(messages: Sequence[Message], context: Context) -> Complaints:
     yield from no_messages(messages)
     yield from lonely_message(messages)
     yield from ends_with_assistant(messages)
@@ -57,19 +57,19 @@ def _refuse(rule_id: str, message: str, confidence: Confidence = "H") -> Refusal
 
 
 @rule("MIS-V02")
-def no_messages(messages: Sequence[Message]) -> Iterator[Refusal]:
+def no_messages(messages: Sequence[Message]) -> Complaints:
     if not messages:
         yield _refuse("MIS-V02", "Conversation must have at least one message")
 
 
 @rule("MIS-V03")
-def lonely_message(messages: Sequence[Message]) -> Iterator[Refusal]:
+def lonely_message(messages: Sequence[Message]) -> Complaints:
     if len(messages) == 1 and messages[0]["role"] not in ("user", "system"):
         yield _refuse("MIS-V03", "Conversation must start with a user message or system message")
 
 
 @rule("MIS-05")
-def result_first(messages: Sequence[Message]) -> Iterator[Refusal]:
+def result_first(messages: Sequence[Message]) -> Complaints:
     """The published validator skips the first message and lets it pass; the API does not. Its words are borrowed."""
     if len(messages) > 1 and messages[0]["role"] == "tool":
         yield _unequal("MIS-05")
@@ -77,7 +77,7 @@ def result_first(messages: Sequence[Message]) -> Iterator[Refusal]:
 
 @rule("MIS-V04")
 @rule("MIS-04")
-def ends_with_assistant(messages: Sequence[Message]) -> Iterator[Refusal]:
+def ends_with_assistant(messages: Sequence[Message]) -> Complaints:
     if len(messages) > 1 and messages[-1]["role"] == "assistant" and not messages[-1].get("prefix"):
         yield _refuse(
             "MIS-04",
@@ -88,7 +88,7 @@ def ends_with_assistant(messages: Sequence[Message]) -> Iterator[Refusal]:
 @rule("MIS-V05")
 @rule("MIS-03")
 @rule("MIS-14")
-def unexpected_role(messages: Sequence[Message]) -> Iterator[Refusal]:
+def unexpected_role(messages: Sequence[Message]) -> Complaints:
     named = {("user", "tool"): "MIS-03", ("assistant", "system"): "MIS-14", ("tool", "system"): "MIS-14"}
     for before, after in itertools.pairwise(messages):
         pair = (before["role"], after["role"])
@@ -97,7 +97,7 @@ def unexpected_role(messages: Sequence[Message]) -> Iterator[Refusal]:
 
 
 @rule("MIS-02")
-def user_after_tool(messages: Sequence[Message], context: Context) -> Iterator[Refusal]:
+def user_after_tool(messages: Sequence[Message], context: Context) -> Complaints:
     """Refused until spring 2026; today only by hosts that still run the older validator."""
     if not context.facts.get("legacy_order"):
         return
@@ -107,7 +107,7 @@ def user_after_tool(messages: Sequence[Message], context: Context) -> Iterator[R
 
 
 @rule("MIS-V06")
-def pairs_by_count(messages: Sequence[Message]) -> Iterator[Refusal]:
+def pairs_by_count(messages: Sequence[Message]) -> Complaints:
     missing = 0
     for message in messages[1:]:
         if message["role"] == "tool":
@@ -126,7 +126,7 @@ def pairs_by_count(messages: Sequence[Message]) -> Iterator[Refusal]:
 @rule("MIS-V09")
 @rule("MIS-V10")
 @rule("MIS-05")
-def pairs_by_id(messages: Sequence[Message]) -> Iterator[Refusal]:
+def pairs_by_id(messages: Sequence[Message]) -> Complaints:
     expected: set[str | None] = set()
     seen: set[str | None] = set()
     for message in messages[1:]:
@@ -146,7 +146,7 @@ def pairs_by_id(messages: Sequence[Message]) -> Iterator[Refusal]:
         yield _unequal("MIS-05")
 
 
-def _collect(message: Message, expected: set[str | None]) -> Iterator[Refusal]:
+def _collect(message: Message, expected: set[str | None]) -> Complaints:
     for call in calls_of(message):
         if call_id(call) in expected:
             yield _refuse("MIS-V10", f"Duplicate tool call id {call_id(call)} in assistant message")
@@ -158,7 +158,7 @@ def _unequal(rule_id: str) -> Refusal:
 
 
 @rule("MIS-V11")
-def system_with_audio(messages: Sequence[Message], context: Context) -> Iterator[Refusal]:
+def system_with_audio(messages: Sequence[Message], context: Context) -> Complaints:
     if tokenizer(context) != 7:
         return
     systems = [index for index, message in enumerate(messages) if message["role"] == "system"]

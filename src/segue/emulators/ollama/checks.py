@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from segue.emulators.ollama import gojson, window
 from segue.emulators.ollama.fields import tool_schemas, unreadable, wrong_messages
 from segue.emulators.ollama.store import REGISTRY, full_name, known_store
-from segue.emulators.rules import Context, Refusal, rule
+from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 LEVELS = ("high", "medium", "low", "max")
 _LISTED = '"high", "medium", "low", "max", true, or false'
@@ -34,7 +34,7 @@ _FLOATS = frozenset(
 )
 
 
-def complaints(body: object, context: Context) -> Iterator[Refusal]:
+def complaints(body: object, context: Context) -> Complaints:
     """The rules that a native chat request breaks."""
     misread = list(wrong_envelope(body))
     yield from misread
@@ -49,7 +49,7 @@ def complaints(body: object, context: Context) -> Iterator[Refusal]:
         yield from rendered(body, context)
 
 
-def ability_complaints(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def ability_complaints(body: Mapping[str, Any], context: Context) -> Complaints:
     """What depends on the model: that it is there, and that it can do what is asked."""
     yield from missing_model(body)
     yield from unknown_model(body, context)
@@ -69,7 +69,7 @@ def is_thinking(body: Mapping[str, Any], context: Context) -> bool:
 
 
 @rule("OLL-00")
-def wrong_envelope(body: object) -> Iterator[Refusal]:
+def wrong_envelope(body: object) -> Complaints:
     """Types of the fields beside the messages; what is no object has no fields."""
     if body is None:
         yield Refusal("OLL-11", "missing request body")
@@ -89,12 +89,12 @@ def wrong_envelope(body: object) -> Iterator[Refusal]:
 
 
 @rule("OLL-13")
-def keep_alive(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def keep_alive(body: Mapping[str, Any]) -> Complaints:
     yield from unreadable("OLL-13", body, {"keep_alive": gojson.duration})
 
 
 @rule("OLL-08")
-def think_value(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def think_value(body: Mapping[str, Any]) -> Complaints:
     think = body.get("think")
     if think is None or isinstance(think, bool) or (isinstance(think, str) and think in LEVELS):
         return
@@ -105,33 +105,33 @@ def think_value(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 @rule("OLL-11")
-def logprobs(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def logprobs(body: Mapping[str, Any]) -> Complaints:
     wanted = body.get("top_logprobs") or 0
     if not 0 <= wanted <= 20:
         yield Refusal("OLL-11", "top_logprobs must be between 0 and 20")
 
 
 @rule("OLL-11")
-def missing_model(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def missing_model(body: Mapping[str, Any]) -> Complaints:
     if not body.get("model"):
         yield Refusal("OLL-11", "model is required")
 
 
 @rule("OLL-11")
-def unknown_model(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def unknown_model(body: Mapping[str, Any], context: Context) -> Complaints:
     store, name = known_store(context.memory), body.get("model")
     if name and store is not None and store.find(name) is None:
         yield Refusal("OLL-11", f"model '{name}' not found", status=404, type="not_found_error")
 
 
 @rule("OLL-10")
-def cannot_chat(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def cannot_chat(body: Mapping[str, Any], context: Context) -> Complaints:
     if "completion" not in capabilities(context):
         yield Refusal("OLL-10", f'"{body.get("model")}" does not support chat')
 
 
 @rule("OLL-07")
-def cannot_call(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def cannot_call(body: Mapping[str, Any], context: Context) -> Complaints:
     able = capabilities(context)
     if body.get("tools") and "completion" in able and "tools" not in able:
         name = full_name(str(body.get("model")))
@@ -139,13 +139,13 @@ def cannot_call(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
 
 
 @rule("OLL-08")
-def cannot_think(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def cannot_think(body: Mapping[str, Any], context: Context) -> Complaints:
     if body.get("think") and "thinking" not in capabilities(context):
         yield Refusal("OLL-08", f'"{body.get("model")}" does not support thinking')
 
 
 @rule("OLL-14")
-def option_types(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def option_types(body: Mapping[str, Any]) -> Complaints:
     """Unknown options are only logged by the server; whole-number options take fractions and cut them."""
     for name, value in (body.get("options") or {}).items():
         wanted = _option_type(name)
@@ -164,7 +164,7 @@ def _option_type(name: str) -> tuple[str, str] | None:
 
 
 @rule("OLL-18")
-def format_of_reply(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def format_of_reply(body: Mapping[str, Any]) -> Complaints:
     wanted = body.get("format")
     if wanted in (None, "", "json") or isinstance(wanted, dict):
         return
@@ -178,7 +178,7 @@ def format_of_reply(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 @rule("OLL-16")
-def too_long(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def too_long(body: Mapping[str, Any], context: Context) -> Complaints:
     """Refused only if the request asks for it; everyone else is answered on a shortened prompt."""
     if body.get("truncate") is not False:
         return
@@ -193,7 +193,7 @@ def too_long(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
 
 
 @rule("OLL-03")
-def rendered(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def rendered(body: Mapping[str, Any], context: Context) -> Complaints:
     """A template of the server's own looks at what is left of the conversation, and may raise."""
     if context.facts.get("renderer") != "qwen":
         return

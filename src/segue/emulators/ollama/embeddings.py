@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators import tokens
@@ -10,7 +10,7 @@ from segue.emulators.http import Request, Response, json_response
 from segue.emulators.ollama import checks, gojson
 from segue.emulators.ollama.management import accepted
 from segue.emulators.openai_chat.embeddings import embedding
-from segue.emulators.rules import Context, Refusal, rule
+from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:
     from array import array
@@ -29,7 +29,7 @@ _FIELDS: Mapping[str, gojson.Check] = {
 
 
 @rule("OLL-40")
-def complaints(body: object, context: Context) -> Iterator[Refusal]:
+def complaints(body: object, context: Context) -> Complaints:
     """Any number of inputs; only their type, the model, and their length when nothing may be cut."""
     if body is None:
         yield Refusal("OLL-11", "missing request body")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators.ollama import gojson
-from segue.emulators.rules import Refusal, rule
+from segue.emulators.rules import Complaints, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-def unreadable(rule_id: str, body: object, fields: Mapping[str, gojson.Check]) -> Iterator[Refusal]:
+def unreadable(rule_id: str, body: object, fields: Mapping[str, gojson.Check]) -> Complaints:
     for sentence in gojson.decode(body, "ChatRequest", "api.ChatRequest", fields):
         yield Refusal(rule_id, sentence)
 
@@ -27,7 +27,7 @@ def _call(*, function: Mapping[str, gojson.Check], **fields: gojson.Check) -> go
     return gojson.listing(gojson.struct({**fields, "function": inner}, "api.ToolCall"), "[]api.ToolCall")
 
 
-def wrong_messages(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def wrong_messages(body: Mapping[str, Any]) -> Complaints:
     skeleton = list(unreadable("OLL-00", body, _message(tool_calls=_call(function={}))))
     yield from skeleton
     if not skeleton:
@@ -37,7 +37,7 @@ def wrong_messages(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 @rule("OLL-01")
-def wrong_content(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def wrong_content(body: Mapping[str, Any]) -> Complaints:
     yield from unreadable("OLL-01", body, _message(content=gojson.STRING))
 
 
@@ -47,13 +47,13 @@ def _arguments(value: object, path: str) -> Iterator[str]:  # noqa: ARG001 — a
 
 
 @rule("OLL-02")
-def wrong_arguments(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def wrong_arguments(body: Mapping[str, Any]) -> Complaints:
     """Arguments are an object; the JSON text that other APIs want is refused."""
     yield from unreadable("OLL-02", body, _message(tool_calls=_call(function={"arguments": _arguments})))
 
 
 @rule("OLL-04")
-def wrong_fields(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def wrong_fields(body: Mapping[str, Any]) -> Complaints:
     """Images are raw base64. `name` is no field of a message; like all unknown fields it is ignored."""
     function = {"name": gojson.STRING, "index": gojson.integer}
     fields = _message(
@@ -104,6 +104,6 @@ TOOLS = gojson.listing(gojson.struct({"type": gojson.STRING, "function": _FUNCTI
 
 
 @rule("OLL-17")
-def tool_schemas(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def tool_schemas(body: Mapping[str, Any]) -> Complaints:
     """Only a few keywords are read, but those must have the right type; names are free."""
     yield from unreadable("OLL-17", body, {"tools": TOOLS})

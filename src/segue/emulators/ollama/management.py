@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.admission import Complaints, admitted
+from segue.emulators.admission import Check, admitted
 from segue.emulators.http import Request, Response, json_response, stream_response
 from segue.emulators.model_facts import facts_for
 from segue.emulators.ollama import errors, gojson, window
 from segue.emulators.ollama.store import Installed, full_name, store_of, timestamp
-from segue.emulators.rules import Context, Refusal, RefusedError
+from segue.emulators.rules import Complaints, Context, Refusal, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ _NO_MANIFEST = "pull model manifest: file does not exist"
 
 
 def accepted(
-    request: Request, emulator: Emulator, complaints: Complaints, words: ModuleType = errors
+    request: Request, emulator: Emulator, complaints: Check, words: ModuleType = errors
 ) -> tuple[dict[str, Any], Context]:
     """The body and its circumstances. Raises RefusedError, which is answered in these words."""
     # The store must exist before the checks look for it in the provider's memory.
@@ -54,7 +54,7 @@ def details(model: Installed) -> dict[str, Any]:
     }
 
 
-def _unnamed(body: object, _: Context) -> Iterator[Refusal]:
+def _unnamed(body: object, _: Context) -> Complaints:
     fields = {"model": gojson.STRING, "name": gojson.STRING, "stream": gojson.BOOL}
     for sentence in gojson.decode(body, "ModelRequest", "api.ModelRequest", fields):
         yield Refusal("OLL-00", sentence)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from segue.emulators import tokens
@@ -11,7 +11,7 @@ from segue.emulators.openai_chat.messages import message_complaints
 from segue.emulators.openai_chat.pairing import pairing_complaints
 from segue.emulators.openai_chat.profile import OPENAI, Profile
 from segue.emulators.openai_chat.tools import tool_complaints
-from segue.emulators.rules import Context, Refusal, rule
+from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 TYPES: wording.Types = {
     "stream": (bool, "a boolean"),
@@ -30,7 +30,7 @@ TYPES: wording.Types = {
 RANGES = {"temperature": (0, 2), "top_p": (0, 1), "frequency_penalty": (-2, 2), "presence_penalty": (-2, 2)}
 
 
-def complaints(body: object, context: Context, profile: Profile = OPENAI) -> Iterator[Refusal]:
+def complaints(body: object, context: Context, profile: Profile = OPENAI) -> Complaints:
     if not isinstance(body, Mapping):
         yield wording.not_an_object("CHAT-00", body)
         return
@@ -52,7 +52,7 @@ def complaints(body: object, context: Context, profile: Profile = OPENAI) -> Ite
 
 
 @rule("CHAT-00", "H")
-def wrong_parameters(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def wrong_parameters(body: Mapping[str, Any]) -> Complaints:
     """The envelope: `model` and the scalars beside the messages have the types of the specification."""
     if body.get("model") is None:
         yield Refusal("CHAT-00", "you must provide a model parameter")
@@ -62,12 +62,12 @@ def wrong_parameters(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 @rule("CHAT-00", "H")
-def out_of_range(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def out_of_range(body: Mapping[str, Any]) -> Complaints:
     yield from wording.out_of_range("CHAT-00", body, RANGES)
 
 
 @rule("CHAT-00", "M")
-def unknown_parameters(body: Mapping[str, Any], profile: Profile) -> Iterator[Refusal]:
+def unknown_parameters(body: Mapping[str, Any], profile: Profile) -> Complaints:
     if profile.known_parameters is None:
         return
     for name in body:
@@ -76,7 +76,7 @@ def unknown_parameters(body: Mapping[str, Any], profile: Profile) -> Iterator[Re
 
 
 @rule("CHAT-02", "H")
-def no_messages(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def no_messages(body: Mapping[str, Any]) -> Complaints:
     messages = body.get("messages")
     if messages is None:
         yield wording.missing("CHAT-02", "messages")
@@ -87,7 +87,7 @@ def no_messages(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 @rule("CHAT-63", "H")
-def stream_options_without_stream(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def stream_options_without_stream(body: Mapping[str, Any]) -> Complaints:
     if body.get("stream_options") is not None and body.get("stream") is not True:
         yield Refusal(
             "CHAT-63",
@@ -97,14 +97,12 @@ def stream_options_without_stream(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 @rule("RESP-51", "H")
-def unknown_model(body: Mapping[str, Any], context: Context, profile: Profile) -> Iterator[Refusal]:
+def unknown_model(body: Mapping[str, Any], context: Context, profile: Profile) -> Complaints:
     if profile.model_checks and not context.facts and isinstance(body.get("model"), str):
         yield wording.no_such_model("RESP-51", body["model"])
 
 
-def capability_complaints(
-    body: Mapping[str, Any], messages: list[Any], context: Context
-) -> Iterator[Refusal]:
+def capability_complaints(body: Mapping[str, Any], messages: list[Any], context: Context) -> Complaints:
     yield from system_message_refused(messages, context)
     yield from tools_need_effort_none(body, context)
     yield from refused_sampling(body, context)
@@ -115,7 +113,7 @@ def capability_complaints(
 
 
 @rule("CHAT-06", "M")
-def system_message_refused(messages: list[Any], context: Context) -> Iterator[Refusal]:
+def system_message_refused(messages: list[Any], context: Context) -> Complaints:
     if context.facts.get("system_role", True):
         return
     for index, message in enumerate(messages):
@@ -131,7 +129,7 @@ def system_message_refused(messages: list[Any], context: Context) -> Iterator[Re
 
 
 @rule("CHAT-40", "H")
-def tools_need_effort_none(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def tools_need_effort_none(body: Mapping[str, Any], context: Context) -> Complaints:
     """Older reports end `Please use /v1/responses instead.`"""
     tools = body.get("tools")
     functions = [t for t in tools if isinstance(t, Mapping)] if isinstance(tools, list) else []
@@ -151,7 +149,7 @@ def _effort(body: Mapping[str, Any], context: Context) -> object:
 
 
 @rule("CHAT-41", "H")
-def refused_sampling(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def refused_sampling(body: Mapping[str, Any], context: Context) -> Complaints:
     if not context.facts.get("reasoning"):
         return
     if body.get("max_tokens") is not None:
@@ -170,14 +168,14 @@ def refused_sampling(body: Mapping[str, Any], context: Context) -> Iterator[Refu
 
 
 @rule("CHAT-41", "H")
-def refused_effort(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def refused_effort(body: Mapping[str, Any], context: Context) -> Complaints:
     effort, levels = body.get("reasoning_effort"), context.facts.get("efforts")
     if isinstance(effort, str) and levels and effort not in levels:
         yield wording.unsupported_effort("CHAT-41", "reasoning_effort", effort, context.model, levels)
 
 
 @rule("REC-01", "H")
-def refused_response_format(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def refused_response_format(body: Mapping[str, Any], context: Context) -> Complaints:
     wanted = body.get("response_format")
     schema = isinstance(wanted, Mapping) and wanted.get("type") == "json_schema"
     if schema and not context.facts.get("json_schema", True):
@@ -190,7 +188,7 @@ def refused_response_format(body: Mapping[str, Any], context: Context) -> Iterat
 
 
 @rule("REC-02", "H")
-def refused_web_search(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def refused_web_search(body: Mapping[str, Any], context: Context) -> Complaints:
     if body.get("web_search_options") is not None and context.facts and not context.facts.get("web_search"):
         yield Refusal(
             "REC-02", "Web search options not supported with this model.", param="web_search_options"
@@ -198,7 +196,7 @@ def refused_web_search(body: Mapping[str, Any], context: Context) -> Iterator[Re
 
 
 @rule("CHAT-71", "M")
-def too_much_output(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def too_much_output(body: Mapping[str, Any], context: Context) -> Complaints:
     most = context.facts.get("max_output")
     for name in ("max_tokens", "max_completion_tokens"):
         wanted = body.get(name)
@@ -214,7 +212,7 @@ def too_much_output(body: Mapping[str, Any], context: Context) -> Iterator[Refus
 
 
 @rule("CHAT-70", "H")
-def context_too_long(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def context_too_long(body: Mapping[str, Any], context: Context) -> Complaints:
     most = context.facts.get("context")
     if not isinstance(most, int):
         return

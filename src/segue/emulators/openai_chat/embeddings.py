@@ -6,19 +6,19 @@ import hashlib
 import math
 from array import array
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from segue.emulators import tokens
 from segue.emulators.openai_chat import wording
-from segue.emulators.rules import Context, Refusal, rule
+from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 INPUTS_MAX, TOKENS_MAX, TOKENS_MAX_SUM = 2048, 8192, 300_000
 FORMATS = ("float", "base64")
 KEYS = frozenset({"model", "input", "dimensions", "encoding_format", "user"})
 
 
-def complaints(body: object, context: Context) -> Iterator[Refusal]:
+def complaints(body: object, context: Context) -> Complaints:
     if not isinstance(body, Mapping):
         yield wording.wrong_type("OAI-07", "body", "an object", body)
         return
@@ -30,7 +30,7 @@ def complaints(body: object, context: Context) -> Iterator[Refusal]:
 
 
 @rule("OAI-07", "H")
-def wrong_parameters(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def wrong_parameters(body: Mapping[str, Any]) -> Complaints:
     for key in body:
         if key not in KEYS:
             yield wording.unknown("OAI-07", key)
@@ -47,7 +47,7 @@ def wrong_parameters(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 @rule("OAI-07", "H")
-def wrong_input(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def wrong_input(body: Mapping[str, Any]) -> Complaints:
     if not _is_input(body.get("input")):
         yield Refusal(
             "OAI-07",
@@ -72,14 +72,14 @@ def _are_tokens(value: object) -> bool:
 
 
 @rule("RESP-51", "H")
-def wrong_model(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def wrong_model(body: Mapping[str, Any], context: Context) -> Complaints:
     model = body.get("model")
     if isinstance(model, str) and "embedding" not in context.facts:
         yield wording.no_such_model("RESP-51", model)
 
 
 @rule("OAI-07", "H")
-def dimensions_refused(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def dimensions_refused(body: Mapping[str, Any], context: Context) -> Complaints:
     size, most = body.get("dimensions"), context.facts.get("embedding", 3072)
     if not isinstance(size, int):
         return
@@ -94,7 +94,7 @@ def dimensions_refused(body: Mapping[str, Any], context: Context) -> Iterator[Re
 
 
 @rule("OAI-07", "H")
-def input_too_long(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def input_too_long(body: Mapping[str, Any]) -> Complaints:
     if not _is_input(body.get("input")):
         return
     sizes = [_size(item) for item in inputs_of(body["input"])]

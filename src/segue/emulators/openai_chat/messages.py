@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from segue.emulators.openai_chat import wording
 from segue.emulators.openai_chat.tools import bad_name
-from segue.emulators.rules import Refusal, rule
+from segue.emulators.rules import Complaints, Refusal, rule
 
 if TYPE_CHECKING:
     from segue.emulators.openai_chat.profile import Profile
@@ -27,7 +27,7 @@ FILE_KEYS = frozenset({"file_id", "file_data", "filename"})
 REASONING_KEYS = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
 
 
-def message_complaints(message: object, index: int, profile: Profile) -> Iterator[Refusal]:
+def message_complaints(message: object, index: int, profile: Profile) -> Complaints:
     path = f"messages[{index}]"
     if not isinstance(message, Mapping):
         yield wording.wrong_type("CHAT-00", path, "an object", message)
@@ -44,7 +44,7 @@ def message_complaints(message: object, index: int, profile: Profile) -> Iterato
 
 
 @rule("CHAT-01", "H")
-def unknown_role(message: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def unknown_role(message: Mapping[str, Any], path: str) -> Complaints:
     role = message.get("role")
     if role is None:
         yield wording.missing("CHAT-01", f"{path}.role")
@@ -55,7 +55,7 @@ def unknown_role(message: Mapping[str, Any], path: str) -> Iterator[Refusal]:
 
 
 @rule("CHAT-04", "H")
-def content_missing(message: Mapping[str, Any], index: int) -> Iterator[Refusal]:
+def content_missing(message: Mapping[str, Any], index: int) -> Complaints:
     """Only an assistant message that calls (or refuses, or speaks) may go without content."""
     if message.get("content") is not None:
         return
@@ -72,14 +72,14 @@ def content_missing(message: Mapping[str, Any], index: int) -> Iterator[Refusal]
 
 
 @rule("CHAT-00", "H")
-def content_of_wrong_type(message: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def content_of_wrong_type(message: Mapping[str, Any], path: str) -> Complaints:
     content = message.get("content")
     if content is not None and not isinstance(content, (str, list)):
         yield wording.wrong_type("CHAT-00", f"{path}.content", "one of a string or array of objects", content)
 
 
 @rule("CHAT-03", "H")
-def content_parts(message: Mapping[str, Any], index: int) -> Iterator[Refusal]:
+def content_parts(message: Mapping[str, Any], index: int) -> Complaints:
     content = message.get("content")
     if not isinstance(content, list):
         return
@@ -89,7 +89,7 @@ def content_parts(message: Mapping[str, Any], index: int) -> Iterator[Refusal]:
         yield from one_part(part, message, (index, position))
 
 
-def one_part(part: object, message: Mapping[str, Any], place: tuple[int, int]) -> Iterator[Refusal]:
+def one_part(part: object, message: Mapping[str, Any], place: tuple[int, int]) -> Complaints:
     path = f"messages[{place[0]}].content[{place[1]}]"
     if not isinstance(part, Mapping):
         yield wording.wrong_type("CHAT-00", path, "an object", part)
@@ -118,7 +118,7 @@ def image_outside_user(role: str, index: int) -> Refusal:
 
 @rule("CHAT-18", "H")
 @rule("CHAT-53", "H")
-def part_of_another_role(sort: str, role: str, path: str) -> Iterator[Refusal]:
+def part_of_another_role(sort: str, role: str, path: str) -> Complaints:
     allowed = PARTS.get(role)
     if allowed is None or sort in allowed:
         return
@@ -128,7 +128,7 @@ def part_of_another_role(sort: str, role: str, path: str) -> Iterator[Refusal]:
         yield wording.wrong_value("CHAT-53", f"{path}.type", sort, allowed)
 
 
-def text_part(part: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def text_part(part: Mapping[str, Any], path: str) -> Complaints:
     if part.get("type") != "text":
         return
     if "text" not in part:
@@ -137,7 +137,7 @@ def text_part(part: Mapping[str, Any], path: str) -> Iterator[Refusal]:
         yield wording.wrong_type("CHAT-00", f"{path}.text", "a string", part["text"])
 
 
-def image_part(part: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def image_part(part: Mapping[str, Any], path: str) -> Complaints:
     if part.get("type") != "image_url":
         return
     image = part.get("image_url")
@@ -148,7 +148,7 @@ def image_part(part: Mapping[str, Any], path: str) -> Iterator[Refusal]:
 
 
 @rule("CHAT-53", "H")
-def file_part(part: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def file_part(part: Mapping[str, Any], path: str) -> Complaints:
     if part.get("type") != "file":
         return
     file = part.get("file")
@@ -163,14 +163,14 @@ def file_part(part: Mapping[str, Any], path: str) -> Iterator[Refusal]:
 
 
 @rule("CHAT-07", "M")
-def text_too_long(message: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def text_too_long(message: Mapping[str, Any], path: str) -> Complaints:
     content = message.get("content")
     if isinstance(content, str) and len(content) > TEXT_MAX:
         yield wording.long_string("CHAT-07", f"{path}.content", TEXT_MAX, len(content), "M")
 
 
 @rule("CHAT-50", "M")
-def reasoning_sent_back(message: Mapping[str, Any], path: str, profile: Profile) -> Iterator[Refusal]:
+def reasoning_sent_back(message: Mapping[str, Any], path: str, profile: Profile) -> Complaints:
     if profile.reasoning_fields:
         return
     for key in REASONING_KEYS:
@@ -179,7 +179,7 @@ def reasoning_sent_back(message: Mapping[str, Any], path: str, profile: Profile)
 
 
 @rule("CHAT-51", "H")
-def reasoning_not_sent_back(message: Mapping[str, Any], profile: Profile) -> Iterator[Refusal]:
+def reasoning_not_sent_back(message: Mapping[str, Any], profile: Profile) -> Complaints:
     if not profile.needs_reasoning_content or not message.get("tool_calls"):
         return
     if not isinstance(message.get("reasoning_content"), str):
@@ -188,7 +188,7 @@ def reasoning_not_sent_back(message: Mapping[str, Any], profile: Profile) -> Ite
         )
 
 
-def call_shapes(message: Mapping[str, Any], path: str, profile: Profile) -> Iterator[Refusal]:
+def call_shapes(message: Mapping[str, Any], path: str, profile: Profile) -> Complaints:
     if message.get("role") != "assistant" or message.get("tool_calls") is None:
         return
     calls = message["tool_calls"]
@@ -199,14 +199,14 @@ def call_shapes(message: Mapping[str, Any], path: str, profile: Profile) -> Iter
 
 
 @rule("CHAT-17", "H")
-def no_calls_in_the_list(calls: object, path: str) -> Iterator[Refusal]:
+def no_calls_in_the_list(calls: object, path: str) -> Complaints:
     if calls == []:
         yield wording.empty_array("CHAT-17", path)
     elif not isinstance(calls, list):
         yield wording.wrong_type("CHAT-17", path, "an array of objects", calls)
 
 
-def one_call(call: object, path: str, profile: Profile) -> Iterator[Refusal]:
+def one_call(call: object, path: str, profile: Profile) -> Complaints:
     if not isinstance(call, Mapping):
         yield wording.wrong_type("CHAT-00", path, "an object", call)
         return
@@ -224,7 +224,7 @@ def one_call(call: object, path: str, profile: Profile) -> Iterator[Refusal]:
 
 
 @rule("CHAT-20", "H")
-def call_id(call: Mapping[str, Any], path: str, profile: Profile) -> Iterator[Refusal]:
+def call_id(call: Mapping[str, Any], path: str, profile: Profile) -> Complaints:
     value, most = call.get("id"), profile.tool_id_max
     if value is None:
         yield wording.missing("CHAT-24", f"{path}.id")
@@ -235,7 +235,7 @@ def call_id(call: Mapping[str, Any], path: str, profile: Profile) -> Iterator[Re
 
 
 @rule("CHAT-24", "H")
-def call_type(call: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def call_type(call: Mapping[str, Any], path: str) -> Complaints:
     sort = call.get("type")
     if sort is None:
         yield wording.missing("CHAT-24", f"{path}.type")
@@ -246,7 +246,7 @@ def call_type(call: Mapping[str, Any], path: str) -> Iterator[Refusal]:
 
 
 @rule("CHAT-22", "H")
-def arguments_not_a_string(function: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def arguments_not_a_string(function: Mapping[str, Any], path: str) -> Complaints:
     arguments = function.get("arguments")
     if "arguments" not in function:
         yield wording.missing("CHAT-22", path)
@@ -255,7 +255,7 @@ def arguments_not_a_string(function: Mapping[str, Any], path: str) -> Iterator[R
 
 
 @rule("CHAT-23", "M")
-def arguments_not_an_object(function: Mapping[str, Any], path: str, profile: Profile) -> Iterator[Refusal]:
+def arguments_not_an_object(function: Mapping[str, Any], path: str, profile: Profile) -> Complaints:
     """OpenAI does not read arguments of the history again; nearly every compatible server does."""
     arguments = function.get("arguments")
     if not profile.reparse_arguments or not isinstance(arguments, str):
@@ -274,7 +274,7 @@ def arguments_not_an_object(function: Mapping[str, Any], path: str, profile: Pro
 
 
 @rule("CHAT-14", "M")
-def result_id(message: Mapping[str, Any], index: int, profile: Profile) -> Iterator[Refusal]:
+def result_id(message: Mapping[str, Any], index: int, profile: Profile) -> Complaints:
     if message.get("role") != "tool":
         return
     value, most = message.get("tool_call_id"), profile.tool_id_max

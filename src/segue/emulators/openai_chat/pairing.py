@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from segue.emulators.rules import Refusal, rule
+from segue.emulators.rules import Complaints, Refusal, rule
 
 
 class _Group:
@@ -20,7 +20,7 @@ class _Group:
         return [call_id for call_id in dict.fromkeys(self.ids) if call_id not in self.answered]
 
 
-def pairing_complaints(messages: Sequence[object]) -> Iterator[Refusal]:
+def pairing_complaints(messages: Sequence[object]) -> Complaints:
     group: _Group | None = None
     for index, message in enumerate(messages):
         if not isinstance(message, Mapping):
@@ -53,7 +53,7 @@ def _note_answer(group: _Group | None, message: Mapping[str, Any], index: int) -
 @rule("CHAT-10", "H")
 @rule("CHAT-15", "M")
 @rule("CHAT-19", "H")
-def unanswered_calls(group: _Group | None, index: int) -> Iterator[Refusal]:
+def unanswered_calls(group: _Group | None, index: int) -> Complaints:
     if group is not None and group.unanswered:
         yield Refusal(
             "CHAT-10",
@@ -65,7 +65,7 @@ def unanswered_calls(group: _Group | None, index: int) -> Iterator[Refusal]:
 
 
 @rule("CHAT-11", "H")
-def stray_result(group: _Group | None, index: int) -> Iterator[Refusal]:
+def stray_result(group: _Group | None, index: int) -> Complaints:
     if group is None:
         yield Refusal(
             "CHAT-11",
@@ -76,7 +76,7 @@ def stray_result(group: _Group | None, index: int) -> Iterator[Refusal]:
 
 
 @rule("CHAT-12", "M")
-def result_of_no_call(group: _Group | None, message: Mapping[str, Any], index: int) -> Iterator[Refusal]:
+def result_of_no_call(group: _Group | None, message: Mapping[str, Any], index: int) -> Complaints:
     call_id = message.get("tool_call_id")
     if group is not None and isinstance(call_id, str) and call_id not in group.ids:
         yield Refusal(
@@ -88,7 +88,7 @@ def result_of_no_call(group: _Group | None, message: Mapping[str, Any], index: i
 
 
 @rule("CHAT-13", "H")
-def second_result(group: _Group | None, message: Mapping[str, Any], index: int) -> Iterator[Refusal]:
+def second_result(group: _Group | None, message: Mapping[str, Any], index: int) -> Complaints:
     call_id = message.get("tool_call_id")
     if group is None or not isinstance(call_id, str):
         return

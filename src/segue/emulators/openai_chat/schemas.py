@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from segue.emulators.openai_chat.wording import wrong_type
-from segue.emulators.rules import Refusal, rule
+from segue.emulators.rules import Complaints, Refusal, rule
 
 COMBINATORS = ("oneOf", "anyOf", "allOf", "enum", "const", "not")
 INNER = ("properties", "$defs", "definitions")
 
 
-def schema_complaints(name: str, tool: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def schema_complaints(name: str, tool: Mapping[str, Any], path: str) -> Complaints:
     """`tool` holds `parameters` and `strict`; `path` leads to the parameters."""
     if "parameters" not in tool or tool["parameters"] is None:
         return
@@ -39,13 +39,13 @@ def _invalid(rule_id: str, name: str, path: str, reason: str) -> Refusal:
 
 
 @rule("CHAT-34", "M")
-def not_an_object(schema: object, path: str) -> Iterator[Refusal]:
+def not_an_object(schema: object, path: str) -> Complaints:
     if not isinstance(schema, Mapping):
         yield wrong_type("CHAT-34", path, "an object", schema, "M")
 
 
 @rule("CHAT-32", "H")
-def not_an_object_schema(name: str, schema: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def not_an_object_schema(name: str, schema: Mapping[str, Any], path: str) -> Complaints:
     """An empty schema is a function without arguments; anything else says `type: object`.
 
     The same refusal is also reported with `'type: null'` in place of `'type: "None"'`.
@@ -59,7 +59,7 @@ def not_an_object_schema(name: str, schema: Mapping[str, Any], path: str) -> Ite
 
 
 @rule("CHAT-33", "H")
-def combinator_at_the_top(name: str, schema: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def combinator_at_the_top(name: str, schema: Mapping[str, Any], path: str) -> Complaints:
     """Older reports have the same sentence without `'const'`."""
     if any(key in schema for key in COMBINATORS):
         yield _invalid(
@@ -72,7 +72,7 @@ def combinator_at_the_top(name: str, schema: Mapping[str, Any], path: str) -> It
 
 @rule("CHAT-35", "H")
 @rule("RESP-31", "H")
-def not_strict(name: str, schema: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def not_strict(name: str, schema: Mapping[str, Any], path: str) -> Complaints:
     for place, part in _objects(schema):
         if "allOf" in part:
             yield _strictly(name, path, place, "'allOf' is not permitted.")

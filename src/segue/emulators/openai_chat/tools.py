@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from segue.emulators.openai_chat import wording
 from segue.emulators.openai_chat.schemas import schema_complaints
-from segue.emulators.rules import Confidence, Refusal, rule
+from segue.emulators.rules import Complaints, Confidence, Refusal, rule
 
 TOOLS_MAX, NAME_MAX = 128, 64
 NAME_PATTERN = "^[a-zA-Z0-9_-]+$"
@@ -17,7 +17,7 @@ CHOICES = ("none", "auto", "required")
 CHOICE_TYPES = ("allowed_tools", "function", "custom")
 
 
-def tool_complaints(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def tool_complaints(body: Mapping[str, Any]) -> Complaints:
     tools = body.get("tools")
     yield from no_tools_in_the_list(tools)
     yield from too_many_tools(tools)
@@ -29,7 +29,7 @@ def tool_complaints(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 @rule("CHAT-30", "M")
-def no_tools_in_the_list(tools: object) -> Iterator[Refusal]:
+def no_tools_in_the_list(tools: object) -> Complaints:
     if tools == []:
         yield wording.empty_array("CHAT-30", "tools", "M")
     elif tools is not None and not isinstance(tools, list):
@@ -37,12 +37,12 @@ def no_tools_in_the_list(tools: object) -> Iterator[Refusal]:
 
 
 @rule("CHAT-31", "H")
-def too_many_tools(tools: object) -> Iterator[Refusal]:
+def too_many_tools(tools: object) -> Complaints:
     if isinstance(tools, list) and len(tools) > TOOLS_MAX:
         yield wording.long_array("CHAT-31", "tools", TOOLS_MAX, len(tools))
 
 
-def one_tool(tool: object, index: int) -> Iterator[Refusal]:
+def one_tool(tool: object, index: int) -> Complaints:
     path = f"tools[{index}]"
     if not isinstance(tool, Mapping):
         yield wording.wrong_type("CHAT-00", path, "an object", tool)
@@ -58,7 +58,7 @@ def one_tool(tool: object, index: int) -> Iterator[Refusal]:
             yield wording.wrong_value("CHAT-00", f"{path}.type", str(other), ("function", "custom"))
 
 
-def function_tool(tool: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def function_tool(tool: Mapping[str, Any], path: str) -> Complaints:
     function = tool.get("function")
     if not isinstance(function, Mapping):
         yield wording.missing("CHAT-00", f"{path}.function")
@@ -68,7 +68,7 @@ def function_tool(tool: Mapping[str, Any], path: str) -> Iterator[Refusal]:
     yield from schema_complaints(str(name), function, f"{path}.function.parameters")
 
 
-def custom_tool(tool: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def custom_tool(tool: Mapping[str, Any], path: str) -> Complaints:
     custom = tool.get("custom")
     if isinstance(custom, Mapping):
         yield from bad_name(custom.get("name"), f"{path}.custom.name")
@@ -83,7 +83,7 @@ def bad_name(
     most: int = NAME_MAX,
     rule_id: str = "CHAT-21",
     pattern_confidence: Confidence = "H",
-) -> Iterator[Refusal]:
+) -> Complaints:
     """1..64 of letters, digits, underscore and dash; in the history the pattern is only M."""
     if name is None:
         yield wording.missing(rule_id, path)
@@ -98,13 +98,13 @@ def bad_name(
 
 
 @rule("CHAT-37", "H")
-def choice_without_tools(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def choice_without_tools(body: Mapping[str, Any]) -> Complaints:
     if body.get("tool_choice") is not None and not body.get("tools"):
         yield _only_with_tools("CHAT-37", "tool_choice")
 
 
 @rule("CHAT-37", "H")
-def unknown_choice(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def unknown_choice(body: Mapping[str, Any]) -> Complaints:
     choice = body.get("tool_choice")
     match choice:
         case None:
@@ -125,7 +125,7 @@ def unknown_choice(body: Mapping[str, Any]) -> Iterator[Refusal]:
             yield wording.wrong_type("CHAT-37", "tool_choice", "one of a string or object", choice)
 
 
-def _unoffered(name: str, body: Mapping[str, Any]) -> Iterator[Refusal]:
+def _unoffered(name: str, body: Mapping[str, Any]) -> Complaints:
     tools = body.get("tools")
     offered = tools if isinstance(tools, list) else []
     names = [tool["function"].get("name") for tool in offered if _is_function(tool)]
@@ -143,7 +143,7 @@ def _is_function(tool: object) -> bool:
 
 
 @rule("CHAT-38", "H")
-def parallel_without_tools(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def parallel_without_tools(body: Mapping[str, Any]) -> Complaints:
     if body.get("parallel_tool_calls") is not None and not body.get("tools"):
         yield _only_with_tools("CHAT-38", "parallel_tool_calls")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from segue.emulators.rules import Confidence, Refusal, rule
+from segue.emulators.rules import Complaints, Confidence, Refusal, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 Types: TypeAlias = "Mapping[str, tuple[type | tuple[type, ...], str]]"
 """Parameters with their types, and the words for these."""
@@ -145,7 +145,7 @@ def unsupported_effort(rule_id: str, param: str, effort: str, model: str, levels
     )
 
 
-def wrong_types(rule_id: str, body: Mapping[str, Any], types: Types) -> Iterator[Refusal]:
+def wrong_types(rule_id: str, body: Mapping[str, Any], types: Types) -> Complaints:
     """Parameters that are there, but not of the type that the specification names."""
     for name, (kinds, expected) in types.items():
         value = body.get(name)
@@ -155,9 +155,7 @@ def wrong_types(rule_id: str, body: Mapping[str, Any], types: Types) -> Iterator
             yield wrong_type(rule_id, name, expected, value)
 
 
-def out_of_range(
-    rule_id: str, body: Mapping[str, Any], ranges: Mapping[str, tuple[int, int]]
-) -> Iterator[Refusal]:
+def out_of_range(rule_id: str, body: Mapping[str, Any], ranges: Mapping[str, tuple[int, int]]) -> Complaints:
     for name, (least, most) in ranges.items():
         value = body.get(name)
         if not isinstance(value, (int, float)) or isinstance(value, bool):

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from segue.emulators.openai_responses import seals
 from segue.emulators.openai_responses.items import type_of
-from segue.emulators.rules import Context, Refusal, rule
+from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 Item: TypeAlias = Mapping[str, Any]
 CALLS = {"function_call": "function call", "custom_tool_call": "custom tool call"}
@@ -28,7 +28,7 @@ def stored_chain(body: Mapping[str, Any], memory: Mapping[str, Any]) -> list[Ite
     return list(record["items"]) if record else []
 
 
-def chain_complaints(body: Mapping[str, Any], items: Sequence[Item], context: Context) -> Iterator[Refusal]:
+def chain_complaints(body: Mapping[str, Any], items: Sequence[Item], context: Context) -> Complaints:
     everything = [*stored_chain(body, context.memory), *items]
     yield from duplicate_ids(everything)
     yield from reused_call_ids(everything)
@@ -44,7 +44,7 @@ def chain_complaints(body: Mapping[str, Any], items: Sequence[Item], context: Co
 
 
 @rule("RESP-24", "H")
-def duplicate_ids(items: Sequence[Item]) -> Iterator[Refusal]:
+def duplicate_ids(items: Sequence[Item]) -> Complaints:
     seen: set[str] = set()
     for item in items:
         value = item.get("id")
@@ -60,7 +60,7 @@ def duplicate_ids(items: Sequence[Item]) -> Iterator[Refusal]:
 
 
 @rule("RESP-24", "H")
-def reused_call_ids(items: Sequence[Item]) -> Iterator[Refusal]:
+def reused_call_ids(items: Sequence[Item]) -> Complaints:
     """That it is refused is reported; the words are ours, after those for item ids."""
     seen: set[str] = set()
     for _, value, what in _ids(items, CALLS):
@@ -75,7 +75,7 @@ def reused_call_ids(items: Sequence[Item]) -> Iterator[Refusal]:
 
 
 @rule("RESP-50", "H")
-def unknown_previous(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def unknown_previous(body: Mapping[str, Any], context: Context) -> Complaints:
     previous = body.get("previous_response_id")
     if previous is None or "responses" not in context.memory:
         return
@@ -89,7 +89,7 @@ def unknown_previous(body: Mapping[str, Any], context: Context) -> Iterator[Refu
 
 
 @rule("RESP-45", "H")
-def items_not_stored(body: Mapping[str, Any], items: Sequence[Item], context: Context) -> Iterator[Refusal]:
+def items_not_stored(body: Mapping[str, Any], items: Sequence[Item], context: Context) -> Complaints:
     """A bare id stands for something the server keeps; without storage there is nothing behind it."""
     stored = context.memory.get("items", {})
     for item in items:
@@ -115,7 +115,7 @@ def items_not_stored(body: Mapping[str, Any], items: Sequence[Item], context: Co
 
 
 @rule("RESP-46", "H")
-def foreign_seals(items: Sequence[Item], context: Context) -> Iterator[Refusal]:
+def foreign_seals(items: Sequence[Item], context: Context) -> Complaints:
     """Two wordings are reported; the one with the item's id is used where there is an id."""
     for item in items:
         sealed = item.get("encrypted_content")
@@ -137,7 +137,7 @@ def foreign_seals(items: Sequence[Item], context: Context) -> Iterator[Refusal]:
 
 
 @rule("RESP-43", "H")
-def reasoning_without_follower(items: Sequence[Item], context: Context) -> Iterator[Refusal]:
+def reasoning_without_follower(items: Sequence[Item], context: Context) -> Complaints:
     """Enforced for reasoning the server stored; for any other it is state the server does not have (L)."""
     stored = context.memory.get("items", {})
     for position, item in enumerate(items):
@@ -165,7 +165,7 @@ def _follows(after: Item, record: Mapping[str, Any] | None) -> bool:
 
 
 @rule("RESP-44", "H")
-def follower_without_reasoning(items: Sequence[Item], context: Context) -> Iterator[Refusal]:
+def follower_without_reasoning(items: Sequence[Item], context: Context) -> Complaints:
     stored = context.memory.get("items", {})
     present = {item.get("id") for item in items if isinstance(item.get("id"), str)}
     for item in items:
@@ -189,7 +189,7 @@ def _ids(items: Sequence[Item], types: Mapping[str, str]) -> Iterator[tuple[int,
 
 
 @rule("RESP-10", "H")
-def calls_without_output(items: Sequence[Item]) -> Iterator[Refusal]:
+def calls_without_output(items: Sequence[Item]) -> Complaints:
     answered = {value for _, value, _ in _ids(items, OUTPUTS)}
     for _, value, what in _ids(items, CALLS):
         if value not in answered:
@@ -202,9 +202,7 @@ def calls_without_output(items: Sequence[Item]) -> Iterator[Refusal]:
 
 
 @rule("RESP-11", "H")
-def outputs_without_call(
-    body: Mapping[str, Any], items: Sequence[Item], context: Context
-) -> Iterator[Refusal]:
+def outputs_without_call(body: Mapping[str, Any], items: Sequence[Item], context: Context) -> Complaints:
     continued = body.get("previous_response_id") or body.get("conversation")
     if continued and "responses" not in context.memory:
         return
@@ -215,7 +213,7 @@ def outputs_without_call(
 
 
 @rule("RESP-12", "M")
-def outputs_before_their_call(items: Sequence[Item]) -> Iterator[Refusal]:
+def outputs_before_their_call(items: Sequence[Item]) -> Complaints:
     first = {value: position for position, value, _ in reversed(list(_ids(items, CALLS)))}
     for position, value, what in _ids(items, OUTPUTS):
         if first.get(value, -1) > position:
@@ -228,7 +226,7 @@ def outputs_before_their_call(items: Sequence[Item]) -> Iterator[Refusal]:
 
 
 @rule("RESP-13", "L")
-def second_outputs(items: Sequence[Item]) -> Iterator[Refusal]:
+def second_outputs(items: Sequence[Item]) -> Complaints:
     """Not reliably refused by OpenAI; the wording is ours."""
     seen: set[str] = set()
     for _, value, what in _ids(items, OUTPUTS):

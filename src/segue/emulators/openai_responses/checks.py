@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from segue.emulators import tokens
@@ -10,7 +10,7 @@ from segue.emulators.openai_chat import wording
 from segue.emulators.openai_responses.chain import chain_complaints, stored_chain
 from segue.emulators.openai_responses.items import item_complaints
 from segue.emulators.openai_responses.tools import tool_complaints
-from segue.emulators.rules import Context, Refusal, rule
+from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 TYPES: wording.Types = {
     "stream": (bool, "a boolean"),
@@ -67,7 +67,7 @@ KNOWN = frozenset(
 OUTPUT_MINIMUM = 16
 
 
-def complaints(body: object, context: Context) -> Iterator[Refusal]:
+def complaints(body: object, context: Context) -> Complaints:
     if not isinstance(body, Mapping):
         yield wording.not_an_object("RESP-00", body)
         return
@@ -90,7 +90,7 @@ def complaints(body: object, context: Context) -> Iterator[Refusal]:
 
 
 @rule("RESP-00", "H")
-def wrong_parameters(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def wrong_parameters(body: Mapping[str, Any]) -> Complaints:
     if body.get("model") is None:
         # A stored prompt may name the model itself.
         if not isinstance(body.get("prompt"), dict):
@@ -101,7 +101,7 @@ def wrong_parameters(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 @rule("RESP-05", "H")
-def out_of_range(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def out_of_range(body: Mapping[str, Any]) -> Complaints:
     yield from wording.out_of_range("RESP-05", body, RANGES)
     wanted = body.get("max_output_tokens")
     if isinstance(wanted, int) and wanted < OUTPUT_MINIMUM:
@@ -109,7 +109,7 @@ def out_of_range(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 @rule("RESP-65", "H")
-def wrong_stream_options(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def wrong_stream_options(body: Mapping[str, Any]) -> Complaints:
     """Usage always comes; Chat's include_usage is unknown here."""
     options = body.get("stream_options")
     for name in options if isinstance(options, Mapping) else ():
@@ -118,14 +118,14 @@ def wrong_stream_options(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 @rule("RESP-00", "M")
-def unknown_parameters(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def unknown_parameters(body: Mapping[str, Any]) -> Complaints:
     for name in body:
         if name not in KNOWN:
             yield wording.unknown("RESP-00", name, "M")
 
 
 @rule("RESP-04", "M")
-def no_input(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def no_input(body: Mapping[str, Any]) -> Complaints:
     given = body.get("input")
     if given is None or given == []:
         if not any(body.get(key) for key in ("previous_response_id", "conversation", "prompt")):
@@ -135,7 +135,7 @@ def no_input(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 @rule("RESP-52", "M")
-def trigger_not_last(items: list[Any]) -> Iterator[Refusal]:
+def trigger_not_last(items: list[Any]) -> Complaints:
     """The sentence is ours: no report of OpenAI's was found."""
     for index, item in enumerate(items[:-1]):
         if isinstance(item, Mapping) and item.get("type") == "compaction_trigger":
@@ -149,7 +149,7 @@ def trigger_not_last(items: list[Any]) -> Iterator[Refusal]:
 
 
 @rule("RESP-51", "H")
-def unknown_model(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def unknown_model(body: Mapping[str, Any], context: Context) -> Complaints:
     model = body.get("model")
     if isinstance(model, str) and not context.facts:
         yield Refusal(
@@ -158,7 +158,7 @@ def unknown_model(body: Mapping[str, Any], context: Context) -> Iterator[Refusal
 
 
 @rule("RESP-50", "M")
-def two_chains(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def two_chains(body: Mapping[str, Any]) -> Complaints:
     if body.get("previous_response_id") is not None and body.get("conversation") is not None:
         yield Refusal(
             "RESP-50",
@@ -170,7 +170,7 @@ def two_chains(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 @rule("RESP-48", "M")
-def refused_parameters(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def refused_parameters(body: Mapping[str, Any], context: Context) -> Complaints:
     reasoning = body.get("reasoning")
     if isinstance(reasoning, Mapping) and context.facts and not context.facts.get("reasoning"):
         for key in ("effort", "summary"):
@@ -183,7 +183,7 @@ def refused_parameters(body: Mapping[str, Any], context: Context) -> Iterator[Re
 
 
 @rule("RESP-66", "H")
-def context_too_long(body: Mapping[str, Any], context: Context) -> Iterator[Refusal]:
+def context_too_long(body: Mapping[str, Any], context: Context) -> Complaints:
     most = context.facts.get("context")
     if not isinstance(most, int) or body.get("truncation") == "auto":
         return

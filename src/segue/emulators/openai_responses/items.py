@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from segue.emulators.openai_chat import wording
 from segue.emulators.openai_chat.tools import bad_name
-from segue.emulators.rules import Refusal, rule
+from segue.emulators.rules import Complaints, Refusal, rule
 
 TYPES = (
     "message",
@@ -72,7 +72,7 @@ def items_in(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [item for item in given if isinstance(item, Mapping)] if isinstance(given, list) else []
 
 
-def item_complaints(item: object, index: int) -> Iterator[Refusal]:
+def item_complaints(item: object, index: int) -> Complaints:
     path = f"input[{index}]"
     if not isinstance(item, Mapping):
         yield wording.wrong_type("RESP-00", path, "an object", item)
@@ -100,7 +100,7 @@ def item_complaints(item: object, index: int) -> Iterator[Refusal]:
 
 
 @rule("RESP-00", "H")
-def unknown_type(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def unknown_type(item: Mapping[str, Any], path: str) -> Complaints:
     sort = item.get("type", "message")
     if sort not in TYPES:
         yield wording.wrong_value("RESP-00", f"{path}.type", str(sort), TYPES)
@@ -108,7 +108,7 @@ def unknown_type(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
 
 @rule("RESP-21", "H")
 @rule("RESP-22", "H")
-def item_id(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def item_id(item: Mapping[str, Any], path: str) -> Complaints:
     """An item's own id may be left out (RESP-23); if it is there, it is of the type's family."""
     value = item.get("id")
     if value is None or item.get("type") == "item_reference":
@@ -141,7 +141,7 @@ def _bad_id(rule_id: str, path: str, value: str, wanted: str) -> Refusal:
 
 
 @rule("RESP-01", "H")
-def message(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def message(item: Mapping[str, Any], path: str) -> Complaints:
     role, content = item.get("role"), item.get("content")
     if role is None:
         yield wording.missing("RESP-01", f"{path}.role")
@@ -160,7 +160,7 @@ def message(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
 
 
 @rule("RESP-02", "H")
-def part_of_another_role(part: object, role: str, path: str) -> Iterator[Refusal]:
+def part_of_another_role(part: object, role: str, path: str) -> Complaints:
     allowed = OUTPUT_PARTS if role == "assistant" else INPUT_PARTS
     sort = part.get("type") if isinstance(part, Mapping) else None
     if isinstance(sort, str) and sort not in allowed:
@@ -168,7 +168,7 @@ def part_of_another_role(part: object, role: str, path: str) -> Iterator[Refusal
 
 
 @rule("RESP-00", "H")
-def part_shape(part: object, path: str) -> Iterator[Refusal]:
+def part_shape(part: object, path: str) -> Complaints:
     if not isinstance(part, Mapping):
         yield wording.wrong_type("RESP-00", path, "an object", part)
         return
@@ -186,7 +186,7 @@ def part_shape(part: object, path: str) -> Iterator[Refusal]:
 
 
 @rule("RESP-05", "H")
-def text_too_long(value: object, path: str) -> Iterator[Refusal]:
+def text_too_long(value: object, path: str) -> Complaints:
     most = {"image_url": IMAGE_MAX, "file_data": FILE_MAX, "arguments": ARGUMENTS_MAX}.get(
         path.rpartition(".")[2], TEXT_MAX
     )
@@ -195,7 +195,7 @@ def text_too_long(value: object, path: str) -> Iterator[Refusal]:
 
 
 @rule("RESP-20", "H")
-def call_id(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def call_id(item: Mapping[str, Any], path: str) -> Complaints:
     value = item.get("call_id")
     path = f"{path}.call_id"
     if value is None:
@@ -209,7 +209,7 @@ def call_id(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
 
 
 @rule("RESP-32", "H")
-def function_call(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def function_call(item: Mapping[str, Any], path: str) -> Complaints:
     """Names of the history are not empty; their pattern is only M."""
     yield from call_id(item, path)
     yield from bad_name(item.get("name"), f"{path}.name", NAME_MAX, "RESP-32", "M")
@@ -217,7 +217,7 @@ def function_call(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
 
 
 @rule("RESP-35", "H")
-def arguments(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def arguments(item: Mapping[str, Any], path: str) -> Complaints:
     value = item.get("arguments")
     if "arguments" not in item:
         yield wording.missing("RESP-35", path)
@@ -227,7 +227,7 @@ def arguments(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
 
 
 @rule("RESP-14", "H")
-def output(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def output(item: Mapping[str, Any], path: str) -> Complaints:
     """Text, or parts as a user may send them: a tool may answer with a picture."""
     value = item.get("output")
     path = f"{path}.output"
@@ -243,14 +243,14 @@ def output(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
         yield from part_shape(part, f"{path}[{position}]")
 
 
-def reasoning(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def reasoning(item: Mapping[str, Any], path: str) -> Complaints:
     yield from summary(item, path)
     yield from plain_reasoning(item, path)
     yield from reasoning_status(item, path)
 
 
 @rule("RESP-40", "H")
-def summary(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def summary(item: Mapping[str, Any], path: str) -> Complaints:
     value = item.get("summary")
     if value is None:
         yield wording.missing("RESP-40", f"{path}.summary")
@@ -264,13 +264,13 @@ def summary(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
 
 
 @rule("RESP-41", "H")
-def plain_reasoning(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def plain_reasoning(item: Mapping[str, Any], path: str) -> Complaints:
     content = item.get("content")
     if isinstance(content, list) and content:
         yield wording.long_array("RESP-41", f"{path}.content", 0, len(content))
 
 
 @rule("RESP-42", "M")
-def reasoning_status(item: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def reasoning_status(item: Mapping[str, Any], path: str) -> Complaints:
     if "status" in item:
         yield wording.unknown("RESP-42", f"{path}.status", "M")

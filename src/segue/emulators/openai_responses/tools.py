@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import structs
@@ -10,7 +10,7 @@ from msgspec import structs
 from segue.emulators.openai_chat import wording
 from segue.emulators.openai_chat.schemas import schema_complaints
 from segue.emulators.openai_chat.tools import CHOICES, bad_name
-from segue.emulators.rules import Refusal, rule
+from segue.emulators.rules import Complaints, Refusal, rule
 
 NAME_MAX = 128
 SAME_AS_CHAT = {"CHAT-32": "RESP-32", "CHAT-33": "RESP-32", "CHAT-34": "RESP-32", "CHAT-35": "RESP-31"}
@@ -35,7 +35,7 @@ TYPES = (
 )
 
 
-def tool_complaints(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def tool_complaints(body: Mapping[str, Any]) -> Complaints:
     tools = body.get("tools")
     if tools is not None and not isinstance(tools, list):
         yield wording.wrong_type("RESP-00", "tools", "an array of objects", tools)
@@ -45,7 +45,7 @@ def tool_complaints(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 @rule("RESP-30", "H")
-def one_tool(tool: object, path: str) -> Iterator[Refusal]:
+def one_tool(tool: object, path: str) -> Complaints:
     """Flat: name and parameters stand beside the type; a Chat-shaped tool has no name here."""
     if not isinstance(tool, Mapping):
         yield wording.wrong_type("RESP-00", path, "an object", tool)
@@ -63,13 +63,13 @@ def one_tool(tool: object, path: str) -> Iterator[Refusal]:
 
 @rule("RESP-31", "H")
 @rule("RESP-32", "H")
-def bad_schema(tool: Mapping[str, Any], path: str) -> Iterator[Refusal]:
+def bad_schema(tool: Mapping[str, Any], path: str) -> Complaints:
     for refusal in schema_complaints(str(tool.get("name")), tool, f"{path}.parameters"):
         yield structs.replace(refusal, rule=SAME_AS_CHAT[refusal.rule])
 
 
 @rule("RESP-33", "H")
-def choice(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def choice(body: Mapping[str, Any]) -> Complaints:
     wanted = body.get("tool_choice")
     match wanted:
         case None:

@@ -13,13 +13,13 @@ import msgspec
 
 from segue.emulators.ollama import checks, gojson
 from segue.emulators.ollama.fields import TOOLS
-from segue.emulators.rules import Context, Refusal, rule
+from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "ultra", "max", "none")
 _IMAGE = re.compile(r"data:image/(jpeg|jpg|png|webp);base64,")
 
 
-def complaints(body: object, context: Context) -> Iterator[Refusal]:
+def complaints(body: object, context: Context) -> Complaints:
     misread = list(unreadable(body))
     yield from misread
     if misread or not isinstance(body, Mapping):
@@ -33,7 +33,7 @@ def complaints(body: object, context: Context) -> Iterator[Refusal]:
 
 
 @rule("OLL-35")
-def unreadable(body: object) -> Iterator[Refusal]:
+def unreadable(body: object) -> Complaints:
     """Types of the fields that are read; all others are silently ignored, tool_choice among them."""
     if body is None:
         yield Refusal("OLL-11", "missing request body")
@@ -70,12 +70,12 @@ def unreadable(body: object) -> Iterator[Refusal]:
 
 
 @rule("OLL-35")
-def no_messages(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def no_messages(body: Mapping[str, Any]) -> Complaints:
     if not body.get("messages"):
         yield Refusal("OLL-35", "[] is too short - 'messages'")
 
 
-def wrong_messages(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def wrong_messages(body: Mapping[str, Any]) -> Complaints:
     for message in body.get("messages") or ():
         content = (message or {}).get("content")
         if isinstance(content, list):
@@ -87,7 +87,7 @@ def wrong_messages(body: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 @rule("OLL-31")
-def wrong_content(message: Mapping[str, Any]) -> Iterator[Refusal]:
+def wrong_content(message: Mapping[str, Any]) -> Complaints:
     """No content at all is fine as long as there is a field for calls."""
     content = message.get("content")
     if content is None and message.get("tool_calls") is not None:
@@ -98,7 +98,7 @@ def wrong_content(message: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 @rule("OLL-32")
-def wrong_part(part: object) -> Iterator[Refusal]:
+def wrong_part(part: object) -> Complaints:
     match part:
         case {"type": "text", "text": str()}:
             return
@@ -111,7 +111,7 @@ def wrong_part(part: object) -> Iterator[Refusal]:
 
 
 @rule("OLL-33")
-def wrong_image(url: str) -> Iterator[Refusal]:
+def wrong_image(url: str) -> Complaints:
     if url.startswith(("http://", "https://")):
         yield Refusal(
             "OLL-33", "image URLs are not currently supported, please use base64 encoded data instead"
@@ -123,7 +123,7 @@ def wrong_image(url: str) -> Iterator[Refusal]:
 
 
 @rule("OLL-30")
-def wrong_arguments(message: Mapping[str, Any]) -> Iterator[Refusal]:
+def wrong_arguments(message: Mapping[str, Any]) -> Complaints:
     for call in message.get("tool_calls") or ():
         if _parsed(((call or {}).get("function") or {}).get("arguments")) is None:
             yield Refusal("OLL-30", "invalid tool call arguments")
@@ -137,7 +137,7 @@ def _parsed(arguments: object) -> dict[str, Any] | None:
 
 
 @rule("OLL-35")
-def wrong_effort(body: Mapping[str, Any]) -> Iterator[Refusal]:
+def wrong_effort(body: Mapping[str, Any]) -> Complaints:
     effort = effort_of(body)
     if effort and effort not in EFFORTS:
         listed = ", ".join(f'"{name}"' for name in EFFORTS[:-1])
