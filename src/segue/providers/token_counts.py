@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 
 from msgspec import Struct
 
-from segue.conversation.blocks import Code, Reasoning, Text, ToolCall, ToolResult
 from segue.errors import ContextLengthError, SegueError
 from segue.providers.models.cards import card_table
-from segue.providers.token_estimates import json_text
+from segue.providers.token_estimates import json_text, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from segue.conversation.blocks import Block
     from segue.providers.adapter import ChatRequest, ProviderAdapter
 
 UNKNOWN_LIMIT: Final = 4096
@@ -65,24 +63,14 @@ def characters_of(request: ChatRequest) -> int:
     """All characters of a request: system prompt, texts, reasoning, calls, results and descriptions of tools."""
     content = len(request.conversation.system)
     content += sum(
-        _characters(block) for message in request.conversation.messages for block in message.blocks
+        len(text)
+        for message in request.conversation.messages
+        for block in message.blocks
+        for text in texts_of(block)
     )
     return content + sum(
         len(tool.name) + len(tool.description) + len(json_text(tool.parameters)) for tool in request.tools
     )
-
-
-def _characters(block: Block) -> int:
-    if type(block) is Text or type(block) is Reasoning:
-        return len(block.text)
-    if type(block) is Code:
-        return len(block.code)
-    if type(block) is ToolCall:
-        return len(block.name) + len(block.raw or json_text(block.arguments))
-    if type(block) is ToolResult:
-        content = block.error if block.error is not None else block.output
-        return len(content) if isinstance(content, str) else len(json_text(content))
-    return 0
 
 
 @lru_cache(maxsize=4096)

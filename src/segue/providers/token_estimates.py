@@ -166,20 +166,28 @@ def _message_tokens(message: Message, family: Family) -> float:
 
 
 def _block_tokens(block: Block, family: Family) -> float:
+    tokens = sum(text_tokens(text, family) for text in texts_of(block))
+    if type(block) is ToolCall:
+        return PER_CALL + tokens
+    if type(block) is ToolResult:
+        return PER_CALL + tokens + _media_tokens(block.media, family)
+    return _media_tokens((block,), family) if type(block) is Media else tokens
+
+
+def texts_of(block: Block) -> tuple[str | bytes, ...]:
+    """All that a model reads of a block."""
     match block:
         case Text(text) | Reasoning(text):
-            return text_tokens(text, family)
+            return (text,)
         case Code(code):
-            return text_tokens(code, family)
+            return (code,)
         case ToolCall():
-            content = block.raw or json_text(block.arguments)
-            return PER_CALL + text_tokens(block.name, family) + text_tokens(content, family)
+            return block.name, block.raw or json_text(block.arguments)
         case ToolResult():
             content = block.error if block.error is not None else block.output
-            tokens = text_tokens(content if isinstance(content, str) else json_text(content), family)
-            return PER_CALL + tokens + _media_tokens(block.media, family)
+            return (content if isinstance(content, str) else json_text(content),)
         case Media():
-            return _media_tokens((block,), family)
+            return ()
         case _:
             assert_never(block)
 
