@@ -10,7 +10,7 @@ import asyncio
 import os
 import shlex
 import subprocess  # the user's own command, split and run without a shell
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NoReturn, final
@@ -92,33 +92,29 @@ class Key:
         self._address = address
         self._sources = sources
         self._found: FoundKey | None = None
-        self._looked = False
+        self.known = False
+        """Whether it was looked for already."""
         self._lock = Lock()
 
     def __repr__(self) -> str:
         return f"Key({self._address.name})"
 
-    @property
-    def known(self) -> bool:
-        """Whether it was looked for already."""
-        return self._looked
-
     def find(self) -> FoundKey | None:
         """May run a command or ask the system's store, so it may block: call it in a thread."""
         with self._lock:
-            if not self._looked:
+            if not self.known:
                 self._found = find_key(self._address.name, self._sources)
-                self._looked = True
+                self.known = True
             return self._found
 
     async def ready(self) -> None:
         """Find the key without blocking the event loop."""
-        if not self._looked:
+        if not self.known:
             await asyncio.to_thread(self.find)
 
     def forget(self) -> None:
         """The provider refused it: a command may have a newer one."""
-        self._looked = False
+        self.known = False
 
     def headers(self) -> Mapping[str, str]:
         """What a request carries; raises CredentialsError where a key is needed and there is none."""
@@ -154,15 +150,14 @@ def missing_key(address: Address, variable: str = "") -> CredentialsError:
 
 def find_key(name: str, sources: KeySources) -> FoundKey | None:
     """The key of a provider and where it was found."""
-    looks: tuple[Callable[[], FoundKey | None], ...] = (
-        lambda: FoundKey(sources.given, "given") if sources.given else None,
-        lambda: _from_environ(sources, (sources.variable,)) if sources.variable else None,
-        lambda: _from_command(name, sources.command) if sources.command else None,
-        lambda: _from_environ(sources, sources.variables),
-        lambda: _from_keyring(name) if sources.keyring else None,
-        lambda: _from_file(name, sources.file) if sources.file is not None else None,
+    return (
+        (FoundKey(sources.given, "given") if sources.given else None)
+        or _from_environ(sources, (sources.variable,))
+        or (_from_command(name, sources.command) if sources.command else None)
+        or _from_environ(sources, sources.variables)
+        or (_from_keyring(name) if sources.keyring else None)
+        or (_from_file(name, sources.file) if sources.file is not None else None)
     )
-    return next((found for look in looks if (found := look()) is not None), None)
 
 
 def _from_environ(sources: KeySources, names: tuple[str, ...]) -> FoundKey | None:

@@ -29,22 +29,17 @@ _ADVICE: Final[Mapping[Remedy, str]] = {
 
 
 async def check_health(
-    provider: str,
-    probe: Callable[[], Awaitable[object]],
-    address: Address | None = None,
-    *,
-    limit: float | None = None,
+    provider: str, probe: Callable[[], Awaitable[object]], address: Address | None = None
 ) -> Health:
-    """Call `probe`, which raises if something is wrong, and report. `limit`: seconds, ten by default."""
-    limit = LIMIT_SECONDS if limit is None else limit
+    """Call `probe`, which raises if something is wrong, and report."""
     started = time.perf_counter()
     timestamp = datetime.now(UTC).isoformat(timespec="milliseconds")
     failure: Exception | None = None
     try:
-        async with asyncio.timeout(limit):
+        async with asyncio.timeout(LIMIT_SECONDS):
             await probe()
     except TimeoutError:
-        failure = TransportError(f"No answer within {limit:g} s.", code="health_timeout")
+        failure = TransportError(f"No answer within {LIMIT_SECONDS:g} s.", code="health_timeout")
     except Exception as error:  # health is a report, whatever happens
         failure = error
     latency = time.perf_counter() - started
@@ -55,7 +50,7 @@ async def check_health(
         provider=provider,
         timestamp=timestamp,
         latency=latency,
-        error=_message_of(failure),
+        error=failure.message if isinstance(failure, SegueError) else type(failure).__name__,
         advice=advice_for(failure, address),
     )
 
@@ -69,7 +64,3 @@ def advice_for(error: Exception, address: Address | None = None) -> str:
     if error.remedy == "log_in" and address is not None:
         return f"{_ADVICE['log_in']} Store a new one: segue keys set {address.name}"
     return error.hint or _ADVICE[error.remedy]
-
-
-def _message_of(error: Exception) -> str:
-    return error.message if isinstance(error, SegueError) else type(error).__name__

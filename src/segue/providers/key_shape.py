@@ -18,21 +18,17 @@ def shape_problem(key: str, address: Address | None) -> str:
         return ""
     if len(key) < SHORTEST:
         return f"It has {len(key)} characters, and a key of {address.title} has more."
-    if address.key_prefixes and not key.startswith(address.key_prefixes):
-        known = " or ".join(address.key_prefixes)
-        return f"A key of {address.title} begins with {known}.{_owner(key)}"
-    other = _most_specific(key)
-    if other is not None and other.name != address.name and not address.key_prefixes:
-        return f"It looks like a key of {other.title}."
-    return ""
+    owner = _owner(key)
+    other = "" if owner is None or owner.name == address.name else f"looks like a key of {owner.title}."
+    if not address.key_prefixes:
+        return f"It {other}" if other else ""
+    if key.startswith(address.key_prefixes):
+        return ""
+    begins = f"A key of {address.title} begins with {' or '.join(address.key_prefixes)}."
+    return f"{begins} This one {other}" if other else begins
 
 
-def _owner(key: str) -> str:
-    owner = _most_specific(key)
-    return f" This one looks like a key of {owner.title}." if owner is not None else ""
-
-
-def _most_specific(key: str) -> Address | None:
+def _owner(key: str) -> Address | None:
     """The provider whose keys begin so; None if several do or none."""
     fitting = [
         (len(prefix), address)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, TypeVar, final
 
 from msgspec import structs
 
@@ -12,7 +12,7 @@ from segue.dialects.registry import ALIASES, DIALECTS
 from segue.errors import InvalidRequestError, while_doing
 from segue.providers.capabilities import ModelInfo
 from segue.providers.models.cards import card_for_model
-from segue.providers.models.catalog import CatalogModel, catalog, catalog_model
+from segue.providers.models.catalog import catalog, catalog_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from segue.providers.endpoint import Endpoint
     from segue.providers.services import Services
 
+Number = TypeVar("Number", int, float)
 KEPT_SECONDS: Final = 300.0
 
 
@@ -84,19 +85,13 @@ def described(info: ModelInfo, dialect: str) -> ModelInfo:
         context=_first(info.context, listed and listed.context, card.context if chats else None),
         output=_first(info.output, listed and listed.output, card.output if chats else None),
         dimensions=_first(info.dimensions, listed and listed.dimensions),
-        input_price=info.input_price if info.input_price is not None else (price and price.input),
-        output_price=_output_price(info, listed),
+        input_price=_first(info.input_price, price and price.input),
+        output_price=_first(info.output_price, price.output if price is not None and chats else None),
     )
 
 
-def _first(*found: int | None) -> int | None:
-    return next((one for one in found if one), None)
-
-
-def _output_price(info: ModelInfo, listed: CatalogModel | None) -> float | None:
-    if info.output_price is not None or listed is None or listed.price is None or listed.type != "chat":
-        return info.output_price
-    return listed.price.output
+def _first(*found: Number | None) -> Number | None:
+    return next((one for one in found if one is not None), None)
 
 
 def _capabilities(info: ModelInfo, kind: str, card: ModelCard, dialect: str) -> tuple[str, ...]:
