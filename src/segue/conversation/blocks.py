@@ -144,6 +144,4 @@ def status_of(result: ToolResult) -> Status:
 
 def is_real(result: ToolResult) -> bool:
     """Whether a tool really returned this, be it a success or a failure."""
-    return result.reason is None and (
-        result.error is not None or bool(result.complete) or result.output is not None or bool(result.media)
-    )
+    return status_of(result) in ("complete", "error")

@@ -98,9 +98,8 @@ class Ledger(Mapping[str, Interaction]):
         return self._interactions[call_id]
 
     def __contains__(self, call_id: object) -> bool:
-        return (
-            call_id in self._interactions
-        )  # Mapping's own way through an exception takes five times as long
+        # Mapping's own way through an exception takes five times as long.
+        return call_id in self._interactions
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._interactions)

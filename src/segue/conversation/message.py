@@ -77,15 +77,12 @@ class Conversation(Struct, frozen=True, gc=False, omit_defaults=True):
 def mint_missing(message: Message, minted: int, given: Collection[str] = ()) -> tuple[Message, int]:
     """The message with an id for each call, none of which was given to another call by hand; and how many ids were
     minted by then. `given`: ids of calls in other messages that are appended together with this one."""
-    counted = minted
-    for block in message.blocks:
-        if type(block) is ToolCall:
-            if not block.id:
-                break
-            counted = next_ordinal(counted, block.id)
-    else:
-        return message, counted
-    given = {*given, *(call.id for call in message.calls)}
+    calls = message.calls
+    if all(call.id for call in calls):
+        for call in calls:
+            minted = next_ordinal(minted, call.id)
+        return message, minted
+    given = {*given, *(call.id for call in calls)}
     blocks: list[Block] = []
     for block in message.blocks:
         settled = block

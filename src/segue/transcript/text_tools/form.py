@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final
 
-import msgspec
 from msgspec import Struct
 
 from segue.conversation.tools import Named, ToolSpec
@@ -96,11 +95,3 @@ class Form(Struct, frozen=True, kw_only=True):
     """Whether each call stands in a message of its own, followed by its result."""
     stop: tuple[str, ...] = ()
     """Where a model must stop, so that it does not make up what its tool answers."""
-
-
-def is_json(text: str) -> bool:
-    try:
-        msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return False
-    return True

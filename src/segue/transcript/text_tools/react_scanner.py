@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.transcript.text_tools.form import ParsedReply, ParseProblem, Section, is_json
+from segue.transcript.text_tools.form import ParsedReply, ParseProblem, Section
 
 if TYPE_CHECKING:
     from segue.transcript.text_tools.form import Offer
 
+_NOT_JSON = (msgspec.DecodeError, UnicodeEncodeError, RecursionError)
 _KEYWORDS: dict[str, Section] = {
     "thought": "thought",
     "action input": "input",
@@ -140,8 +141,11 @@ class ReActScanner:
     def _input(self) -> str:
         raw = "".join(self._sections.get("input", ())).strip()
         made_up = raw.find("Observation:")
-        if made_up >= 0 and not is_json(raw):
-            raw = raw[:made_up].rstrip()  # the made-up result follows without a new line
+        if made_up >= 0:
+            try:
+                msgspec.json.decode(raw)
+            except _NOT_JSON:
+                raw = raw[:made_up].rstrip()  # the made-up result follows without a new line
         fenced = _FENCED.fullmatch(raw)
         return fenced["inside"] if fenced is not None else raw
 
@@ -163,7 +167,8 @@ def _may_be_keyword(start: str) -> bool:
 def _arguments(raw: str, *, cut_off: bool) -> tuple[dict[str, Any] | None, ParseProblem | None]:
     if not raw:
         return (None, "cut_off") if cut_off else ({}, None)
-    if not is_json(raw):
+    try:
+        value = msgspec.json.decode(raw)
+    except _NOT_JSON:
         return None, "cut_off" if cut_off else "bad_json"
-    value = msgspec.json.decode(raw)
     return (value, None) if isinstance(value, dict) else (None, "not_an_object")
