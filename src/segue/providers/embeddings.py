@@ -7,8 +7,11 @@ as a rate limit, a failure of the server or a broken connection, is sent again a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Final, final
+
+from msgspec import Struct, field
 
 from segue.errors import (
     InvalidRequestError,
@@ -21,17 +24,16 @@ from segue.errors import (
     prefixed,
     retry_after_of,
 )
+from segue.providers.capabilities import OnEmbedded
+from segue.providers.endpoint import Endpoint
 from segue.providers.models.catalog import catalog, catalog_model
 from segue.providers.models.listing import show_model
+from segue.providers.services import EmbedService
 from segue.providers.token_estimates import family_of, text_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from segue.providers.capabilities import OnEmbedded
-    from segue.providers.endpoint import Endpoint
     from segue.providers.models.catalog import EmbeddingLimits
-    from segue.providers.services import EmbedService, Services
+    from segue.providers.services import Services
 
 ATTEMPTS: Final = 4
 FIRST_PAUSE: Final = 0.5
@@ -73,9 +75,8 @@ class Embeddings:
             return []
         embed, name = self._service_and_model(model)
         limits = self._services.embedding_limits
-        work = _Work(
-            self._endpoint, embed, batches(texts, limits, name), texts, name, dimensions, on_progress
-        )
+        left, vectors = batches(texts, limits, name), [list[float]()] * len(texts)
+        work = _Work(self._endpoint, embed, name, texts, left, dimensions, on_progress, vectors)
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(max(1, limits.parallel)):
@@ -130,33 +131,24 @@ def batches(texts: Sequence[str], limits: EmbeddingLimits, model: str) -> Iterat
 
 
 @final
-class _Work:
+class _Work(Struct):
     """What several tasks do together: each takes the next batch until none is left."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        embed: EmbedService,
-        left: Iterator[range],
-        texts: Sequence[str],
-        model: str,
-        dimensions: int | None,
-        on_progress: OnEmbedded | None,
-    ) -> None:
-        self.endpoint = endpoint
-        self.embed = embed
-        self.model = model
-        self.texts = texts
-        self.dimensions = dimensions
-        self.on_progress = on_progress
-        self.vectors: list[list[float]] = [[]] * len(texts)
-        self._left = left
-        self._done = 0
-        self._length = dimensions
-        self._random = Random()  # noqa: S311 - spreads requests, guards nothing
+    endpoint: Endpoint
+    embed: EmbedService
+    model: str
+    texts: Sequence[str]
+    left: Iterator[range]
+    dimensions: int | None
+    on_progress: OnEmbedded | None
+    vectors: list[list[float]]
+    done: int = 0
+    length: int | None = None
+    """Of each vector, once one is known."""
+    random: Random = field(default_factory=Random)
 
     async def take_batches(self) -> None:
-        for places in self._left:
+        for places in self.left:
             await self._fill(places)
 
     async def _fill(self, places: range) -> None:
@@ -178,7 +170,7 @@ class _Work:
                 return await self.embed(self.endpoint, self.model, texts, self.dimensions)
             except (ProviderError, TransportError) as error:
                 # With jitter, so that batches that failed together do not come back together.
-                jitter = 0.5 + self._random.random() / 2
+                jitter = 0.5 + self.random.random() / 2
                 pause = max(FIRST_PAUSE * 2.0 ** (attempt - 1) * jitter, retry_after_of(error) or 0.0)
                 if not is_transient(error) or pause > LONGEST_PAUSE:
                     raise
@@ -189,17 +181,17 @@ class _Work:
         if len(vectors) != len(places):
             raise self._broken(places, f"it gave {len(vectors)} vectors for {len(places)} texts")
         for place, vector in zip(places, vectors, strict=True):
-            if self._length is None:
-                self._length = len(vector)
-            if len(vector) != self._length or not vector:
+            if self.length is None:
+                self.length = self.dimensions or len(vector)
+            if len(vector) != self.length or not vector:
                 raise self._broken(
                     range(place, place + 1),
-                    f"a vector has {len(vector)} dimensions where {self._length} were expected",
+                    f"a vector has {len(vector)} dimensions where {self.length} were expected",
                 )
             self.vectors[place] = vector
-        self._done += len(places)
+        self.done += len(places)
         if self.on_progress is not None:
-            self.on_progress(self._done, len(self.texts))
+            self.on_progress(self.done, len(self.texts))
 
     def _broken(self, places: range, why: str) -> ProtocolError:
         return ProtocolError(f"{self._what(places)}: {why}.", code="unexpected_answer")

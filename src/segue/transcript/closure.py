@@ -167,13 +167,12 @@ def _without_result(
     placeholder = next((found.result for found in draft.results if found.result.reason is not None), None)
     if placeholder is not None:
         return placeholder
-    if known is not None and known.result is not None:
-        reason: Reason = known.result.reason or "interrupted"
-        decision = "the ledger holds it"
-    else:
-        reason, decision = "interrupted", "no result was recorded"
+    recorded = None if known is None else known.result
+    result = recorded or ToolResult("", reason="interrupted")
+    decision = "no result was recorded" if recorded is None else "the ledger holds it"
+    reason = result.reason or "interrupted"
     notes.append(Note("call_closed", draft.message, draft.block, draft, decision=decision, reason=reason))
-    return known.result if known is not None and known.result is not None else ToolResult("", reason=reason)
+    return result
 
 
 def recover_call(call: ToolCall, ledger: Mapping[str, Interaction] | None) -> ToolCall:

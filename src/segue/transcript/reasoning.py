@@ -12,10 +12,11 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from segue.conversation.blocks import Origin, Reasoning, Seal
 from segue.conversation.json_safe import is_encodable
+from segue.transcript.rules import Rules
 from segue.transcript.steps import AnsweredCall, ModelStep, Step, StepBlock
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from segue.conversation.message import Message
     from segue.transcript.policy import Policy
     from segue.transcript.repairs import Kind
-    from segue.transcript.rules import ReasoningRules, Rules
+    from segue.transcript.rules import ReasoningRules
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -64,32 +65,29 @@ def opens(seal: Seal | None, rules: Rules) -> bool:
     return seal is not None and is_by_target(seal.origin, rules) and is_encodable(seal.payload)
 
 
-class Makers:
+class Makers(Struct):
     """Who wrote messages and made seals, as the rules of one target see it.
 
     Most of a history has one maker, so what was found of the last one is kept.
     """
 
-    __slots__ = ("_by_provider", "_by_target", "_maker", "_rules", "_writer")
-
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._writer: Origin | None = None
-        self._by_provider = False
-        self._maker: Origin | None = None
-        self._by_target = False
+    rules: Rules
+    _writer: Origin | None = None
+    _by_provider: bool = False
+    _maker: Origin | None = None
+    _by_target: bool = False
 
     def is_provider(self, writer: Origin | None) -> bool:
         """Whether ids of this writer's calls were issued by the very provider we render for."""
         if writer is None:
             return False
         if writer is not self._writer:
-            self._writer, self._by_provider = writer, is_by_provider(writer, self._rules)
+            self._writer, self._by_provider = writer, is_by_provider(writer, self.rules)
         return self._by_provider
 
     def is_target(self, maker: Origin) -> bool:
         if maker is not self._maker:
-            self._maker, self._by_target = maker, is_by_target(maker, self._rules)
+            self._maker, self._by_target = maker, is_by_target(maker, self.rules)
         return self._by_target
 
     def opens(self, seal: Seal) -> bool:
@@ -99,7 +97,7 @@ class Makers:
     def drops_all(self, policy: Policy) -> list[tuple[Kind, str]]:
         """What is reported of any thought, if none is sent; empty if it depends on the thought."""
         none_sent = not policy.include_reasoning or policy.strip_reasoning == "all"
-        if not none_sent and self._rules.reasoning.replay != "none":
+        if not none_sent and self.rules.reasoning.replay != "none":
             return []
         return [("reasoning_dropped", self.drop_reason(Reasoning(), None, policy))]
 
@@ -107,7 +105,7 @@ class Makers:
         """Why a thought is not sent; empty if it is sent."""
         if not policy.include_reasoning or policy.strip_reasoning == "all":
             return "the policy leaves reasoning out"
-        replay = self._rules.reasoning.replay
+        replay = self.rules.reasoning.replay
         if replay == "none":
             return "the target takes no reasoning back"
         if not is_encodable(thought.text):

@@ -3,52 +3,46 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final, TypeVar, final
+from collections.abc import Callable
+from typing import Final, TypeVar, final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from segue.dialects.card import UNKNOWN, ModelCard
 from segue.dialects.registry import ALIASES, DIALECTS
 from segue.errors import InvalidRequestError, while_doing
 from segue.providers.capabilities import ModelInfo
+from segue.providers.endpoint import Endpoint
 from segue.providers.models.cards import card_for_model
 from segue.providers.models.catalog import catalog, catalog_model
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from segue.providers.endpoint import Endpoint
-    from segue.providers.services import Services
+from segue.providers.services import Services
 
 Number = TypeVar("Number", int, float)
 KEPT_SECONDS: Final = 300.0
 
 
 @final
-class ModelList:
+class ModelList(Struct):
     """The models of an endpoint, requested at most every five minutes unless `refresh` is set."""
 
-    def __init__(
-        self, endpoint: Endpoint, services: Services, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._endpoint = endpoint
-        self._services = services
-        self._clock = clock
-        self._kept: tuple[float, list[ModelInfo]] | None = None
+    endpoint: Endpoint
+    services: Services
+    clock: Callable[[], float] = time.monotonic
+    _kept: tuple[float, list[ModelInfo]] | None = None
 
     async def __call__(self, *, refresh: bool = False) -> list[ModelInfo]:
         """Raises what went wrong; `catalog_models` needs no request."""
-        now = self._clock()
+        now = self.clock()
         if self._kept is None or refresh or now - self._kept[0] >= KEPT_SECONDS:
             self._kept = now, await self._ask()
         return list(self._kept[1])
 
     async def _ask(self) -> list[ModelInfo]:
-        if self._services.list_models is None:
-            raise _not_listed(self._endpoint.provider)
-        with while_doing(f"Listing the models of {self._endpoint.provider} failed"):
-            listed = await self._services.list_models(self._endpoint)
-        return [described(info, self._endpoint.dialect.name) for info in listed]
+        if self.services.list_models is None:
+            raise _not_listed(self.endpoint.provider)
+        with while_doing(f"Listing the models of {self.endpoint.provider} failed"):
+            listed = await self.services.list_models(self.endpoint)
+        return [described(info, self.endpoint.dialect.name) for info in listed]
 
 
 async def show_model(endpoint: Endpoint, services: Services, name: str) -> ModelInfo:
