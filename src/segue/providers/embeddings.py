@@ -182,7 +182,7 @@ class _Work(Struct):
             raise self._broken(places, f"it gave {len(vectors)} vectors for {len(places)} texts")
         for place, vector in zip(places, vectors, strict=True):
             if self.length is None:
-                self.length = self.dimensions or len(vector)
+                self.length = len(vector) if self.dimensions is None else self.dimensions
             if len(vector) != self.length or not vector:
                 raise self._broken(
                     range(place, place + 1),

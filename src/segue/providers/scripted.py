@@ -26,6 +26,7 @@ from segue.conversation.events import (
     UsageReported,
 )
 from segue.errors import SegueError, UsageError
+from segue.providers.abort import AbortedError, Waiting
 from segue.providers.adapter import ChatRequest, ProviderAdapter, RequestSent, StreamEvent
 from segue.providers.capabilities import Capabilities, ModelInfo
 
@@ -100,22 +101,23 @@ class ScriptedProvider(ProviderAdapter):
     async def chat_stream(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:
         self.requests.append(request)
         yield RequestSent(origin=Origin("scripted", self.name, "", request.model))
-        for line in self._next(request):
-            if request.abort is not None and request.abort.is_set():
-                yield Finished("cancelled")
-                return
-            if isinstance(line, Pause):
-                if await _aborted_within(line.seconds, request.abort):
-                    yield Finished("cancelled")
+        waiting = Waiting(request.abort)
+        try:
+            for line in self._next(request):
+                if waiting.aborted:
+                    break
+                if isinstance(line, Pause):
+                    await waiting.for_(asyncio.sleep(line.seconds))
+                    continue
+                event = Failed(line) if isinstance(line, SegueError) else line
+                yield event
+                if isinstance(event, Finished | Failed):
                     return
-            elif isinstance(line, SegueError):
-                yield Failed(line)
-                return
-            else:
-                yield line
-                if isinstance(line, Finished | Failed):
-                    return
-        yield Finished("stop")
+            yield Finished("cancelled" if waiting.aborted else "stop")
+        except AbortedError:
+            yield Finished("cancelled")
+        finally:
+            waiting.close()
 
     def _next(self, request: ChatRequest) -> Script:
         if self._replies:
@@ -135,14 +137,3 @@ class ScriptedProvider(ProviderAdapter):
 
     async def _count_tokens(self, request: ChatRequest) -> int:
         return self._tokens(request) if callable(self._tokens) else self._tokens or 0
-
-
-async def _aborted_within(seconds: float, abort: asyncio.Event | None) -> bool:
-    if abort is None:
-        await asyncio.sleep(seconds)
-        return False
-    try:
-        await asyncio.wait_for(abort.wait(), seconds)
-    except TimeoutError:
-        return False
-    return True

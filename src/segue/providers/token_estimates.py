@@ -63,11 +63,6 @@ class Family(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Tokens of one image, whose size we do not look at: about what a megapixel costs."""
 
 
-@final
-class _Table(Struct, frozen=True, forbid_unknown_fields=True):
-    family: tuple[Family, ...]
-
-
 PER_MESSAGE: Final = 4
 PER_CALL: Final = 8
 PER_TOOL: Final = 12
@@ -141,7 +136,7 @@ def text_tokens(text: str | bytes, family: Family) -> float:
 @lru_cache(maxsize=1)
 def families() -> tuple[Family, ...]:
     table = tomllib.loads(files(__package__).joinpath("token_estimates.toml").read_text("utf-8"))
-    return msgspec.convert(table, _Table).family
+    return msgspec.convert(table["family"], tuple[Family, ...])
 
 
 @lru_cache(maxsize=4096)

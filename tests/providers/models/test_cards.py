@@ -27,9 +27,9 @@ def test_every_card_speaks_for_dialects_that_exist() -> None:
 def test_patterns_are_lower_case_as_names_are_when_they_are_matched() -> None:
     for card in card_table().cards:
         assert card.match == card.match.lower()
-    for speaker in card_table().model_dialects:
-        assert speaker.match == speaker.match.lower()
-        assert speaker.dialect in NAMES
+    for match, dialect in card_table().model_dialects:
+        assert match == match.lower()
+        assert dialect in NAMES
 
 
 def test_every_dialect_has_a_default_model_that_can_call_tools() -> None:

@@ -15,21 +15,14 @@ from segue.dialects.card import ModelCard, card_for
 
 
 @final
-class ModelDialect(Struct, frozen=True, forbid_unknown_fields=True):
-    """Models whose name fits `match` are used with this dialect, if a body alone does not show it."""
-
-    match: str
-    dialect: str
-
-
-@final
 class CardTable(Struct, frozen=True):
     """All of cards.toml."""
 
     cards: tuple[ModelCard, ...]
     defaults: dict[str, str]
     """Dialect → the model of a request that names none."""
-    model_dialects: tuple[ModelDialect, ...]
+    model_dialects: tuple[tuple[str, str], ...]
+    """Patterns of names, and the dialect that such a model is used with if a body alone does not show it."""
 
 
 @lru_cache(maxsize=1)
@@ -46,7 +39,7 @@ def read_cards(table: dict[str, Any]) -> CardTable:
         for pattern in _patterns(entry.get("match", "*"))
     ]
     model_dialects = [
-        ModelDialect(pattern, entry["dialect"])
+        (pattern, entry["dialect"])
         for entry in table.get("dialect", ())
         for pattern in _patterns(entry["match"])
     ]
@@ -72,4 +65,4 @@ def default_model(dialect: str) -> str:
 def dialect_of_model(model: str) -> str:
     """The dialect of a model, by its name; empty if the name shows none."""
     name = model.rpartition("/")[2].lower()
-    return next((s.dialect for s in card_table().model_dialects if fnmatchcase(name, s.match)), "")
+    return next((dialect for match, dialect in card_table().model_dialects if fnmatchcase(name, match)), "")
