@@ -13,17 +13,15 @@ import subprocess  # the user's own command, split and run without a shell
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, NoReturn, final
+from typing import NoReturn, final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from segue.errors import CredentialsError, UsageError
 from segue.private_files import write_private
+from segue.providers.addresses import Address
 from segue.redaction import remember_secret
-
-if TYPE_CHECKING:
-    from segue.providers.addresses import Address
 
 KEYRING_SERVICE = "segue"
 COMMAND_SECONDS = 30.0
@@ -85,25 +83,24 @@ class FoundKey(Struct, frozen=True):
 
 
 @final
-class Key:
+class Key(Struct, eq=False):
     """The key of one provider: looked for when it is first needed, then remembered."""
 
-    def __init__(self, address: Address, sources: KeySources) -> None:
-        self._address = address
-        self._sources = sources
-        self._found: FoundKey | None = None
-        self.known = False
-        """Whether it was looked for already."""
-        self._lock = Lock()
+    address: Address
+    sources: KeySources
+    known: bool = False
+    """Whether it was looked for already."""
+    _found: FoundKey | None = None
+    _lock: Lock = field(default_factory=Lock)
 
     def __repr__(self) -> str:
-        return f"Key({self._address.name})"
+        return f"Key({self.address.name})"
 
     def find(self) -> FoundKey | None:
         """May run a command or ask the system's store, so it may block: call it in a thread."""
         with self._lock:
             if not self.known:
-                self._found = find_key(self._address.name, self._sources)
+                self._found = find_key(self.address.name, self.sources)
                 self.known = True
             return self._found
 
@@ -123,15 +120,15 @@ class Key:
             value = found.secret.reveal()
             if not (value.isascii() and value.isprintable()):
                 raise CredentialsError(
-                    f"The key for {self._address.title} from {found.source} has characters that no key may have.",
+                    f"The key for {self.address.title} from {found.source} has characters that no key may have.",
                     code="bad_key",
-                    path=f"providers.{self._address.name}",
+                    path=f"providers.{self.address.name}",
                     hint="Look for line breaks and typographic quotes in it.",
                 )
-            bearer = self._address.auth == "bearer"
-            return {"authorization": f"Bearer {value}"} if bearer else {self._address.auth: value}
-        if self._address.needs_key:
-            raise missing_key(self._address, self._sources.variable)
+            bearer = self.address.auth == "bearer"
+            return {"authorization": f"Bearer {value}"} if bearer else {self.address.auth: value}
+        if self.address.needs_key:
+            raise missing_key(self.address, self.sources.variable)
         return {}
 
 

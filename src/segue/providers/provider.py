@@ -28,13 +28,13 @@ from segue.providers.reply_events import (
     check_unread,
     completed,
     in_batches,
-    read_rest,
     too_many_calls,
     with_own_names,
 )
 from segue.providers.request_writer import RequestWriter
 from segue.providers.services import new_fitting, services_of
 from segue.redaction import redact_text
+from segue.transports.reply_meter import read_rest
 from segue.transports.transport import shown_address
 
 if TYPE_CHECKING:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
 from segue.conversation.events import CallStarted, Event, Failed, Finished
 from segue.dialects.errors import request_id
-from segue.errors import ProtocolError, ProviderError, TransportError
-from segue.transports.deadline import Deadline
+from segue.errors import ProtocolError, ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Mapping
 
     from segue.providers.adapter import StreamEvent
 
-REST_SECONDS: Final = 0.2
-"""How long to read on after the end of the reply, so that its connection can be used again."""
 EVENTS_AT_ONCE: Final = 100
 ENDS: Final = frozenset[type]({Finished, Failed})
 _LOG: Final = logging.getLogger(__name__)
@@ -80,17 +76,6 @@ def completed(events: list[Event], headers: Mapping[str, str], unread: int) -> l
         case [Finished() as end] if unread:
             return [structs.replace(end, unread=unread)]
     return [*events]
-
-
-async def read_rest(portions: AsyncIterator[bytes]) -> None:
-    deadline = Deadline()
-    deadline.begin(REST_SECONDS)
-    try:
-        with suppress(TimeoutError, TransportError), deadline:
-            async for _ in portions:
-                pass
-    finally:
-        deadline.close()
 
 
 def too_many_calls(name: str, most: int) -> ProtocolError:

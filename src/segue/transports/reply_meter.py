@@ -5,16 +5,19 @@ It stands between a transport and whoever reads, so that every transport is held
 
 from __future__ import annotations
 
+from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from segue.errors import ProtocolError, TransportError
+from segue.transports.deadline import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from segue.transports.transport import ReplyLimits, WireRequest, WireResponse
 
+REST_SECONDS: Final = 0.2
 _NOT_CONTENT = b":\n\r"
 
 
@@ -126,6 +129,18 @@ class MeteredResponse:
             content = content or (bool(line) and not is_comment)
             self._in_comment = is_comment and number == len(lines)
         return content
+
+
+async def read_rest(portions: AsyncIterator[bytes]) -> None:
+    """Read on after the end of a reply, for a moment: then its connection can be used again."""
+    deadline = Deadline()
+    deadline.begin(REST_SECONDS)
+    try:
+        with suppress(TimeoutError, TransportError), deadline:
+            async for _ in portions:
+                pass
+    finally:
+        deadline.close()
 
 
 def _amount(size: int) -> str:
