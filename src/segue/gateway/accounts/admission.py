@@ -28,7 +28,7 @@ Limit: TypeAlias = Literal["requests", "tokens", "concurrent", "reserved", "day"
 
 
 @final
-class Standing(Struct, frozen=True, kw_only=True):
+class Standing(Struct, frozen=True):
     """What an account has used, as far as its limits need it."""
 
     requests_due: float = 0.0

@@ -42,6 +42,10 @@ PATIENCE: Final = 1.0
 """Seconds that a request waits for a database that was there a moment ago."""
 _EXPIRY_SECONDS: Final = 3600.0
 _STANDING: Final = f"SELECT {', '.join(Standing.__struct_fields__)} FROM {{schema}}.standings WHERE name = %s"  # noqa: S608
+_RESERVED: Final = """SELECT count(*) FILTER (WHERE expires > %s)::int8,
+    coalesce(sum(micros) FILTER (WHERE expires > %s), 0)::int8,
+    coalesce(sum(micros) FILTER (WHERE expires <= %s AND NOT spent), 0)::int8
+    FROM {schema}.reservations WHERE name = %s"""
 
 
 class _Decision(Struct, frozen=True):
@@ -83,12 +87,7 @@ class PostgresAccountStore:
         await self._database.run(lambda connection: self._save(connection, account, new=new))
 
     async def standing(self, name: str) -> tuple[Standing, Reserved]:
-        return await self._database.run(
-            lambda connection: (
-                _standing(connection.fetch(_STANDING, name)),
-                _reserved(connection, name, self._now(connection)),
-            )
-        )
+        return await self._database.run(lambda connection: self._standing(connection, name))
 
     async def admit(
         self, admission_id: str, account: Account, estimate: Charge, *, more: int = 0
@@ -157,7 +156,7 @@ class PostgresAccountStore:
                 last_day,
             )
         )
-        return [UsageRow(**dict(zip(fields, row, strict=True))) for row in rows]
+        return [UsageRow(*row) for row in rows]
 
     async def close(self) -> None:
         await self._database.close()
@@ -173,6 +172,12 @@ class PostgresAccountStore:
             return self._clock()
         ((now,),) = connection.fetch("SELECT extract(epoch FROM clock_timestamp())::float8")
         return float(now)
+
+    def _standing(self, connection: DatabaseConnection, name: str) -> tuple[Standing, Reserved]:
+        known = connection.fetch(_STANDING, name)
+        now = self._now(connection)
+        (reserved,) = connection.fetch(_RESERVED, now, now, now, name)
+        return Standing(*known[0]) if known else Standing(), Reserved(*reserved)
 
     def _save(self, connection: DatabaseConnection, account: Account, *, new: bool) -> None:
         text = msgspec.json.encode(account).decode()
@@ -199,13 +204,12 @@ class PostgresAccountStore:
             ):
                 return
             # In one order on all nodes, so that none waits for another in a circle.
-            for row in sorted(rows, key=lambda row: (row.day, row.caller, row.asked, row.route)):
-                connection.call("add_usage", *_usage_values(row))
-            self._drop_old(connection, now)
+            for row in sorted(rows, key=lambda row: row.place):
+                connection.call("add_usage", msgspec.json.encode(row).decode(), NAMES_PER_DAY, OTHER)
+            if now >= self._expire_at:
+                self._drop_old(connection, now)
 
     def _drop_old(self, connection: DatabaseConnection, now: float) -> None:
-        if now < self._expire_at:
-            return
         self._expire_at = now + _EXPIRY_SECONDS
         oldest = time.strftime("%Y-%m-%d", time.gmtime(now - self._keep_days * 86_400))
         connection.execute("DELETE FROM {schema}.usage WHERE day < %s", oldest)
@@ -227,29 +231,3 @@ def _settled(ended: Settlement) -> dict[str, object]:
         "given_back": 0.0 if per_minute is None else too_many * rate_limit.MINUTE / per_minute,
         "usage": ended.row,
     }
-
-
-def _usage_values(row: UsageRow) -> tuple[str, int, str]:
-    return msgspec.json.encode(row).decode(), NAMES_PER_DAY, OTHER
-
-
-def _standing(rows: Sequence[tuple[object, ...]]) -> Standing:
-    return (
-        msgspec.convert(dict(zip(Standing.__struct_fields__, rows[0], strict=True)), Standing)
-        if rows
-        else Standing()
-    )
-
-
-def _reserved(connection: DatabaseConnection, name: str, now: float) -> Reserved:
-    (found,) = connection.fetch(
-        "SELECT count(*) FILTER (WHERE expires > %s)::int8, "
-        "coalesce(sum(micros) FILTER (WHERE expires > %s), 0)::int8, "
-        "coalesce(sum(micros) FILTER (WHERE expires <= %s AND NOT spent), 0)::int8 "
-        "FROM {schema}.reservations WHERE name = %s",
-        now,
-        now,
-        now,
-        name,
-    )
-    return Reserved(*map(int, found))

@@ -17,16 +17,9 @@ from segue.config.schema import Allowance
 from segue.errors import JournalError, OverloadError
 from segue.gateway.accounts.account import Account, KeyDigest, digest_of, moment_of
 from segue.gateway.accounts.administration import Administration
-from segue.gateway.accounts.admission import (
-    MILLION,
-    Charge,
-    Refusal,
-    Reserved,
-    Standing,
-    is_far_from_limits,
-)
+from segue.gateway.accounts.admission import MILLION, Charge, Refusal, is_far_from_limits
 from segue.gateway.accounts.leased_quota import LEASE_SECONDS, LeasedQuota
-from segue.gateway.accounts.store import RESERVED_SECONDS, Admission, Settlement, UsageRow
+from segue.gateway.accounts.store import RESERVED_SECONDS, Admission, Settlement, UsageRow, add_usage
 from segue.gateway.client_errors import budget_error, caller_error, limit_error
 
 if TYPE_CHECKING:
@@ -92,7 +85,12 @@ class Accounts:
 
     async def find(self, keys: Sequence[str]) -> Account:
         """The account of the first key that is valid. Raises the error of an unknown key."""
-        await self._refresh()
+        if self._revision < 0:
+            # Before it has ended nobody is known, and nobody may be taken for anyone.
+            async with self._first_reading:
+                await self._refresh()
+        else:
+            await self._refresh()
         if self._open_to_all:
             return ANYONE
         now = self._clock()
@@ -104,14 +102,6 @@ class Accounts:
         raise caller_error()
 
     async def _refresh(self) -> None:
-        if self._revision < 0:
-            # Before it has ended nobody is known, and nobody may be taken for anyone.
-            async with self._first_reading:
-                await self._read_anew()
-        else:
-            await self._read_anew()
-
-    async def _read_anew(self) -> None:
         now = time.monotonic()
         if now - self._checked < REFRESH_SECONDS:
             return
@@ -212,14 +202,7 @@ class Accounts:
             return await self.store.admit(admission_id, account, estimate)
         except asyncio.CancelledError:
             # The client has gone; the store may reserve it all the same, and nothing was sent.
-            nobodys = Admission(
-                id=admission_id,
-                account=account,
-                estimate=estimate,
-                standing=Standing(),
-                reserved=Reserved(),
-            )
-            self._start(self._give_back(nobodys))
+            self._start(self._give_back(Admission(id=admission_id, account=account, estimate=estimate)))
             raise
         except JournalError as error:
             if self._settings.when_away == "allow":
@@ -255,7 +238,8 @@ class Accounts:
             self._running.pop(admission.id, None)
             self._on_reserve(admission.account.name, -admission.estimate.micros / MILLION)
             self._ended.append(Settlement(admission, used, row))
-            if not self._may_wait(admission):
+            limits, standing, reserved = admission.account.allowance, admission.standing, admission.reserved
+            if not is_far_from_limits(limits, standing, reserved, admission.estimate, self._clock()):
                 self._settle_next()
             elif self._later is None:
                 self._later = asyncio.get_running_loop().call_later(_SETTLE_SECONDS, self._settle_next)
@@ -264,17 +248,10 @@ class Accounts:
 
     def _record_later(self, row: UsageRow) -> None:
         """Together with others: without limits, usage is all that a store is needed for."""
-        place = row.place
-        if place in self._rows:
-            self._rows[place] = self._rows[place].plus(row)
-        elif len(self._rows) < _MOST_ROWS:
-            self._rows[place] = row
+        if row.place in self._rows or len(self._rows) < _MOST_ROWS:
+            add_usage(self._rows, row)
         if self._flush is None or self._flush.done():
             self._flush = self._start(self._flush_later())
-
-    def _may_wait(self, admission: Admission) -> bool:
-        limits, standing = admission.account.allowance, admission.standing
-        return is_far_from_limits(limits, standing, admission.reserved, admission.estimate, self._clock())
 
     def _settle_next(self) -> None:
         """Requests that end while others are being settled are settled together after them."""
@@ -313,8 +290,8 @@ class Accounts:
             await self.store.record(list(rows.values()))
         except JournalError as error:
             _LOG.warning("Usage was not recorded yet: %s", error)
-            for place, row in rows.items():
-                self._rows[place] = self._rows[place].plus(row) if place in self._rows else row
+            for row in rows.values():
+                add_usage(self._rows, row)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)

@@ -25,6 +25,7 @@ from segue.gateway.accounts.store import (
     Admission,
     Settlement,
     UsageRow,
+    add_usage,
     check_name,
     decide,
 )
@@ -107,7 +108,7 @@ class SQLiteAccountStore:
         return await self._file.write_small(partial(self._admit, admission_id, account, estimate, more))
 
     async def renew(self, admission_ids: Sequence[str]) -> None:
-        await self._file.run(self._renew, admission_ids)
+        await self._file.write(partial(self._renew, admission_ids))
 
     async def settle(self, ended: Sequence[Settlement]) -> None:
         settle = partial(self._settle, ended)
@@ -117,7 +118,7 @@ class SQLiteAccountStore:
             await self._file.write(settle)
 
     async def record(self, rows: Sequence[UsageRow]) -> None:
-        await self._file.run(self._record, rows)
+        await self._file.write(partial(self._record, rows))
 
     async def usage(self, first_day: str, last_day: str) -> Sequence[UsageRow]:
         with self._file.reading() as connection:
@@ -125,7 +126,7 @@ class SQLiteAccountStore:
                 "SELECT * FROM usage WHERE day BETWEEN ? AND ? ORDER BY day, caller, asked, route",
                 (first_day, last_day),
             )
-            return [UsageRow(**dict(zip(UsageRow.__struct_fields__, row, strict=True))) for row in rows]
+            return [UsageRow(*row) for row in rows]
 
     async def close(self) -> None:
         await self._file.close()
@@ -164,19 +165,17 @@ class SQLiteAccountStore:
         )
         return decided
 
-    def _renew(self, admission_ids: Sequence[str]) -> None:
+    def _renew(self, admission_ids: Sequence[str], connection: sqlite3.Connection) -> None:
         now = self._clock()
-        end = now + RESERVED_SECONDS
-        with self._file.writing() as connection:
-            connection.execute(
-                "UPDATE reservations SET expires = ? WHERE expires > ? AND id IN (SELECT value FROM json_each(?))",
-                (end, now, msgspec.json.encode(admission_ids).decode()),
-            )
+        connection.execute(
+            "UPDATE reservations SET expires = ? WHERE expires > ? AND id IN (SELECT value FROM json_each(?))",
+            (now + RESERVED_SECONDS, now, msgspec.json.encode(admission_ids).decode()),
+        )
 
     def _settle(self, ended: Sequence[Settlement], connection: sqlite3.Connection) -> None:
         now = self._clock()
         standings: dict[str, Standing] = {}
-        rows: dict[tuple[str, ...], UsageRow] = {}
+        rows: dict[tuple[str, str, str, str], UsageRow] = {}
         for each in ended:
             account = each.admission.account
             known = connection.execute(
@@ -193,20 +192,16 @@ class SQLiteAccountStore:
                 now,
                 spent_already=bool(known[0]),
             )
-            if (row := each.row) is not None:
-                rows[row.place] = rows[row.place].plus(row) if row.place in rows else row
+            if each.row is not None:
+                add_usage(rows, each.row)
         for name, standing in standings.items():
             _keep(connection, name, standing)
         for row in rows.values():
-            _add_usage(connection, row)
+            _add_row(connection, row)
 
-    def _record(self, rows: Sequence[UsageRow]) -> None:
-        with self._file.writing() as connection:
-            for row in rows:
-                _add_usage(connection, row)
-            self._drop_old(connection)
-
-    def _drop_old(self, connection: sqlite3.Connection) -> None:
+    def _record(self, rows: Sequence[UsageRow], connection: sqlite3.Connection) -> None:
+        for row in rows:
+            _add_row(connection, row)
         now = self._clock()
         if now < self._expire_at:
             return
@@ -216,7 +211,7 @@ class SQLiteAccountStore:
         connection.execute("DELETE FROM reservations WHERE spent AND expires < ?", (now - _EXPIRY_SECONDS,))
 
 
-def _add_usage(connection: sqlite3.Connection, row: UsageRow) -> None:
+def _add_row(connection: sqlite3.Connection, row: UsageRow) -> None:
     """To its place if it is known, or one of at most so many of a caller's day."""
     if connection.execute(_ADD_TO_USAGE, (*(getattr(row, name) for name in SUMS), *row.place)).rowcount:
         return
@@ -229,20 +224,7 @@ def _add_usage(connection: sqlite3.Connection, row: UsageRow) -> None:
 
 def _standing(connection: sqlite3.Connection, name: str) -> Standing:
     row = connection.execute(f"SELECT {_STANDING} FROM standings WHERE name = ?", (name,)).fetchone()  # noqa: S608
-    return Standing() if row is None else _standing_of(*row)
-
-
-def _standing_of(
-    requests_due: float, tokens_due: float, day: str, day_spent: int, month: str, month_spent: int
-) -> Standing:
-    return Standing(
-        requests_due=requests_due,
-        tokens_due=tokens_due,
-        day=day,
-        day_spent=day_spent,
-        month=month,
-        month_spent=month_spent,
-    )
+    return Standing() if row is None else Standing(*row)
 
 
 def _keep(connection: sqlite3.Connection, name: str, standing: Standing) -> None:
@@ -257,5 +239,5 @@ def _standing_and_reserved(
 ) -> tuple[Standing, Reserved]:
     """Both by one statement: each costs as much as what it reads."""
     running, micros, expired, *standing = connection.execute(_BOTH, (now, name)).fetchone()
-    found = Standing() if standing[0] is None else _standing_of(*standing)
+    found = Standing() if standing[0] is None else Standing(*standing)
     return found, Reserved(running, micros, expired)

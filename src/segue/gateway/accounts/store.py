@@ -27,8 +27,8 @@ class Admission(Struct, frozen=True, kw_only=True):
     id: str
     account: Account
     estimate: Charge
-    standing: Standing
-    reserved: Reserved
+    standing: Standing = Standing()
+    reserved: Reserved = Reserved()
     """Of the account's other requests."""
     slots: int = 1
     """More than one: a block of requests, each with a reservation of its own."""
@@ -63,7 +63,7 @@ def decide(
 
 
 @final
-class UsageRow(Struct, frozen=True, kw_only=True):
+class UsageRow(Struct, frozen=True):
     """What one caller used of one route in one day, under the name that it asked for."""
 
     day: str
@@ -108,6 +108,12 @@ class Settlement(Struct, frozen=True):
 PLACE = ("day", "caller", "asked", "route")
 """The fields that tell rows apart; all others are sums."""
 SUMS = tuple(name for name in UsageRow.__struct_fields__ if name not in PLACE)
+
+
+def add_usage(rows: dict[tuple[str, str, str, str], UsageRow], row: UsageRow) -> None:
+    """To the row at the same place, if there is one."""
+    known = rows.get(row.place)
+    rows[row.place] = row if known is None else known.plus(row)
 
 
 NAMES_PER_DAY = 1000

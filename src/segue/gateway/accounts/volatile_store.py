@@ -9,7 +9,15 @@ from msgspec import Struct
 
 from segue.gateway.accounts import admission as rules
 from segue.gateway.accounts.admission import Refusal, Reserved, Standing
-from segue.gateway.accounts.store import RESERVED_SECONDS, Admission, Settlement, UsageRow, check_name, decide
+from segue.gateway.accounts.store import (
+    RESERVED_SECONDS,
+    Admission,
+    Settlement,
+    UsageRow,
+    add_usage,
+    check_name,
+    decide,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -87,12 +95,11 @@ class VolatileAccountStore:
                 spent_already=reservation.spent,
             )
             if each.row is not None:
-                await self.record([each.row])
+                add_usage(self._usage, each.row)
 
     async def record(self, rows: Sequence[UsageRow]) -> None:
         for row in rows:
-            known = self._usage.get(row.place)
-            self._usage[row.place] = row if known is None else row.plus(known)
+            add_usage(self._usage, row)
 
     async def usage(self, first_day: str, last_day: str) -> Sequence[UsageRow]:
         return [row for place, row in sorted(self._usage.items()) if first_day <= place[0] <= last_day]
