@@ -290,7 +290,7 @@ class Gateway:
             await self._answer_turn(turn, account, report, writer)
             return
         run = partial(self._answer_later, turn, account, structs.replace(report, tries=[]))
-        begun = await self._services.background.start(turn, stored.background, run)
+        begun = await self._services.background.start(turn, stored, run)
         if turn.prepared.followed:
             await self._services.background.follow_new(turn, writer)
         else:

@@ -8,14 +8,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 from segue.errors import InvalidRequestError
-from segue.gateway.web import JSON_TYPE, WebResponse
+from segue.gateway.web import json_response
 
 if TYPE_CHECKING:
     from segue.dialects.server import StoredReplies
     from segue.gateway.doors import Door
     from segue.gateway.memory.memory import Memory
     from segue.gateway.turns import ClientTurn
-    from segue.gateway.web import WebRequest
+    from segue.gateway.web import WebRequest, WebResponse
 
 _KIND: Final = "response"
 _CANCELLED: Final = "cancelled response"
@@ -78,9 +78,9 @@ class ReplyArchive:
         if stored is None or found is None:
             raise not_found(reply_id)
         if door.operation == "list_input":
-            return _json(stored.encode_input(found.input, request.query))
+            return json_response(Raw(stored.encode_input(found.input, request.query)))
         await self._memory.delete_object(caller, _KIND, reply_id)
-        return _json(stored.encode_deleted(reply_id))
+        return json_response(Raw(stored.encode_deleted(reply_id)))
 
 
 def not_found(reply_id: str) -> InvalidRequestError:
@@ -90,7 +90,3 @@ def not_found(reply_id: str) -> InvalidRequestError:
         status=404,
         hint="Replies are kept for the callers that asked for them, for as long as gateway.memory.days.",
     )
-
-
-def _json(body: bytes) -> WebResponse:
-    return WebResponse(headers={"content-type": JSON_TYPE}, body=body)

@@ -16,18 +16,18 @@ import msgspec
 from segue.errors import InvalidRequestError, OverloadError, SegueError
 from segue.gateway.archive import StoredReply, not_found
 from segue.gateway.client_errors import for_client, unexpected
-from segue.gateway.web import JSON_TYPE, ResponseWriter, WebResponse
+from segue.gateway.web import ResponseWriter, json_response
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from segue.config.schema import GatewayLimits
     from segue.dialects.dialect import Dialect
-    from segue.dialects.server import BackgroundFacts
+    from segue.dialects.server import BackgroundFacts, StoredReplies
     from segue.gateway.archive import ReplyArchive
     from segue.gateway.doors import Door
     from segue.gateway.turns import ClientTurn
-    from segue.gateway.web import WebRequest
+    from segue.gateway.web import WebRequest, WebResponse
     from segue.transports.asgi import AsgiMessage
 
 BEAT_SECONDS: Final = 5.0
@@ -42,14 +42,15 @@ KEPT_BYTES: Final = 64 << 20
 class _Job:
     """One reply that this gateway makes, or has made."""
 
-    def __init__(self, turn: ClientTurn, facts: BackgroundFacts) -> None:
+    task: asyncio.Task[None]
+    """Set when it is begun."""
+
+    def __init__(self, turn: ClientTurn, stored: StoredReplies) -> None:
         self.id = turn.prepared.reply_id
         self.caller = turn.caller
         self.dialect: Dialect = turn.dialect
-        self.events = facts.open_events(self.id, turn.asked, int(time()))
-        stored = turn.dialect.server.stored
-        self.input: list[Any] = stored.input_items(turn.fields) if stored is not None else []
-        self.task: asyncio.Task[None] | None = None
+        self.events = stored.background.open_events(self.id, turn.asked, int(time()))
+        self.input: list[Any] = stored.input_items(turn.fields)
         self.done = False
         self.stopped: SegueError | None = None
         """Why it is cancelled; None: its client asked for that."""
@@ -97,16 +98,16 @@ class BackgroundReplies:
         self._jobs: dict[tuple[str, str], _Job] = {}
 
     async def start(
-        self, turn: ClientTurn, facts: BackgroundFacts, run: Callable[[ResponseWriter], Awaitable[None]]
+        self, turn: ClientTurn, stored: StoredReplies, run: Callable[[ResponseWriter], Awaitable[None]]
     ) -> WebResponse:
         """Begin a reply; its client gets what there is of it."""
         if sum(not job.done for job in self._jobs.values()) >= self._limits.concurrent:
             raise OverloadError("Too many replies are made in the background.", retry_after=5.0)
-        job = _Job(turn, facts)
+        job = _Job(turn, stored)
         await self._archive.put(job.caller, job.id, job.record())
         self._jobs[job.caller, job.id] = job
         job.task = asyncio.ensure_future(self._work(job, run))
-        return _json(job.events.reply)
+        return json_response(job.events.reply)
 
     async def _work(self, job: _Job, run: Callable[[ResponseWriter], Awaitable[None]]) -> None:
         watch = asyncio.ensure_future(self._watch(job))
@@ -137,7 +138,7 @@ class BackgroundReplies:
         while not job.done:
             await asyncio.sleep(BEAT_SECONDS)
             with suppress(SegueError):
-                if await self._archive.is_cancelled(job.caller, job.id) and job.task is not None:
+                if await self._archive.is_cancelled(job.caller, job.id):
                     job.task.cancel()
                     return
                 await self._archive.put(job.caller, job.id, job.record())
@@ -160,9 +161,9 @@ class BackgroundReplies:
         if door.operation in ("cancel_reply", "delete_reply"):
             reply = await self._cancelled(door, caller, reply_id)
             if door.operation == "cancel_reply":
-                return _json(reply)
+                return json_response(reply)
         elif door.operation == "get_reply":
-            return _json(await self._reply(door, caller, reply_id))
+            return json_response(await self._reply(door, caller, reply_id))
         return await self._archive.answer(door, request, caller)
 
     async def _reply(self, door: Door, caller: str, reply_id: str) -> dict[str, Any]:
@@ -171,12 +172,12 @@ class BackgroundReplies:
         if job is not None:
             return job.events.reply
         found = await self._archive.find(caller, reply_id)
-        stored = door.dialect.server.stored
-        if found is None or stored is None:
+        if found is None:
             raise not_found(reply_id)
+        facts = _facts(door)
         reply: dict[str, Any] = msgspec.json.decode(found.reply)
-        if stored.background.is_running(reply) and time() - found.beat > LOST_SECONDS:
-            lost = stored.background.open_events(reply_id, str(reply.get("model")), int(found.beat))
+        if facts.is_running(reply) and time() - found.beat > LOST_SECONDS:
+            lost = facts.open_events(reply_id, str(reply.get("model")), int(found.beat))
             lost.fail(OverloadError("The gateway that made this reply has stopped."))
             return lost.reply
         return reply
@@ -185,18 +186,18 @@ class BackgroundReplies:
         """The reply, ended. One that is complete stays as it is."""
         job = self._jobs.get((caller, reply_id))
         if job is not None:
-            if job.task is not None and not job.done:
+            if not job.done:
                 job.task.cancel()
                 await asyncio.wait({job.task})
             return job.events.reply
         reply = await self._reply(door, caller, reply_id)
-        facts = door.dialect.server.stored
-        if facts is not None and facts.background.is_running(reply):
+        facts = _facts(door)
+        if facts.is_running(reply):
             await self._archive.cancel(caller, reply_id)
             for _ in range(int(LOST_SECONDS / BEAT_SECONDS)):
                 await asyncio.sleep(BEAT_SECONDS / 2)
                 reply = await self._reply(door, caller, reply_id)
-                if not facts.background.is_running(reply):
+                if not facts.is_running(reply):
                     break
         elif door.operation == "cancel_reply" and reply.get("background") is not True:
             raise InvalidRequestError(
@@ -214,12 +215,12 @@ class BackgroundReplies:
         reply = await self._reply(door, caller, reply_id)
         await writer.start(200, {"content-type": server.stream_type, "cache-control": "no-cache"})
         if job is None:
-            stored = server.stored
-            while stored is not None and stored.background.is_running(reply):
+            facts = _facts(door)
+            while facts.is_running(reply):
                 await asyncio.sleep(BEAT_SECONDS)
                 await writer.write(server.keep_alive)
                 reply = await self._reply(door, caller, reply_id)
-            await writer.end(stored.background.last_frame(reply) if stored is not None else b"")
+            await writer.end(facts.last_frame(reply))
             return
         await self._follow(job, int(after[:9]) + 1 if after.isascii() and after.isdigit() else 0, writer)
 
@@ -244,16 +245,18 @@ class BackgroundReplies:
 
     async def close(self) -> None:
         """Wait for what is made, as long as running replies may take to end; then end it."""
-        running = [job for job in self._jobs.values() if job.task is not None and not job.task.done()]
+        running = [job for job in self._jobs.values() if not job.task.done()]
         if not running:
             return
-        await asyncio.wait([job.task for job in running if job.task], timeout=self._limits.drain)
+        await asyncio.wait([job.task for job in running], timeout=self._limits.drain)
         for job in running:
-            if job.task is not None and not job.task.done():
+            if not job.task.done():
                 job.stopped = OverloadError("The gateway was stopped.", hint="Send the request again.")
                 job.task.cancel()
-        await asyncio.wait([job.task for job in running if job.task])
+        await asyncio.wait([job.task for job in running])
 
 
-def _json(reply: dict[str, Any]) -> WebResponse:
-    return WebResponse(headers={"content-type": JSON_TYPE}, body=msgspec.json.encode(reply))
+def _facts(door: Door) -> BackgroundFacts:
+    stored = door.dialect.server.stored
+    assert stored is not None  # noqa: S101 - other wires have no such paths
+    return stored.background

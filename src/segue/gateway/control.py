@@ -19,14 +19,14 @@ from segue.errors import InvalidRequestError, UsageError
 from segue.gateway.accounts.administration import require_operator
 from segue.gateway.client_errors import model_error
 from segue.gateway.telemetry.metrics import CONTENT_TYPE
-from segue.gateway.web import JSON_TYPE, WebRequest, WebResponse
+from segue.gateway.web import WebRequest, WebResponse, json_response
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from segue.config.schema import Config
     from segue.gateway.accounts.account import Account
-    from segue.gateway.memory.store import ConversationInfo, GatewayStore
+    from segue.gateway.memory.store import GatewayStore
     from segue.providers.registry import KnownProviders
 
 CONVERSATIONS: Final = "/segue/v1/conversations"
@@ -58,7 +58,7 @@ def open_control(
             return WebResponse(headers={"content-type": CONTENT_TYPE}, body=metrics())
         if request.path == CONVERSATIONS and request.method == "GET":
             shown = await store.conversations(_limit(request))
-            return _json({"conversations": [info for info in shown if info.caller == caller]})
+            return json_response({"conversations": [info for info in shown if info.caller == caller]})
         found = _ONE.fullmatch(request.path)
         if found is None or request.method != ("POST" if found[2] else "GET"):
             return None
@@ -77,7 +77,7 @@ def open_control(
                 raise model_error(account, model)
             await store.switch(info.id, model)
             info = await store.conversation(info.id)
-        return _json(info)
+        return json_response(info)
 
     return control
 
@@ -103,7 +103,3 @@ def _unknown(conversation: str) -> InvalidRequestError:
         status=404,
         hint="List them: segue gateway ps",
     )
-
-
-def _json(content: ConversationInfo | dict[str, list[ConversationInfo]] | None) -> WebResponse:
-    return WebResponse(headers={"content-type": JSON_TYPE}, body=msgspec.json.encode(content))

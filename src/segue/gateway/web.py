@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 from urllib.parse import parse_qsl
 
+import msgspec
 from msgspec import Struct
 
 from segue.errors import InvalidRequestError
@@ -49,6 +50,10 @@ class WebResponse(Struct, frozen=True, kw_only=True):
     status: int = 200
     headers: Mapping[str, str] = {}
     body: bytes = b""
+
+
+def json_response(content: object) -> WebResponse:
+    return WebResponse(headers={"content-type": JSON_TYPE}, body=msgspec.json.encode(content))
 
 
 def read_head(scope: Mapping[str, Any], limits: GatewayLimits) -> WebRequest:

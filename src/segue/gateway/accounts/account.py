@@ -79,7 +79,7 @@ def new_key() -> str:
     return _PREFIX + secrets.token_urlsafe(32)
 
 
-def rotated(account: Account, key: str, now: float, *, grace: float, expires: float | None) -> Account:
+def rotated(account: Account, key: str, now: float, *, grace: float = 0.0, expires: float | None) -> Account:
     """The account with a new key; its old ones end after `grace` seconds at the latest."""
     end = now + grace
     old = tuple(

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Any, Final, TypeVar, final
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Final, TypeVar, final
 
 import msgspec
 from msgspec import Struct, structs
@@ -22,17 +21,15 @@ from segue.config.schema import Allowance
 from segue.errors import InvalidRequestError, UsageError
 from segue.gateway.accounts.account import Account, moment_of, new_key, rotated
 from segue.gateway.accounts.admission import MILLION, spend
-from segue.gateway.web import JSON_TYPE, WebResponse
+from segue.gateway.web import json_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from segue.gateway.accounts.store import AccountStore, UsageRow
-    from segue.gateway.web import WebRequest
+    from segue.gateway.web import WebRequest, WebResponse
 
-CALLERS: Final = "/segue/v1/callers"
-USAGE: Final = "/segue/v1/usage"
-_ONE: Final = re.compile(rf"{CALLERS}/([^/]+)(?:/(rotate|revoke))?")
+_PATHS: Final = re.compile("/segue/v1/(usage|callers|callers/[^/]+(/rotate|/revoke)?)")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _T = TypeVar("_T")
@@ -96,19 +93,17 @@ class Administration:
                 code="bad_name",
                 hint="Use letters, digits, and any of . _ @ - (at most 100).",
             )
-        account = Account(name=name, allowance=allowance, labels=labels, created=self._clock(), admin=admin)
-        key = new_key()
-        await self._store.save(self._with(account, key, expires=expires), new=True)
+        now, key = self._clock(), new_key()
+        account = Account(name=name, allowance=allowance, labels=labels, created=now, admin=admin)
+        await self._store.save(rotated(account, key, now, expires=moment_of(expires)), new=True)
         return key
 
     async def rotate(self, name: str, *, grace: float = 0.0, expires: str = "") -> str:
         """A new key; the old one holds for `grace` more seconds."""
         account, key = await self._account(name), new_key()
-        await self._store.save(self._with(account, key, expires=expires, grace=grace), new=False)
+        changed = rotated(account, key, self._clock(), grace=grace, expires=moment_of(expires))
+        await self._store.save(changed, new=False)
         return key
-
-    def _with(self, account: Account, key: str, *, expires: str, grace: float = 0.0) -> Account:
-        return rotated(account, key, self._clock(), grace=grace, expires=moment_of(expires))
 
     async def revoke(self, name: str) -> None:
         """Its keys are refused from now on. What it has used stays known, and nobody else gets its name."""
@@ -164,46 +159,42 @@ class Administration:
 
     async def answer(self, request: WebRequest, account: Account) -> WebResponse | None:
         """None if it has no such path. Raises for callers that are no operators."""
-        one = _ONE.fullmatch(request.path)
-        if one is None and request.path not in (CALLERS, USAGE):
+        path = _PATHS.fullmatch(request.path)
+        if path is None:
             return None
         require_operator(account, request)
         try:
-            return await self._perform(request, one)
+            return await self._perform(request, path[1].split("/"))
         except UsageError as error:
             status = {"unknown_caller": 404, "caller_exists": 409}.get(error.code, 400)
             raise InvalidRequestError(
                 error.message, code=error.code, status=status, hint=error.hint
             ) from error
 
-    async def _perform(self, request: WebRequest, one: re.Match[str] | None) -> WebResponse | None:
-        match request.method, request.path, one and one[2]:
-            case "GET", path, None if path == CALLERS:
-                return _json({"callers": await self.callers()})
-            case "GET", path, None if path == USAGE:
+    async def _perform(self, request: WebRequest, path: list[str]) -> WebResponse | None:
+        match [request.method, *path]:
+            case "GET", "callers":
+                return json_response({"callers": await self.callers()})
+            case "GET", "usage":
                 rows = await self.usage(request.query.get("from", ""), request.query.get("to", ""))
-                return _json({"usage": rows})
-            case "POST", path, None if path == CALLERS:
+                return json_response({"usage": rows})
+            case "POST", "callers":
                 asked = _decoded(request, _NewCaller)
                 key = await self.create(
                     asked.name, asked.allowance, labels=asked.labels, expires=asked.expires, admin=asked.admin
                 )
-                return _json({"name": asked.name, "key": key})
-        if one is None:
-            return None
-        name = unquote(one[1])
-        match request.method, one[2]:
-            case "PUT", None:
+                return json_response({"name": asked.name, "key": key})
+            case "PUT", "callers", name:
                 await self.change(name, _decoded(request, _Changes).allowance)
-            case "POST", "rotate":
+                return json_response({"name": name})
+            case "POST", "callers", name, "rotate":
                 rotation = _decoded(request, _Rotation)
                 key = await self.rotate(name, grace=rotation.grace, expires=rotation.expires)
-                return _json({"name": name, "key": key})
-            case "POST", "revoke":
+                return json_response({"name": name, "key": key})
+            case "POST", "callers", name, "revoke":
                 await self.revoke(name)
-            case _:
-                return None
-        return _json({"name": name})
+                return json_response({"name": name})
+        return None
 
 
 def require_operator(account: Account, request: WebRequest) -> None:
@@ -224,7 +215,3 @@ def _decoded(request: WebRequest, kind: type[_T]) -> _T:
         raise InvalidRequestError(
             f"The body is not what this path takes: {error}.", code="bad_body", status=400
         ) from error
-
-
-def _json(content: Any) -> WebResponse:
-    return WebResponse(headers={"content-type": JSON_TYPE}, body=msgspec.json.encode(content))
