@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from segue.conversation.events import Event, ReasoningDelta, TextDelta, fold
 from segue.dialects.registry import DIALECTS, NAMES
-from segue.dialects.repeated_chunk import RepeatedChunkDecoder
+from segue.dialects.repeated_chunk import FrameRun, RepeatedChunkDecoder
 from strategies.replies import replies
 
 
@@ -57,6 +57,32 @@ def test_a_thought_is_read_as_one() -> None:
     repeated = Repeated()
     repeated.learn(chunk("a"), [ReasoningDelta(1, "a")])
     assert read(repeated, chunk("b")) == [ReasoningDelta(1, "b")]
+
+
+def test_frames_of_one_portion_repeat_the_last_that_was_read_in_full() -> None:
+    run, events = FrameRun(), list[Event]()
+    assert not run.read(chunk("a"), events)
+    run.begin(chunk("a"), [TextDelta(3, "a")])
+    assert run.read(chunk('b "c" \n✓'), events)
+    assert run.read(chunk(""), events)
+    assert not run.read(chunk("b", stop=True), events)
+    assert not run.read(chunk("b")[:-1], events)
+    assert events == [TextDelta(3, 'b "c" \n✓')]
+    run.begin(chunk("a"), [TextDelta(3, "a"), TextDelta(3, "a")])
+    assert not run.read(chunk("b"), events)
+
+
+def test_texts_behind_the_end_of_a_reply_are_not_read_whatever_they_repeat() -> None:
+    def frame(**fields: object) -> bytes:
+        return b"data: %b\n\n" % json.dumps({"id": "x", "model": "m", **fields}).encode()
+
+    def text(text: str) -> bytes:
+        return frame(choices=[{"index": 0, "delta": {"content": text}}])
+
+    decoder = DIALECTS["openai_chat"].new_decoder()
+    end = frame(choices=[{"index": 0, "delta": {}, "finish_reason": "stop"}]) + b"data: [DONE]\n\n"
+    events = decoder.feed(text("a") + text("b") + text("c") + end + text("d") + text("e")) + decoder.close()
+    assert [event.text for event in events if type(event) is TextDelta] == ["a", "b", "c"]
 
 
 def test_a_text_that_stands_in_a_chunk_twice_teaches_nothing() -> None:

@@ -100,11 +100,11 @@ class RepeatedChunkDecoder(ABC):
         if not (type(event) is TextDelta or type(event) is ReasoningDelta) or self._learned > _PATIENCE:
             return
         self._learned += 1
-        written = json_text(event.text)
-        head, _, tail = portion.partition(written)
-        if not tail or written in tail:
+        around = _around(portion, event.text)
+        if around is None:
             return
-        self._head, self._tail, self._around = head, tail, len(head) + len(tail)
+        head, tail = self._head, self._tail = around
+        self._around = len(head) + len(tail)
         self._kind, self._index = type(event), event.index
         if self._learned > 1:  # what was learned first does not fit any more
             self._head, *self._leading = _literals(head)
@@ -115,6 +115,50 @@ class RepeatedChunkDecoder(ABC):
         """Something else came: the next chunk is read in full."""
         self._around = -1
         self._leading, self._trailing = [], []
+
+
+class FrameRun:
+    """Frames of one portion that repeat the last one but for its text."""
+
+    __slots__ = ("_around", "_head", "_index", "_kind", "_tail")
+
+    def __init__(self) -> None:
+        self._head = self._tail = b""
+        self._around = -1
+        """The length of both; -1 if nothing is expected."""
+        self._kind: type[Delta] = TextDelta
+        self._index = -1
+
+    def read(self, data: bytes, events: list[Event]) -> bool:
+        """Add what a frame with this data reports; whether it repeats the last one."""
+        text = data.removeprefix(self._head).removesuffix(self._tail)
+        if len(data) - len(text) != self._around:
+            return False
+        try:
+            more = _decode_text(text)
+        except _UNREADABLE:
+            return False
+        if more:
+            events.append(self._kind(self._index, more))
+        return True
+
+    def begin(self, data: bytes, events: list[Event]) -> None:
+        """A frame with this data was read in full, and this is all that it reported."""
+        self._around = -1
+        event = events[0] if len(events) == 1 else None
+        if type(event) is TextDelta or type(event) is ReasoningDelta:
+            around = _around(data, event.text)
+            if around is not None:
+                self._head, self._tail = around
+                self._around = len(self._head) + len(self._tail)
+                self._kind, self._index = type(event), event.index
+
+
+def _around(written: bytes, text: str) -> tuple[bytes, bytes] | None:
+    """What stands before and behind this text; None if it is not written there, or there twice."""
+    json = json_text(text)
+    head, _, tail = written.partition(json)
+    return (head, tail) if tail and json not in tail else None
 
 
 def _is_value(value: bytes) -> bool:

@@ -11,7 +11,7 @@ from segue.dialects.garbled_lines import read_garbled
 from segue.dialects.openai_chat.errors import error_in_reply
 from segue.dialects.openai_chat.lenient import decode_chunk, decode_portion
 from segue.dialects.openai_chat.stream_state import ReplyReader
-from segue.dialects.repeated_chunk import RepeatedChunkDecoder
+from segue.dialects.repeated_chunk import FrameRun, RepeatedChunkDecoder
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
@@ -45,11 +45,19 @@ class ReplyDecoder(RepeatedChunkDecoder):
         frames = self._frames.feed(data)
         if self._unframed is not None:
             self._unframed = None if frames else self._unframed + data[: _HEAD - len(self._unframed)]
-        known = 0
+        known, run = 0, FrameRun()
         for frame in frames:
-            known = len(events)
-            if frame.event or not self._read_fast(frame.data, events):
+            known, data = len(events), frame.data
+            if frame.event:
                 self._read_frame(frame, events)
+                run.begin(data, [])
+            elif run.read(data, events):
+                continue
+            elif self._read_fast(data, events):
+                run.begin(data, events[known:] if self._reader.sorted else [])
+            else:
+                self._read_frame(frame, events)
+                run.begin(data, [])
         if frames and self._frames.fresh and self._reader.sorted:
             self._learn(b"data: %b\n\n" % frames[-1].data, events[known:])
         return events
