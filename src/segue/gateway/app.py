@@ -318,8 +318,11 @@ class Gateway:
         report.describe_history(turn.conversation.messages, turn.originals)
         switched = await self.memory.switched(turn.conversation_id)
         routes = self.names.router(switched or turn.asked).routes
-        async with costs.counted(self.accounts, account, turn, routes, report) as standing:
-            writer.headers.update(turn.dialect.server.standing_headers(standing))
+        admission, expected = await costs.admit(self.accounts, account, turn, routes)
+        try:
+            if admission is not None:
+                standing = costs.standing_of(admission)
+                writer.headers.update(turn.dialect.server.standing_headers(standing))
             if (compacted := await self._services.compacted(turn)) is not None:
                 await writer.whole(compacted)
                 return
@@ -333,6 +336,8 @@ class Gateway:
                 note=self._note,
             )
             await exchange.run(self.members.routings(turn, switched))
+        finally:
+            costs.settle(self.accounts, admission, expected, report)
 
     def _note(self, seen: ConversationInfo) -> None:
         """Record a conversation, beside the requests."""

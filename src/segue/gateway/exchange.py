@@ -173,10 +173,13 @@ class Exchange:
 
     async def _sent(self, route: Route, routing: Routing, turn: ClientTurn) -> SegueError | None:
         try:
-            with self._members.slot(route.name):
+            self._members.enter(route.name)
+            try:
                 attempt = self._members.attempt(turn, route)
                 self._report.forwarded = attempt.forwarded
                 error = await self._read(attempt, routing)
+            finally:
+                self._members.leave(route.name)
         except SegueError as refused:
             return refused
         if error is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
@@ -25,7 +24,7 @@ from segue.transcript.text_tools.form import offer_of
 from segue.transcript.text_tools.react import REACT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
 
     from segue.config.schema import GatewaySettings
     from segue.conversation.blocks import Origin
@@ -157,19 +156,17 @@ class Members:
         """Whether a route is of the client's own wire, at its own provider."""
         return self.uses_wire_of(turn, route) and is_home(route.provider, turn.dialect.name)
 
-    @contextmanager
-    def slot(self, route: str) -> Iterator[None]:
-        """A place among the requests that a route has at a time."""
+    def enter(self, route: str) -> None:
+        """Take a place among the requests that a route has at a time. Give it back with `leave`."""
         most = self._settings.limits.per_route
         if most is not None and self._busy[route] >= most:
             raise OverloadError(
                 f"{route} has {most} requests at a time already.", code="route_busy", retry_after=1.0
             )
         self._busy[route] += 1
-        try:
-            yield
-        finally:
-            self._busy[route] -= 1
+
+    def leave(self, route: str) -> None:
+        self._busy[route] -= 1
 
 
 def _preview(provider: ProviderAdapter, request: ChatRequest) -> RequestSent | None:

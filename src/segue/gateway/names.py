@@ -43,12 +43,7 @@ class ModelNames:
 
     def router(self, asked: str) -> Router:
         """The router behind a name. Raises 404 if it leads nowhere."""
-        meant = self._meant.get(asked)
-        if meant is None:
-            meant = self._meant_by(asked.removeprefix("models/"))
-            if len(self._meant) < _KEPT_NAMES:
-                self._meant[asked] = meant
-        return self._opened(meant)
+        return self._opened(self._meant_by(asked))
 
     def native(self, asked: str) -> str:
         """The model's name at the provider that the client was made for; empty if it asks for a name of ours."""
@@ -64,7 +59,7 @@ class ModelNames:
 
     def is_sticky(self, asked: str) -> bool:
         """Whether a conversation stays with its last route, as far as the policy is concerned."""
-        choice = self._choice(self._meant_by(asked.removeprefix("models/")))
+        choice = self._choice(self._meant_by(asked))
         return choice is not None and choice.settings is not None and choice.settings.policy in _STICKY
 
     def knows_tools(self, route: Route) -> bool:
@@ -117,6 +112,14 @@ class ModelNames:
         )
 
     def _meant_by(self, asked: str) -> str:
+        meant = self._meant.get(asked)
+        if meant is None:
+            meant = self._meaning(asked.removeprefix("models/"))
+            if len(self._meant) < _KEPT_NAMES:
+                self._meant[asked] = meant
+        return meant
+
+    def _meaning(self, asked: str) -> str:
         settings = self._config.gateway
         for name in (asked, asked.removesuffix(_LATEST)):
             if name in settings.models:

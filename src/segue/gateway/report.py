@@ -83,6 +83,6 @@ class RequestReport(Struct, kw_only=True):
         """What the client sent before, and what of it was known."""
         self.messages = messages
         self.restored = len(originals.replies)
-        self.missing = sum(message.speaker == "model" for message in messages) - self.restored
+        self.missing = [message.speaker for message in messages].count("model") - self.restored
         self.store_failed = originals.failed
         self.known_messages = originals.known

@@ -51,6 +51,7 @@ class SharedFile:
         self._schema = schema
         self._version = version
         self._page_size = page_size
+        self._failures, self._reading = _Failures(self), _Reading(self)
         self._worker = Worker(f"segue-gateway-{self._path.stem}")
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
@@ -60,19 +61,18 @@ class SharedFile:
         self._is_closed = False
         self._checkpoint: asyncio.Task[None] | None = None
 
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """The connection of the loop. What SQLite and the disk raise becomes an error that names the file."""
-        try:
-            if self._reader is None:
-                self._reader = self._open()
-            yield self._reader
-        except (sqlite3.Error, OSError) as error:
-            raise self._failure(error) from error
+    def reading(self) -> _Reading:
+        """The connection of the loop."""
+        return self._reading
+
+    def reader(self) -> sqlite3.Connection:
+        if self._reader is None:
+            self._reader = self._open()
+        return self._reader
 
     async def run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Do something in the thread."""
-        with self._failures():
+        with self._failures:
             return await self._worker.run(do, *args, **kwargs)
 
     async def write(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
@@ -81,13 +81,13 @@ class SharedFile:
 
     def write_at_once(self, do: Callable[[sqlite3.Connection], None]) -> bool:
         """A transaction of some ten microseconds, in the loop; False if somebody else is writing, and nothing was done."""
-        with self._failures():
+        with self._failures:
             return self._try_at_once(do) is not None
 
     async def write_small(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
         """The same as soon as nobody else is writing. To have it done by the thread takes several times as long, so that is
         for a file which somebody else writes for long."""
-        with self._failures():
+        with self._failures:
             for pause in _PAUSES:
                 if (done := self._try_at_once(do)) is not None:
                     return done[0]
@@ -217,20 +217,37 @@ class SharedFile:
                 hint="Nothing was changed. Run it with a newer segue, or set another gateway.memory.directory.",
             )
 
-    @contextmanager
-    def _failures(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            raise self._failure(error) from error
-
-    def _failure(self, error: Exception) -> JournalError:
+    def failure(self, error: Exception) -> JournalError:
         return JournalError(
             f"{self._what} cannot be read or written: {error}.",
             code="store_failed",
             path=str(self._path),
             hint="Check the disk's free space and the file's permissions.",
         )
+
+
+class _Failures:
+    """In this context, what SQLite and the disk raise becomes an error that names the file."""
+
+    def __init__(self, file: SharedFile) -> None:
+        self._file = file
+
+    def __enter__(self) -> object:
+        return None
+
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
+        if isinstance(error, sqlite3.Error | OSError):
+            raise self._file.failure(error) from error
+
+
+class _Reading(_Failures):
+    """The same, with the connection of the loop."""
+
+    def __enter__(self) -> sqlite3.Connection:
+        try:
+            return self._file.reader()
+        except (sqlite3.Error, OSError) as error:
+            raise self._file.failure(error) from error
 
 
 def _version(connection: sqlite3.Connection) -> int:

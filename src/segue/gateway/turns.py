@@ -223,8 +223,10 @@ def _conversation_of(
         known = next((reply.conversation for reply in replies if reply.conversation), "")
         if known:
             return known
-    begins = all(message.speaker != "model" for message in messages)
-    return memory.conversation_id(caller, session or (token_hex(16) if begins else _first_message(messages)))
+    if not session:
+        begins = all(message.speaker != "model" for message in messages)
+        session = token_hex(16) if begins else _first_message(messages)
+    return memory.conversation_id(caller, session)
 
 
 def plain_turn(turn: ClientTurn, *, planned: bool) -> ClientTurn | None:

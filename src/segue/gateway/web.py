@@ -58,7 +58,7 @@ def json_response(content: object) -> WebResponse:
 
 def read_head(scope: Mapping[str, Any], limits: GatewayLimits) -> WebRequest:
     """The request without its body. Raises when its headers are too large."""
-    if sum(len(name) + len(value) for name, value in scope["headers"]) > limits.header_bytes:
+    if sum([len(name) + len(value) for name, value in scope["headers"]]) > limits.header_bytes:
         raise InvalidRequestError(
             f"The headers of the request are larger than {limits.header_bytes} bytes.",
             code="headers_too_large",
@@ -175,5 +175,7 @@ async def refuse_websocket(scope: Mapping[str, Any], receive: Receive, send: Sen
 
 def given_id(scope: Mapping[str, Any]) -> str:
     """The id that the client or a proxy gave the request; empty if it is none that could stand in a log."""
-    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-    return given.decode() if _PLAIN_ID.fullmatch(given) else ""
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            return value.decode() if _PLAIN_ID.fullmatch(value) else ""
+    return ""

@@ -114,12 +114,12 @@ def test_known_histories_hold_no_more_bytes_than_they_may() -> None:
     known = KnownHistories(max_bytes=1000)
     empty = KnownHistory((), (), {}, {})
     for number in range(20):
-        known.keep(("me", str(number), b""), empty, 300)
-    known.keep(("me", "large", b""), empty, 5000)
+        known.keep(("me", str(number), 0), empty, 300)
+    known.keep(("me", "large", 0), empty, 5000)
     assert known.bytes == 900
-    assert known.get(("me", "19", b"")) is not None
-    assert known.get(("me", "0", b"")) is None
-    assert known.get(("me", "large", b"")) is None
+    assert known.get(("me", "19", 0)) is not None
+    assert known.get(("me", "0", 0)) is None
+    assert known.get(("me", "large", 0)) is None
 
 
 def test_ids_and_images_of_a_history_that_returns_are_known_with_it() -> None:

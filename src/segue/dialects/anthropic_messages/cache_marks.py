@@ -18,9 +18,9 @@ def without_excess_marks(body: Mapping[str, Any]) -> tuple[Mapping[str, Any], li
     """
     marks = list(_marks(body))
     most = MOST_MARKS - bool(body.get(_FIELD))
-    if len(marks) < 2 and len(marks) <= most:
+    longest = max([index for index, (_, mark) in enumerate(marks) if _lasts_long(mark)], default=0)
+    if len(marks) <= most and not longest:
         return body, []
-    longest = max((index for index, (_, mark) in enumerate(marks) if _lasts_long(mark)), default=0)
     fitting = [place for index, (place, mark) in enumerate(marks) if index >= longest or _lasts_long(mark)][
         -most:
     ]

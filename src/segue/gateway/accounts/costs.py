@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from segue.conversation.blocks import Media
@@ -19,7 +20,7 @@ from segue.gateway.turns import model_of, read_fields
 from segue.providers.models.prices import cost_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from segue.gateway.accounts.account import Account
     from segue.gateway.accounts.register import Accounts
@@ -39,17 +40,17 @@ USUAL_OUTPUT: Final = 1000
 """Tokens of a reply. Clients allow for far more than they get."""
 
 
-@asynccontextmanager
-async def counted(
-    accounts: Accounts, account: Account, turn: ClientTurn, routes: Sequence[Route], report: RequestReport
-) -> AsyncIterator[CallerStanding]:
-    """Serve a turn as far as its caller may have it, and count what it came to. Raises what the caller may not."""
-    admission, expected = await _admit(accounts, account, turn.asked, routes, lambda: estimated_usage(turn))
-    try:
-        yield standing_of(admission)
-    finally:
-        came_to = used(report, expected)
-        accounts.ended(admission, came_to, usage_row(report, came_to))
+def admit(
+    accounts: Accounts, account: Account, turn: ClientTurn, routes: Sequence[Route]
+) -> Awaitable[tuple[Admission | None, Charge]]:
+    """What is reserved for a turn, and what it may come to. Raises what the caller may not. Follow it with `settle`."""
+    return _admit(accounts, account, turn.asked, routes, lambda: estimated_usage(turn))
+
+
+def settle(accounts: Accounts, admission: Admission | None, expected: Charge, report: RequestReport) -> None:
+    """Count what a turn came to."""
+    came_to = used(report, expected)
+    accounts.ended(admission, came_to, usage_row(report, came_to))
 
 
 @asynccontextmanager
@@ -61,7 +62,7 @@ async def counted_service(
     request: WebRequest,
     report: RequestReport,
 ) -> AsyncIterator[None]:
-    """The same for what is no reply of a model but asks one: vectors, counts, compactions."""
+    """Serve what is no reply of a model but asks one, such as vectors, as far as its caller may have it, and count it."""
     if door.operation not in _ASKS_A_MODEL:
         yield
         return
@@ -79,10 +80,8 @@ async def counted_service(
         accounts.ended(admission, came_to, usage_row(report, came_to))
 
 
-def standing_of(admission: Admission | None) -> CallerStanding:
+def standing_of(admission: Admission) -> CallerStanding:
     """How far the caller's limits are used up, for the headers of its wire."""
-    if admission is None:
-        return CallerStanding()
     allowance, standing, now = admission.account.allowance, admission.standing, time.time()
     requests, tokens = allowance.requests_per_minute, allowance.tokens_per_minute
     spent = admission.reserved.micros + admission.estimate.micros
@@ -150,10 +149,16 @@ def used(report: RequestReport, expected: Charge) -> Charge:
     return Charge(report.usage.total_tokens, expected.micros if dollars is None else micros(dollars))
 
 
+@lru_cache(maxsize=2)
+def _day(number: int) -> str:
+    """By its number since 1970."""
+    return time.strftime("%Y-%m-%d", time.gmtime(number * 86_400))
+
+
 def usage_row(report: RequestReport, counted: Charge) -> UsageRow:
     usage = report.usage
     return UsageRow(
-        day=time.strftime("%Y-%m-%d", time.gmtime()),
+        day=_day(int(time.time() // 86_400)),
         caller=report.caller,
         asked=storable(report.asked)[:200],
         route=report.route,

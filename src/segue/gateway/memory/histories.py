@@ -23,8 +23,8 @@ MAX_BYTES: Final = 32 << 20
 _NEAR: Final = 4
 """So many lengths are tried at once."""
 
-HistoryKey: TypeAlias = tuple[str, str, bytes]
-"""The caller, the session as the client names it, and how the conversation begins."""
+HistoryKey: TypeAlias = tuple[str, str, int]
+"""The caller, the session as the client names it, and a hash of how the conversation begins."""
 
 
 @final

@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 
 from segue.conversation.blocks import Media, Origin, Reasoning, ToolCall
 from segue.conversation.message import Message
-from segue.gateway.memory.fingerprints import Fingerprint, fingerprint_of
 from segue.gateway.memory.histories import KnownHistory, Maker
 from segue.gateway.memory.replies import RememberedReply
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from segue.conversation.blocks import Block
+    from segue.gateway.memory.fingerprints import Fingerprint
     from segue.gateway.memory.memory import Memory
 
 
@@ -54,7 +54,7 @@ async def recall_originals(
     `session`: the client's own name for it. `size`: the bytes of the request, by which the history is held for the next
     one; 0: it is not.
     """
-    key = caller, session, fingerprint_of(messages[:1])
+    key = caller, session, hash(messages[0].text) if messages else 0
     known = memory.histories.get(key) if size else None
     common = known.common(messages) if known is not None else 0
     if known is None or not common:

@@ -93,11 +93,11 @@ class SQLiteMemoryStore:
 
     async def conversation(self, conversation_id: str) -> ConversationInfo | None:
         with self._file.reading() as connection:
-            rows = connection.execute(
+            row = connection.execute(
                 "SELECT * FROM conversations WHERE id = ? AND updated > ?",
                 (conversation_id, self._clock() - self._keep_seconds),
-            )
-            return next((_info(row) for row in rows), None)
+            ).fetchone()
+            return _info(row) if row is not None else None
 
     async def conversations(self, limit: int = 50) -> Sequence[ConversationInfo]:
         with self._file.reading() as connection:
@@ -245,7 +245,9 @@ def _replace(connection: sqlite3.Connection, rows: list[tuple[bytes, int | None]
 
 
 def _info(row: tuple[Any, ...]) -> ConversationInfo:
-    names = (
-        "id", "caller", "client", "door", "asked", "route", "switched", "requests", "created", "updated",
-    )  # fmt: skip
-    return ConversationInfo(**dict(zip(names, row, strict=True)))
+    return ConversationInfo(**dict(zip(_COLUMNS, row, strict=True)))
+
+
+_COLUMNS: Final = (
+    "id", "caller", "client", "door", "asked", "route", "switched", "requests", "created", "updated",
+)  # fmt: skip
