@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from segue.conversation.events import Event, ReasoningDelta, TextDelta, fold
 from segue.dialects.registry import DIALECTS, NAMES
 from segue.dialects.repeated_chunk import FrameRun, RepeatedChunkDecoder
+from segue.dialects.sse import Frame
 from strategies.replies import replies
 
 
@@ -61,15 +62,16 @@ def test_a_thought_is_read_as_one() -> None:
 
 def test_frames_of_one_portion_repeat_the_last_that_was_read_in_full() -> None:
     run, events = FrameRun(), list[Event]()
-    assert not run.read(chunk("a"), events)
+    alike = [Frame(chunk("a")), Frame(chunk('b "c" \n✓')), Frame(chunk("d"))]
+    assert not run.read(alike, 0, events)
     run.begin(chunk("a"), [TextDelta(3, "a")])
-    assert run.read(chunk('b "c" \n✓'), events)
-    assert run.read(chunk(""), events)
-    assert not run.read(chunk("b", stop=True), events)
-    assert not run.read(chunk("b")[:-1], events)
-    assert events == [TextDelta(3, 'b "c" \n✓')]
+    others = (chunk(""), chunk("b", stop=True), chunk("b")[:-1], b"[DONE]")
+    for other in (*map(Frame, others), Frame(chunk("e"), "error")):
+        events.clear()
+        assert run.read([*alike, other, *alike], 1, events) == 2
+        assert events == [TextDelta(3, 'b "c" \n✓'), TextDelta(3, "d")]
     run.begin(chunk("a"), [TextDelta(3, "a"), TextDelta(3, "a")])
-    assert not run.read(chunk("b"), events)
+    assert not run.read(alike, 0, events)
 
 
 def test_texts_behind_the_end_of_a_reply_are_not_read_whatever_they_repeat() -> None:

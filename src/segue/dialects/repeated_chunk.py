@@ -17,6 +17,7 @@ from segue.dialects.chunk_template import json_text
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
+    from segue.dialects.sse import Frame
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta
 _decode_text = msgspec.json.Decoder(str).decode
@@ -129,18 +130,24 @@ class FrameRun:
         self._kind: type[Delta] = TextDelta
         self._index = -1
 
-    def read(self, data: bytes, events: list[Event]) -> bool:
-        """Add what a frame with this data reports; whether it repeats the last one."""
-        text = data.removeprefix(self._head).removesuffix(self._tail)
-        if len(data) - len(text) != self._around:
-            return False
-        try:
-            more = _decode_text(text)
-        except _UNREADABLE:
-            return False
-        if more:
-            events.append(self._kind(self._index, more))
-        return True
+    def read(self, frames: list[Frame], at: int, events: list[Event]) -> int:
+        """Add the events of the frames from `at` on, one for each, as long as they repeat the last one; how many did."""
+        head, tail, around, kind, index = self._head, self._tail, self._around, self._kind, self._index
+        start = at
+        while around >= 0 and at < len(frames):
+            frame = frames[at]
+            text = frame.data.removeprefix(head).removesuffix(tail)
+            if len(frame.data) - len(text) != around or frame.event:
+                break
+            try:
+                more = _decode_text(text)
+            except _UNREADABLE:
+                break
+            if not more:
+                break
+            events.append(kind(index, more))
+            at += 1
+        return at - start
 
     def begin(self, data: bytes, events: list[Event]) -> None:
         """A frame with this data was read in full, and this is all that it reported."""

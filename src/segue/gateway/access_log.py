@@ -55,7 +55,7 @@ def text_line(report: RequestReport, now: float) -> str:
         "client gone" if report.client_gone else "",
         report.request_id,
     ]
-    return " ".join(sanitised("  ".join(fact for fact in facts if fact)).splitlines())
+    return " ".join(sanitised("  ".join([fact for fact in facts if fact])).splitlines())
 
 
 def _counts(title: str, counts: dict[str, int]) -> str:

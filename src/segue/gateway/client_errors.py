@@ -194,7 +194,7 @@ def counts_of(repairs: Sequence[Repair]) -> str:
     counts: dict[str, int] = {}
     for repair in repairs:
         counts[repair.kind] = counts.get(repair.kind, 0) + 1
-    return ", ".join(f"{kind}={count}" for kind, count in counts.items())
+    return ", ".join([f"{kind}={count}" for kind, count in counts.items()])
 
 
 def strict_error(losses: Sequence[Repair], route: str, *, refusal: str = "") -> InvalidRequestError:

@@ -173,16 +173,23 @@ def _message_of(thought: Reasoning, messages: Sequence[Message], after: int) -> 
 class Prefix:
     """A running fingerprint of what was sent, without thoughts, and whether a seal was made under it."""
 
-    __slots__ = ("_hash", "length")
+    __slots__ = ("_begun", "_beside", "length")
 
     def __init__(self, system: str, settings_fingerprint: str) -> None:
-        beside = f"{settings_fingerprint}\x00{system}".encode("utf-8", "surrogatepass")
-        self._hash = blake2b(beside, digest_size=16)
+        self._beside = settings_fingerprint, system
+        self._begun: blake2b | None = None
         self.length = 0
 
+    @property
+    def _hash(self) -> blake2b:
+        """Begun when it is needed: most histories hold no thoughts, and a system prompt is long."""
+        if self._begun is None:
+            self._begun = blake2b("\0".join(self._beside).encode("utf-8", "surrogatepass"), digest_size=16)
+        return self._begun
+
     def fork(self) -> Prefix:
-        twin = Prefix.__new__(Prefix)
-        twin._hash = self._hash.copy()
+        twin = Prefix(*reversed(self._beside))
+        twin._begun = None if self._begun is None else self._begun.copy()
         twin.length = self.length
         return twin
 

@@ -83,8 +83,8 @@ class Responder:
         self._maker = maker
         self._native = home and maker.dialect == client.dialect
         self._minting = MintedIds(client.rules.ids, request.nonce, request.used_ids)
-        self._tools = tuple(tool for tool in request.tools if tool.kind == "custom" or tool.namespace)
-        self._offered = tuple(tool.name for tool in request.tools)
+        self._tools = tuple([tool for tool in request.tools if tool.kind == "custom" or tool.namespace])
+        self._offered = tuple([tool.name for tool in request.tools])
         self._legal_names = offered_names(client.rules.names, self._offered).fork()
         self._minted, self._next = request.minted, 0
         plain = self._native or (client.plain_reasoning and reasoning != "hide")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from segue.dialects.known_tools import GivenTools
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -35,7 +37,9 @@ _Place = tuple[str | int, ...]
 
 def _marks(body: Mapping[str, Any]) -> Iterator[tuple[_Place, Any]]:
     """All marks, in the order in which the provider reads them."""
-    yield from _in_list(body.get("tools"), ("tools",))
+    tools = body.get("tools")
+    if type(tools) is not GivenTools or tools.count(_FIELD.encode()):
+        yield from _in_list(tools, ("tools",))
     yield from _in_list(body.get("system"), ("system",))
     messages = body.get("messages")
     for index, message in enumerate(messages if type(messages) is list else ()):

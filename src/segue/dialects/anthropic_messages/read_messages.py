@@ -101,8 +101,8 @@ def _pieces(content: Any) -> list[Any]:
 
 def joined(pieces: list[Any]) -> str:
     """The pieces of a system prompt as one text."""
-    texts = (piece.get("text") for piece in pieces if isinstance(piece, dict))
-    return "\n\n".join(text for text in texts if isinstance(text, str))
+    texts = [piece.get("text") for piece in pieces if isinstance(piece, dict)]
+    return "\n\n".join([text for text in texts if isinstance(text, str)])
 
 
 def _read_message(given: Any, path: str, origin: Origin) -> Iterator[Message]:

@@ -42,6 +42,9 @@ _TAIL = b"}}\n\n"
 _TAIL_LETTERS = b"} \n"
 _PADDED_TAILS = frozenset(b"}%b}\n\n" % (b" " * spaces) for spaces in range(32))
 """The provider pads its events with spaces between the two closing braces."""
+_MORE = b"content_block_delta"
+_NEAR = 64
+"""Within so many bytes, most frames name their type."""
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_more = wire.MORE.decode
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -120,6 +123,9 @@ class ReplyDecoder(RepeatedChunkDecoder):
         for data in frames:
             if self._over:
                 break
+            if _MORE not in data[:_NEAR]:  # to fail to read it would take longer
+                self._read_any(data, events)
+                continue
             try:
                 more = _decode_more(data)
             except _UNREADABLE:

@@ -45,19 +45,17 @@ class ReplyDecoder(RepeatedChunkDecoder):
         frames = self._frames.feed(data)
         if self._unframed is not None:
             self._unframed = None if frames else self._unframed + data[: _HEAD - len(self._unframed)]
-        known, run = 0, FrameRun()
-        for frame in frames:
-            known, data = len(events), frame.data
-            if frame.event:
-                self._read_frame(frame, events)
-                run.begin(data, [])
-            elif run.read(data, events):
-                continue
-            elif self._read_fast(data, events):
-                run.begin(data, events[known:] if self._reader.sorted else [])
+        known, at, run = 0, 0, FrameRun()
+        while at < len(frames):
+            frame, known = frames[at], len(events)
+            if not frame.event and frame.data != _DONE and self._read_fast(frame.data, events):
+                run.begin(frame.data, events[known:] if self._reader.sorted else [])
             else:
                 self._read_frame(frame, events)
-                run.begin(data, [])
+                run.begin(frame.data, [])
+            at += 1
+            if repeated := run.read(frames, at, events):
+                at, known = at + repeated, len(events) - 1
         if frames and self._frames.fresh and self._reader.sorted:
             self._learn(b"data: %b\n\n" % frames[-1].data, events[known:])
         return events
@@ -92,7 +90,7 @@ class ReplyDecoder(RepeatedChunkDecoder):
 
     def _read_frame(self, frame: sse.Frame, events: list[Event]) -> None:
         data = frame.data
-        chunk = decode_chunk(data)
+        chunk = decode_chunk(data) if data != _DONE else None
         if chunk is not None and frame.event != "error":
             self._reader.read(chunk, events)
         elif data.strip() == _DONE:
