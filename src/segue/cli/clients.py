@@ -15,8 +15,6 @@ from segue.config.validation import suggestion
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from segue.config.schema import Config
 
 KEY_VARIABLE = "SEGUE_GATEWAY_KEY"
@@ -106,12 +104,12 @@ def gateway_url(config: Config) -> str:
     return f"{'https' if settings.tls_certificate else 'http'}://{shown}:{settings.port}"
 
 
-def key_of(config: Config, environ: Mapping[str, str] = os.environ) -> str:
+def key_of(config: Config) -> str:
     """The caller's key, where the gateway asks for one."""
-    if key := environ.get(KEY_VARIABLE, ""):
+    if key := os.environ.get(KEY_VARIABLE, ""):
         return key
     for caller in config.gateway.callers.values():
-        if caller.key_env and (key := environ.get(caller.key_env, "")):
+        if caller.key_env and (key := os.environ.get(caller.key_env, "")):
             return key
     if config.gateway.callers:
         raise UsageError(

@@ -15,10 +15,9 @@ from segue.providers.addresses import find_address
 from segue.routing.route import Route, parse_route
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
     from segue.config.layers import Settings
     from segue.config.schema import Config
+    from segue.config.toml_lines import SettingPath
 
 _MOST_ALIASES = 8
 """An alias may stand for another, but not in a circle."""
@@ -78,23 +77,21 @@ def _without_aliases(name: str, config: Config) -> str:
 
 def reference_faults(settings: Settings) -> list[str]:
     """Names in the settings that lead nowhere, each with its place."""
-    providers = open_providers(settings.config).list()
-    return [f"{settings.origin(path)}: {message}" for path, message in _dangling(settings.config, providers)]
-
-
-def _dangling(config: Config, providers: Collection[str]) -> Iterator[tuple[tuple[str, ...], str]]:
-    named: list[tuple[tuple[str, ...], str]] = [(("model",), config.model)] if config.model else []
+    config, known = settings.config, open_providers(settings.config).list()
+    named: list[tuple[SettingPath, str]] = [(("model",), config.model)] if config.model else []
     named += [(("aliases", name), name) for name in config.aliases]
     named += [(("profiles", name, "members"), name) for name in config.profiles]
     named += [(("gateway", "model"), config.gateway.model)] if config.gateway.model else []
     named += [(("gateway", "models", asked), name) for asked, name in config.gateway.models.items()]
+    faults = []
     for path, name in named:
         try:
             routes = resolve_model(name, config).routes
         except UsageError as error:
-            yield path, f"{error.message} {error.hint}"
+            faults.append(f"{settings.origin(path)}: {error.message} {error.hint}")
             continue
         for provider in dict.fromkeys(route.provider for route in routes):
-            if provider not in providers and find_address(provider) is None:
-                near = suggestion(provider, providers)
-                yield path, f'There is no provider "{provider}". {near}'.rstrip()
+            if provider not in known and find_address(provider) is None:
+                wrong = f'There is no provider "{provider}". {suggestion(provider, known)}'.rstrip()
+                faults.append(f"{settings.origin(path)}: {wrong}")
+    return faults

@@ -80,29 +80,16 @@ def open_store(config: Config) -> Store:
             code="config",
             hint="Set store, or remove sessions: segue sessions rm ID",
         )
-    directory = sessions_directory(settings.directory)
-    match settings.keep:
-        case "memory":
-            from segue.sessions.stores.memory import MemoryStore  # noqa: PLC0415
+    if settings.keep == "memory":
+        from segue.sessions.stores.memory import MemoryStore  # noqa: PLC0415
 
-            return MemoryStore()
-        case "jsonl":
-            from segue.sessions.stores.jsonl import JsonlStore  # noqa: PLC0415
-
-            return JsonlStore(directory)
-        case "sqlite":
-            from segue.sessions.stores.sqlite import SQLiteStore  # noqa: PLC0415
-
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return SQLiteStore(directory / "sessions.db")
+        return MemoryStore()
+    return open_store_at(settings.keep, config)
 
 
 def open_store_at(place: str, config: Config) -> Store:
     """A store by what people call it: `sqlite`, `jsonl` and `store` are those of the settings; else a URL, a SQLite file, or
     a folder of JSON lines."""
-    from segue.sessions.stores.jsonl import JsonlStore  # noqa: PLC0415
-    from segue.sessions.stores.sqlite import SQLiteStore  # noqa: PLC0415
-
     directory = sessions_directory(config.sessions.directory)
     if place == "store" and not config.store:
         raise UsageError(
@@ -112,7 +99,11 @@ def open_store_at(place: str, config: Config) -> Store:
         named = config.store if place == "store" else place
         return _open_postgres(structs.replace(config, store=named))
     if place == "jsonl" or (place != "sqlite" and (Path(place).is_dir() or place.endswith("/"))):
+        from segue.sessions.stores.jsonl import JsonlStore  # noqa: PLC0415
+
         return JsonlStore(directory if place == "jsonl" else Path(place))
+    from segue.sessions.stores.sqlite import SQLiteStore  # noqa: PLC0415
+
     file = directory / "sessions.db" if place == "sqlite" else Path(place)
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return SQLiteStore(file)

@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Struct
 
 from segue.config.paths import AGENTS, PROJECT_FILES, TEMPLATES, project_directories, trust_file
-from segue.config.validation import suggestion
 from segue.errors import UsageError
 from segue.private_files import write_private
 
@@ -75,6 +74,8 @@ def read_named(files: NamedFiles, name: str, start: Path, others: Iterable[str] 
     names that are known elsewhere."""
     kind, folder, found = files.kind, files.user_folder(), files.find(start)
     if name not in found:
+        from segue.config.validation import suggestion  # noqa: PLC0415 - only a wrong name needs it
+
         raise UsageError(
             f'There is no {kind} "{name}".',
             code=f"unknown_{kind}",

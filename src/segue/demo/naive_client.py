@@ -72,11 +72,7 @@ def _chat(conversation: Conversation, ids: Mapping[str, str]) -> Fields:
 def _chat_messages(message: Message, ids: Mapping[str, str]) -> Iterator[Fields]:
     if message.speaker == "tool":
         for result in _of(message, ToolResult):
-            yield {
-                "role": "tool",
-                "tool_call_id": ids[result.call_id],
-                "content": _output_text(result),
-            }
+            yield {"role": "tool", "tool_call_id": ids[result.call_id], "content": _output_text(result)}
     elif message.speaker == "user":
         content: list[Fields] = [{"type": "text", "text": message.text}]
         for media in _of(message, Media):
@@ -139,18 +135,9 @@ def _anthropic_block(block: Block, ids: Mapping[str, str]) -> Fields:
         case Reasoning(text, seal):
             return {"type": "thinking", "thinking": text, "signature": seal.payload if seal else ""}
         case ToolCall():
-            return {
-                "type": "tool_use",
-                "id": block.native_id,
-                "name": block.name,
-                "input": block.arguments,
-            }
+            return {"type": "tool_use", "id": block.native_id, "name": block.name, "input": block.arguments}
         case ToolResult():
-            return {
-                "type": "tool_result",
-                "tool_use_id": ids[block.call_id],
-                "content": _output_text(block),
-            }
+            return {"type": "tool_result", "tool_use_id": ids[block.call_id], "content": _output_text(block)}
         case Media():
             source = {"type": "base64", "media_type": block.mime, "data": block.data}
             return {"type": "image", "source": source}

@@ -31,14 +31,7 @@ class ConsentPrompt:
         self.begun = ""
 
     async def __call__(self, parts: Sequence[str]) -> bool:
-        keys = KeyWatch(
-            self._source,
-            on_interrupt=lambda _by_ctrl_c: None,
-            on_line=self.typed_lines.append,
-            on_typed=lambda _typed: None,
-            on_reveal=lambda: None,
-            begun=self.begun,
-        )
+        keys = KeyWatch(self._source, on_line=self.typed_lines.append, begun=self.begun)
         shown = QuestionView(self._screen, question_about_session(parts), keys)
         with keys.watching(), self._repainted(shown):
             answer = await shown.answer()

@@ -30,10 +30,10 @@ class KeyWatch:
         self,
         source: Input,
         *,
-        on_interrupt: Callable[[bool], None],
         on_line: Callable[[str], None],
-        on_typed: Callable[[str], None],
-        on_reveal: Callable[[], None],
+        on_interrupt: Callable[[bool], None] = lambda _by_ctrl_c: None,
+        on_typed: Callable[[str], None] = lambda _typed: None,
+        on_reveal: Callable[[], None] = lambda: None,
         begun: str = "",
     ) -> None:
         """`on_interrupt` is called with whether it was Ctrl-C."""
