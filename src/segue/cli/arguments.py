@@ -158,7 +158,7 @@ _WIDTH = max(map(len, COMMANDS)) + 2
 EPILOG = "\n".join(
     [
         "commands:",
-        *(f"  {name:<{_WIDTH}}{purpose}" for name, (_, purpose) in COMMANDS.items()),
+        *(f"  {name:<{_WIDTH}}{purpose}" for name, purpose in COMMANDS.items()),
         "",
         "A command must be the first word: segue -- demo asks the model about demo.",
         "Help for a command: segue COMMAND --help. Exit codes: docs/cli.md",

@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     from segue.config.layers import Settings
     from segue.plugins import Contribution
 
-COMMANDS: Final[dict[str, tuple[str, str]]] = {
-    "models": ("segue.cli.commands.models", "list, show, download and remove models"),
-    "embed": ("segue.cli.commands.embed", "turn texts into vectors"),
-    "health": ("segue.cli.commands.health", "check whether the configured providers answer"),
-    "sessions": ("segue.cli.commands.sessions", "list, show, export, import, rename and remove sessions"),
-    "templates": ("segue.cli.commands.templates", "list your own prompts for -t"),
-    "agents": ("segue.cli.commands.agents", "list your own subagents for -T agent:NAME"),
-    "plugins": ("segue.cli.commands.plugins", "list what other installed packages add"),
-    "config": ("segue.cli.commands.config", "show settings and where they come from; check them"),
-    "keys": ("segue.cli.commands.keys", "store, list and remove API keys"),
-    "trust": ("segue.cli.commands.trust", "trust the config files of a project"),
-    "convert": ("segue.cli.commands.convert", "convert a request to another provider's format"),
-    "doctor": ("segue.cli.commands.doctor", "find and repair what providers would refuse in a transcript"),
-    "verify": ("segue.cli.commands.verify", "send hard histories to a real model, and see what it accepts"),
-    "serve": ("segue.cli.commands.serve", "serve all provider APIs: any client, any model"),
-    "gateway": ("segue.cli.commands.gateway", "list the gateway's conversations; make keys for callers"),
-    "usage": ("segue.cli.commands.usage", "show what the gateway's callers have used"),
-    "switch": ("segue.cli.commands.switch", "change the model of an agent that runs through the gateway"),
-    "env": ("segue.cli.commands.env", "print what points a program at the gateway"),
-    "run": ("segue.cli.commands.run", "start a program that talks to the gateway"),
-    "emulate": ("segue.cli.commands.emulate", "serve strict emulators of the provider APIs"),
-    "demo": ("segue.cli.commands.demo", "show what segue does, without a key"),
-    "completion": ("segue.cli.commands.completion", "print a completion script for your shell"),
+COMMANDS: Final[dict[str, str]] = {
+    "models": "list, show, download and remove models",
+    "embed": "turn texts into vectors",
+    "health": "check whether the configured providers answer",
+    "sessions": "list, show, export, import, rename and remove sessions",
+    "templates": "list your own prompts for -t",
+    "agents": "list your own subagents for -T agent:NAME",
+    "plugins": "list what other installed packages add",
+    "config": "show settings and where they come from; check them",
+    "keys": "store, list and remove API keys",
+    "trust": "trust the config files of a project",
+    "convert": "convert a request to another provider's format",
+    "doctor": "find and repair what providers would refuse in a transcript",
+    "verify": "send hard histories to a real model, and see what it accepts",
+    "serve": "serve all provider APIs: any client, any model",
+    "gateway": "list the gateway's conversations; make keys for callers",
+    "usage": "show what the gateway's callers have used",
+    "switch": "change the model of an agent that runs through the gateway",
+    "env": "print what points a program at the gateway",
+    "run": "start a program that talks to the gateway",
+    "emulate": "serve strict emulators of the provider APIs",
+    "demo": "show what segue does, without a key",
+    "completion": "print a completion script for your shell",
 }
-"""Name → module and purpose."""
+"""Name → purpose. `segue.cli.commands` has a module of each name."""
 
 
 _CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
@@ -106,11 +106,13 @@ def read_settings(sets: Sequence[str]) -> Settings:
     return settings
 
 
-def parser_of(command: str) -> argparse.ArgumentParser:
-    return _parser_of(command, import_module(COMMANDS[command][0]))
+def _module_of(command: str) -> Any:
+    return import_module(f"segue.cli.commands.{command}")
 
 
-def _parser_of(command: str, module: Any) -> argparse.ArgumentParser:
+def parser_of(command: str, module: Any = None) -> argparse.ArgumentParser:
+    """`module`: of a plugin; else that of the table."""
+    module = module or _module_of(command)
     parser = CommandParser(
         prog=f"segue {command}",
         description=module.DESCRIPTION,
@@ -122,9 +124,9 @@ def _parser_of(command: str, module: Any) -> argparse.ArgumentParser:
 
 
 def run_command(command: str, words: list[str]) -> int:
-    module: Any = import_module(COMMANDS[command][0])
+    module = _module_of(command)
     complete = getattr(module, "complete", list)  # adds an action that may be omitted
-    return int(module.run(parser_of(command).parse_args(complete(words))))
+    return int(module.run(parser_of(command, module).parse_args(complete(words))))
 
 
 _COMMAND: Final = re.compile(r"[a-z][a-z0-9_-]+")
@@ -143,7 +145,7 @@ def plugin_command(offered: Contribution) -> Any:
     """What a package offers as a command: an object, such as a module, made like those of `segue.cli.commands`."""
     module = offered.load()
     try:
-        _parser_of(offered.name, module)
+        parser_of(offered.name, module)
         module.run  # noqa: B018 - a module without it is no command
     except Exception as error:
         raise offered.failure("cannot be used as a command", error) from error
@@ -152,7 +154,7 @@ def plugin_command(offered: Contribution) -> Any:
 
 def run_plugin_command(offered: Contribution, words: list[str]) -> int:
     module = plugin_command(offered)
-    arguments = _parser_of(offered.name, module).parse_args(words)
+    arguments = parser_of(offered.name, module).parse_args(words)
     from segue.errors import SegueError  # noqa: PLC0415
 
     try:

@@ -20,7 +20,7 @@ from segue.cli.flag_values import given_options
 from segue.cli.instructions import find_instructions, system_prompt
 from segue.cli.model_choice import default_model_of, discover_model, full_name
 from segue.cli.tool_loader import NONE, ToolSource, is_agent, is_function
-from segue.cli.tool_memory import allowed_call, approve_given, pattern_of, restore, whole_name
+from segue.cli.tool_memory import approve_given, restore, whole_name
 from segue.config.layers import load_settings
 from segue.config.model_names import ModelChoice, resolve_model, with_options
 from segue.config.paths import project_file
@@ -37,10 +37,10 @@ from segue.conversation.options import Options
 from segue.errors import SegueError, TranscriptError, UsageError
 from segue.routing.route import Route, facts_from
 from segue.routing.router import SingleRouter
-from segue.sessions.entries import SettingsChanged, ToolGrant
+from segue.sessions.entries import AllowedCall, SettingsChanged, ToolGrant
 from segue.sessions.journal import fork
 from segue.sessions.stores.memory import MemoryStore
-from segue.tools.approval import Approval, parse_pattern
+from segue.tools.approval import Approval, Pattern, parse_pattern
 
 if TYPE_CHECKING:
     import argparse
@@ -295,7 +295,7 @@ class Runtime:
         self._unasked = chat.id if found.unasked else ""
         self._allow_own(found.names)
         self.approval.mode = found.mode or self.approval.mode
-        self.approval.always += [pattern_of(call) for call in found.allow]
+        self.approval.always += [Pattern(call.tool, call.subject, exact=call.exact) for call in found.allow]
         here = set() if self.mcp is None else {*self.mcp.offers, *self.mcp.problems}
         gone = [f"MCP server {name}: it is not configured here" for name in kept.servers if name not in here]
         self.not_restored = [*found.missing, *gone]
@@ -307,10 +307,11 @@ class Runtime:
     async def remember_tools(self, chat: Chat) -> None:
         """Keep the tools and approvals of now with the session."""
         usual = self.config.approval.mode
+        allow = [AllowedCall(call.tool, call.subject, exact=call.exact) for call in self.approval.always]
         now = ToolGrant(
             tools=tuple(self._tool_names),
             mode="" if self.approval.mode == usual else self.approval.mode,
-            allow=tuple(dict.fromkeys(allowed_call(pattern) for pattern in self.approval.always)),
+            allow=tuple(dict.fromkeys(allow)),
             servers=() if self.mcp is None else tuple(sorted(self.mcp.offers)),
         )
         journal = chat.journal

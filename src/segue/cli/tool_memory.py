@@ -18,7 +18,7 @@ from segue.cli.tool_loader import is_function
 from segue.config.trust import approve, is_approved
 from segue.errors import SegueError
 from segue.sessions.entries import AllowedCall, ToolGrant
-from segue.tools.approval import Mode, Pattern
+from segue.tools.approval import Mode
 from segue.tools.definition import Tool
 
 AskConsent: TypeAlias = Callable[[Sequence[str]], Awaitable[bool]]
@@ -118,14 +118,6 @@ def whole_name(name: str) -> str:
         return name
     path, _, function = name.rpartition(":")
     return f"{Path(path).expanduser().resolve()}:{function}"
-
-
-def pattern_of(call: AllowedCall) -> Pattern:
-    return Pattern(call.tool, call.subject, exact=call.exact)
-
-
-def allowed_call(pattern: Pattern) -> AllowedCall:
-    return AllowedCall(pattern.tool, pattern.subject, exact=pattern.exact)
 
 
 def _use(part: RiskyPart, load: LoadTools, found: Restored) -> None:

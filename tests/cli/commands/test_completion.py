@@ -50,7 +50,7 @@ def test_every_command_has_a_place_and_a_purpose() -> None:
     known = set(places())
     assert set(COMMANDS) <= known
     assert {"sessions export", "models pull", "keys set"} <= known
-    assert all(purpose for _, purpose in COMMANDS.values())
+    assert all(COMMANDS.values())
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

@@ -65,7 +65,7 @@ def _places(words: str, parser: argparse.ArgumentParser) -> dict[str, argparse.A
 def _actions(words: str, parser: argparse.ArgumentParser) -> dict[str, str]:
     """Commands and choices that can follow the words, with their help."""
     if not words:
-        return {name: purpose for name, (_, purpose) in COMMANDS.items()}
+        return COMMANDS
     found: dict[str, str] = {}
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from segue.conversation.blocks import status_of
 from segue.terminal_text import sanitised
-from segue.transcript.value_text import json_of
+from segue.transcript.value_text import json_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,8 +62,12 @@ def call_words(call: ToolCall, *, done: bool) -> str:
         verb = _VERBS[call.name][2 if done else 1]
         shown = f'"{subject}"' if call.name == "search" else subject
         return _one_line(f"{verb} {shown}")
-    fields = ", ".join(f"{name}: {_plain(value)}" for name, value in arguments.items())
+    fields = ", ".join(argument_text(name, value) for name, value in arguments.items())
     return _one_line(f"{call.name} {fields or ('' if arguments else call.raw)}".strip())
+
+
+def argument_text(name: str, value: object) -> str:
+    return f"{name}: {value if isinstance(value, str) else json_of(value)}"
 
 
 @final
@@ -95,7 +99,7 @@ def call_end(call: ToolCall, result: ToolResult) -> CallEnd:
         return CallEnd("-", "dim", why, _lines(result.output))
     if result.error is not None:
         return CallEnd("✗", "red", "", _lines(result.error))
-    text = _plain(result.output) if result.output is not None else ""
+    text = text_of(result.output)
     if call.name == "run_shell" and (found := _EXIT_CODE.search(text)):
         lines = _lines(text[: found.start()])
         if found[1] == "0":
@@ -129,13 +133,8 @@ def _count(text: str, unit: str) -> str:
 
 
 def _lines(value: object) -> tuple[str, ...]:
-    text = "" if value is None else _plain(value)
-    return tuple(sanitised(text).expandtabs(4).strip("\n").splitlines())
+    return tuple(sanitised(text_of(value)).expandtabs(4).strip("\n").splitlines())
 
 
 def _one_line(text: str) -> str:
     return " ".join(sanitised(text).split())
-
-
-def _plain(value: object) -> str:
-    return value if isinstance(value, str) else json_of(value)

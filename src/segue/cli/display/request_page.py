@@ -12,7 +12,7 @@ from segue.cli.display.call_text import call_words
 from segue.conversation.blocks import Media, Text, ToolResult
 from segue.terminal_text import sanitised
 from segue.transcript.repairs import LOSSY, SENTENCES
-from segue.transcript.value_text import json_of
+from segue.transcript.value_text import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -133,8 +133,7 @@ def _shown(block: object) -> str:
         case Text():
             return _beginning(block.text)
         case ToolResult(output=output, error=error):
-            value = error if error is not None else output
-            text = value if isinstance(value, str) else "" if value is None else json_of(value)
+            text = error if error is not None else text_of(output)
             return _beginning(text) or f"({(block.reason or 'no output').replace('_', ' ')})"
         case Media():
             return f"({block.kind}{', ' if block.mime else ''}{sanitised(block.mime)})"

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
+from segue.cli.display.call_text import argument_text
 from segue.cli.display.file_changes import change_lines, change_of
 from segue.cli.display.text_width import wrapped
 from segue.cli.interactive.key_question import Choice
 from segue.terminal_text import revealed
-from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -131,9 +131,7 @@ def _portions(line: str) -> list[str]:
 
 def _argument_lines(arguments: dict[str, object]) -> tuple[tuple[str, str], ...]:
     return tuple(
-        line
-        for name, value in arguments.items()
-        for line in _plain_lines(f"{name}: {value if isinstance(value, str) else json_of(value)}")
+        line for name, value in arguments.items() for line in _plain_lines(argument_text(name, value))
     )
 
 
