@@ -60,7 +60,7 @@ class LoopConnections:
 
     async def _open(self) -> None:
         try:
-            opened = _LoopConnection(await self._open_connection(), self._free, self._drop)
+            opened = _LoopConnection(await self._open_connection(), self)
         except BaseException as error:
             self._count -= 1
             self._wake_next()
@@ -69,7 +69,7 @@ class LoopConnections:
                 raise psycopg.InterfaceError("this loop watches no sockets") from None
             raise
         self._all.add(opened)
-        self._free(opened)
+        self.free(opened)
 
     async def _turn(self) -> None:
         turn = asyncio.get_running_loop().create_future()
@@ -81,11 +81,11 @@ class LoopConnections:
                 self._wake_next()
             raise
 
-    def _free(self, connection: _LoopConnection) -> None:
+    def free(self, connection: _LoopConnection) -> None:
         self._idle.append(connection)
         self._wake_next()
 
-    def _drop(self, connection: _LoopConnection) -> None:
+    def drop(self, connection: _LoopConnection) -> None:
         self._count -= 1
         self._all.discard(connection)
         if connection in self._idle:
@@ -123,18 +123,12 @@ class LoopConnections:
 class _LoopConnection:
     """One call at a time."""
 
-    def __init__(
-        self,
-        connection: DatabaseConnection,
-        on_free: Callable[[_LoopConnection], None],
-        on_lost: Callable[[_LoopConnection], None],
-    ) -> None:
+    def __init__(self, connection: DatabaseConnection, pool: LoopConnections) -> None:
         self.driver = connection.driver
         self.result: asyncio.Future[pq.abc.PGresult] | None = None
         self._connection = connection
         self._low = connection.driver.pgconn
-        self._on_free = on_free
-        self._on_lost = on_lost
+        self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._low.nonblocking = 1
         self._socket = self._low.socket
@@ -189,12 +183,12 @@ class _LoopConnection:
         waiting, self.result = self.result, None
         if not waiting.done():
             waiting.set_result(last)
-        self._on_free(self)
+        self._pool.free(self)
 
     def _lose(self, error: psycopg.Error | None) -> None:
         waiting, self.result = self.result, None
         self.close()
-        self._on_lost(self)
+        self._pool.drop(self)
         if waiting is not None and not waiting.done():
             if error is None:
                 waiting.cancel()

@@ -300,16 +300,9 @@ def _aggregate(
 
 
 def _none_known(name: str, members: Sequence[Member]) -> UsageError:
-    reasons = [f"{member.name}: {_reason(member)}" for member in members]
+    reasons = [f"{member.name}: {member.unknown.message.rstrip('.')}" for member in members]
     return UsageError(
         f'No member of "{name}" can be found: {"; ".join(reasons) or "it has none"}.',
         code="no_members",
         hint="Name at least one member as provider/model.",
     )
-
-
-def _reason(member: Member) -> str:
-    try:
-        return member.route.name
-    except SegueError as error:
-        return error.message.rstrip(".")

@@ -64,7 +64,10 @@ class Member:
         self.weight = weight
         self.breaker = Breaker(breaker)
         self.counters = MemberCounters()
-        self._unknown = unknown
+        self.unknown = unknown or UsageError(
+            f'"{self.name}" leads nowhere.', code="unknown_member", hint="Name it as provider/model."
+        )
+        """Why it leads nowhere, where no route is known."""
         self.asked_at: float | None = None
         self._measured: tuple[float, float] | None = None
         self._rests_until = 0.0
@@ -74,9 +77,7 @@ class Member:
     def route(self) -> Route:
         """Raises why it leads nowhere."""
         if self.known is None:
-            raise self._unknown or UsageError(
-                f'"{self.name}" leads nowhere.', code="unknown_member", hint="Name it as provider/model."
-            )
+            raise self.unknown
         return self.known
 
     def facts(self, facts: Facts) -> MemberFacts:

@@ -47,11 +47,6 @@ class ListingChange(Struct, frozen=True, kw_only=True):
     texts: tuple[str, ...] = ()
     """What user and model wrote, folded for the search."""
 
-    @property
-    def is_use(self) -> bool:
-        """Whether the session was used: the list has what was used last at its top."""
-        return bool(self.turns or self.model or self.title is not None)
-
 
 def listing_change(entries: Iterable[Entry]) -> ListingChange:
     """What these entries change in the list of sessions."""
@@ -104,7 +99,12 @@ def listing_change(entries: Iterable[Entry]) -> ListingChange:
 
 def last_use(entries: Iterable[Entry], times: Iterable[float]) -> float:
     """When a session was used last, by the times of its entries. The first one always counts."""
-    return max(at for entry, at in zip(entries, times, strict=True) if listing_change((entry,)).is_use)
+    return max(at for entry, at in zip(entries, times, strict=True) if is_use(listing_change((entry,))))
+
+
+def is_use(change: ListingChange) -> bool:
+    """Whether the session was used: the list has what was used last at its top."""
+    return bool(change.turns or change.model or change.title is not None)
 
 
 def update_info(info: SessionInfo, change: ListingChange, *, entries: int, updated: float) -> SessionInfo:

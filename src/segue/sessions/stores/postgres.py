@@ -20,7 +20,7 @@ from segue.postgres.migrations import read_steps
 from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Entry, Link, Record, SessionStarted
 from segue.sessions.leases import LEASE_SECONDS, Claim, Lease, Owner, refuse_busy, stored_claim
-from segue.sessions.listing import fold_text, info_in_row, last_use, listing_change
+from segue.sessions.listing import fold_text, info_in_row, is_use, last_use, listing_change
 from segue.sessions.stores.postgres_rows import MICROSECONDS, body_digest, read_records, salvage_records
 from segue.sessions.stores.store import SessionInfo, check_session_id, intact
 
@@ -221,7 +221,7 @@ class PostgresStore:
             random.getrandbits(63),
             bytes_array(bodies),
             number_array([body_digest(body) for body in bodies]),
-            change.is_use,
+            is_use(change),
             self._lease,
             title,
             None if title is None else fold_text(title),

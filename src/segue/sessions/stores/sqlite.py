@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Entry, Link, Record, SessionStarted
 from segue.sessions.leases import LEASE_SECONDS, Claim, Lease, Owner, refuse_busy, stored_claim
-from segue.sessions.listing import ListingChange, fold_text, info_in_row, last_use, listing_change
+from segue.sessions.listing import ListingChange, fold_text, info_in_row, is_use, last_use, listing_change
 from segue.sessions.stores.sqlite_file import (
     SEQ_BITS,
     SEQ_MASK,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from segue.sessions.entry_codec import EncodedEntry
+    from segue.sessions.stores.sqlite_file import ReadRows
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -92,10 +93,10 @@ class SQLiteStore:
         return await self._run(self._append, lease, entries) if done is None else done
 
     async def read(self, session: str, *, after: int = 0) -> list[Record]:
-        return intact(session, await self._run(self._read, session, after))
+        return intact(session, await self._run(self._read, session, after, read_rows))
 
     async def salvage(self, session: str) -> list[Record | DamagedEntry]:
-        return await self._run(self._salvage, session)
+        return await self._run(self._read, session, 0, salvage_rows)
 
     async def find(
         self, *, text: str = "", parent: str = "", used: bool = False, limit: int = 50
@@ -261,7 +262,7 @@ class SQLiteStore:
                 "UPDATE sessions SET replies = replies + ?, failures = failures + ? WHERE number = ?",
                 (change.replies, change.failures, number),
             )
-        if change.is_use:
+        if is_use(change):
             connection.execute(
                 """UPDATE sessions SET updated = ?, held_until = ? + ?, turns = turns + ?,
                 title = coalesce(?, title), model = coalesce(nullif(?, ''), model),
@@ -282,15 +283,10 @@ class SQLiteStore:
                 "INSERT INTO said (session, words) VALUES (?, ?)", [(number, text) for text in change.texts]
             )
 
-    def _read(self, session: str, after: int) -> list[Record | DamagedEntry]:
+    def _read(self, session: str, after: int, rows: ReadRows) -> list[Record | DamagedEntry]:
         number = _number(self._connection, session)
         first, end = (number << SEQ_BITS) + after + 1, (number + 1) << SEQ_BITS
-        return read_records(read_rows(self._connection, first, end), str(self._path))
-
-    def _salvage(self, session: str) -> list[Record | DamagedEntry]:
-        number = _number(self._connection, session)
-        rows = salvage_rows(self._connection, (number << SEQ_BITS) + 1, (number + 1) << SEQ_BITS)
-        return read_records(rows, str(self._path))
+        return read_records(rows(self._connection, first, end), str(self._path))
 
     def _find(self, text: str, parent: str, limit: int, *, used: bool) -> list[SessionInfo]:
         shown = "parent = :parent" if parent else "parent_call = ''"

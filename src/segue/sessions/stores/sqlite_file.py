@@ -21,7 +21,7 @@ from segue.sessions.listing import fold_text
 from segue.sqlite_connections import connect, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 PATIENCE: Final = 20.0
 """Seconds to wait for another process's transaction; each takes milliseconds."""
@@ -30,6 +30,8 @@ SEQ_MASK: Final = (1 << SEQ_BITS) - 1
 
 Row: TypeAlias = tuple[int, Any, Any, Any, Any]
 """Place, time, epoch, body, checksum. SQLite keeps the types that were stored, so damage can change them."""
+ReadRows: TypeAlias = "Callable[[sqlite3.Connection, int, int], Iterator[Row]]"
+"""The rows from one place up to before another."""
 Step: TypeAlias = tuple[int, str]
 """A number, and the statements that lead to the form of that number."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from segue.errors import SegueError, TransportError, UsageError
@@ -24,8 +24,7 @@ from segue.tools.mcp.tool_lists import McpTool
 from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
+    from collections.abc import AsyncIterator, Callable
 
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
@@ -183,7 +182,7 @@ class Connection:
         try:
             async with AsyncExitStack() as stack:
                 transport = await self._transport(opened, stack)
-                client = Client(_Watched(transport, opened.over.set), elicitation_callback=self._answer)
+                client = Client(_watched(transport, opened.over.set), elicitation_callback=self._answer)
                 await stack.enter_async_context(client)
                 opened.client.set_result(client)
                 await opened.over.wait()
@@ -224,22 +223,11 @@ class _NotRunError(Exception):
     """The server refused to look at a call, so it may be sent again."""
 
 
-class _Watched:
+@asynccontextmanager
+async def _watched(transport: Any, gone: Callable[[], None]) -> AsyncIterator[tuple[Any, Any]]:
     """A transport that reports when the other side is gone, before anybody tries to use it."""
-
-    def __init__(self, transport: Any, gone: Callable[[], None]) -> None:
-        self._transport = transport
-        self._gone = gone
-
-    async def __aenter__(self) -> tuple[Any, Any]:
-        read, write = await self._transport.__aenter__()
-        return _WatchedStream(read, self._gone), write
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        left: bool | None = await self._transport.__aexit__(kind, error, trace)
-        return left
+    async with transport as (read, write):
+        yield _WatchedStream(read, gone), write
 
 
 class _WatchedStream:
@@ -261,9 +249,8 @@ class _WatchedStream:
         await self._stream.__aenter__()
         return self
 
-    async def __aexit__(self, *why: Any) -> bool | None:
-        left: bool | None = await self._stream.__aexit__(*why)
-        return left
+    async def __aexit__(self, *why: Any) -> Any:
+        return await self._stream.__aexit__(*why)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

@@ -24,7 +24,6 @@ from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from types import TracebackType
 
     from segue.tools.definition import Context
     from segue.tools.mcp.questions import AnswerQuestion
@@ -77,16 +76,14 @@ class McpServers:
         """The tools of all servers that answer. All are asked at once, and only the first time."""
         async with self._listing:
             if self._tools is None:
-                found = await asyncio.gather(*(self._listed(connection) for connection in self._connections))
-                self._tools = self._distinct(found)
+                self._tools = self._distinct(await asyncio.gather(*map(self._listed, self._connections)))
             return self._tools
 
     async def reload(self) -> tuple[Tool, ...]:
         """Ask all servers again, also those whose lists are kept."""
         async with self._listing:
             self._unstarted.clear()
-            found = await asyncio.gather(*(self._asked(connection) for connection in self._connections))
-            self._tools = self._distinct(found)
+            self._tools = self._distinct(await asyncio.gather(*map(self._asked, self._connections)))
             return self._tools
 
     @property
@@ -104,9 +101,7 @@ class McpServers:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
