@@ -12,7 +12,7 @@ from segue.conversation.blocks import Block, Media, Text
 from segue.conversation.json_safe import encodable
 from segue.conversation.message import Message
 from segue.errors import UsageError
-from segue.tools.media import media_kind, mime_of
+from segue.tools.media_types import media_kind, mime_of
 
 LARGEST: Final = 20_000_000
 """Bytes. No provider accepts more."""

@@ -19,7 +19,6 @@ from segue.sessions.entry_codec import encode_entry
 from segue.sessions.html_page import as_html
 from segue.sessions.markdown import as_markdown
 from segue.sessions.recovery import salvage_state
-from segue.sessions.state import replay
 from segue.terminal_text import safe_json_bytes
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ async def export_session(
     """
     items = await store.salvage(session)
     records = [item for item in items if isinstance(item, Record)]
-    state, damages = (replay(records), []) if len(records) == len(items) else salvage_state(items)
+    state, damages = salvage_state(items)
     for damage in damages:
         _LOG.warning("%s", errors.damaged_entry(session, damage).message)
     if form == "markdown":

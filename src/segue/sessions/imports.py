@@ -16,7 +16,6 @@ from segue.sessions.entries import Adopted, DamagedEntry, Record, SessionStarted
 from segue.sessions.entry_codec import decode_entry
 from segue.sessions.journal import Journal
 from segue.sessions.recovery import closing_entries, salvage_state
-from segue.sessions.state import replay
 from segue.transcript.adopt import rebuild
 from segue.transcript.repairs import Repair
 
@@ -118,8 +117,7 @@ def _read_journal(data: bytes) -> History | None:
                 path=f"line {number}",
                 hint="Check that the file is whole.",
             ) from error
-    records = [item for item in items if isinstance(item, Record)]
-    state = replay(records) if len(records) == len(items) else salvage_state(items)[0]
+    state, _ = salvage_state(items)
     for seq, entry in enumerate(closing_entries(state), state.last_seq + 1):
         state.apply(seq, entry)
     return History(

@@ -28,6 +28,7 @@ from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.leases import RENEW_SECONDS, Lease, this_process
 from segue.sessions.recovery import closing_entries
 from segue.sessions.state import State, replay
+from segue.sessions.stores.store import outlast
 from segue.sessions.validation import refuse_misfits
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Journal:
             yield self
         finally:
             beating.cancel()
-            await _outlast(beating)
+            await outlast(beating)
 
     async def close_turn(self, end: TurnEnded | None = None) -> None:
         """End a turn that is open, if one is; calls without an end are closed as after a crash. `end`: None where the turn
@@ -155,7 +156,7 @@ class Journal:
                 self.fenced = error.code == "fenced"
                 raise
             except asyncio.CancelledError:
-                await _outlast(asyncio.ensure_future(self._catch_up()))
+                await outlast(asyncio.ensure_future(self._catch_up()))
                 raise
             if last - len(encoded) != self.state.last_seq:
                 await self._catch_up()  # a write that was reported as failed had reached the disk after all
@@ -169,7 +170,7 @@ class Journal:
         try:
             await asyncio.shield(writing)
         except asyncio.CancelledError:
-            await _outlast(writing)
+            await outlast(writing)
             raise
 
     async def _catch_up(self) -> None:
@@ -215,14 +216,3 @@ def _unpaid(entry: Entry) -> Entry:
 
 def new_session_id() -> str:
     return uuid4().hex[:12]
-
-
-async def _outlast(task: asyncio.Future[None]) -> None:
-    """Wait until a task is over, however often we are cancelled; its result does not matter here."""
-    while not task.done():
-        try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError:
-            continue
-    if not task.cancelled():
-        task.exception()

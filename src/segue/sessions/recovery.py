@@ -25,11 +25,11 @@ from segue.sessions.entries import (
     TurnEnded,
     UserSaid,
 )
-from segue.sessions.state import State
+from segue.sessions.state import State, replay
 from segue.sessions.validation import refuse_misfits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
 NOT_BEGUN: Final = "No result: the session was interrupted before this call began, so it did not run."
 
@@ -65,8 +65,11 @@ def _unanswered_calls(state: State) -> tuple[ToolCall, ...]:
     return ()
 
 
-def salvage_state(items: Iterable[Record | DamagedEntry]) -> tuple[State, list[DamagedEntry]]:
+def salvage_state(items: Sequence[Record | DamagedEntry]) -> tuple[State, list[DamagedEntry]]:
     """The state of the entries that can be read, and those that are missing from it."""
+    records = [item for item in items if isinstance(item, Record)]
+    if len(records) == len(items):
+        return replay(records), []
     state, damages = State(), list[DamagedEntry]()
     for item in items:
         if not state.last_seq and not (isinstance(item, Record) and isinstance(item.entry, SessionStarted)):

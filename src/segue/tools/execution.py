@@ -14,7 +14,7 @@ from segue.events import Emit, ToolProgress
 from segue.redaction import redact_known
 from segue.tools.arguments import problem_with
 from segue.tools.definition import Context, Output, StoppedCallError
-from segue.tools.media import media_of
+from segue.tools.media_types import media_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,7 +16,7 @@ from segue.cli.display.terminal import print_status
 from segue.cli.flag_values import variables_of
 from segue.conversation.blocks import Text
 from segue.errors import UsageError
-from segue.tools.media import mime_of
+from segue.tools.media_types import mime_of
 
 if TYPE_CHECKING:
     import argparse

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +21,7 @@ from segue.sessions.entries import DamagedEntry, Entry, Link, Record, SessionSta
 from segue.sessions.leases import LEASE_SECONDS, Claim, Lease, Owner, refuse_busy, stored_claim
 from segue.sessions.listing import fold_text, info_in_row, is_use, last_use, listing_change
 from segue.sessions.stores.postgres_rows import MICROSECONDS, body_digest, read_records, salvage_records
-from segue.sessions.stores.store import SessionInfo, check_session_id, intact
+from segue.sessions.stores.store import SessionInfo, check_session_id, intact, outlast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -112,10 +111,7 @@ class PostgresStore:
             return await asyncio.shield(writing)
         except asyncio.CancelledError:
             # Another connection would read past a write that is still under way.
-            while not writing.done():
-                with suppress(asyncio.CancelledError):
-                    await asyncio.wait((writing,))
-            writing.exception()  # whatever became of it, the caller has gone
+            await outlast(writing)
             raise
 
     async def read(self, session: str, *, after: int = 0) -> list[Record]:

@@ -6,8 +6,10 @@ inside the very transaction that would have written it.
 
 from __future__ import annotations
 
+import asyncio
 import re
-from typing import TYPE_CHECKING, Final, Protocol, cast, final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
 
 from msgspec import Struct
 
@@ -121,3 +123,12 @@ def intact(session: str, items: Iterable[Record | DamagedEntry]) -> list[Record]
         if type(item) is DamagedEntry:
             raise errors.damaged_entry(session, item)
     return cast("list[Record]", found)
+
+
+async def outlast(task: asyncio.Future[Any]) -> None:
+    """Wait until a task is over, however often we are cancelled; its result does not matter here."""
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait((task,))
+    if not task.cancelled():
+        task.exception()

@@ -12,7 +12,7 @@ from segue.tools.builtin.html_text import text_of_page
 from segue.tools.builtin.public_addresses import NotPublicError, public_socket
 from segue.tools.definition import Context, Output, Tool
 from segue.tools.function_tools import as_tool, tool
-from segue.tools.media import media_of
+from segue.tools.media_types import media_of
 from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from segue.tools.builtin.text_files import FileText, read_text, with_newlines, w
 from segue.tools.builtin.workspace import Steps, Workspace
 from segue.tools.definition import Context, Output, Tool
 from segue.tools.function_tools import as_tool, tool
-from segue.tools.media import media_of
+from segue.tools.media_types import media_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
