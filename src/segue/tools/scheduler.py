@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -28,15 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from segue.conversation.blocks import Reason
-
-
-@final
-class _Ready(Struct, frozen=True):
-    """A call that may run, and those that must have ended before because they write the same path."""
-
-    call: ToolCall
-    tool: Tool
-    after: tuple[str, ...] = ()
 
 
 class Scheduler:
@@ -90,14 +81,14 @@ class _Batch(Struct):
         await self.journal.append(ToolsAnswered(tuple(self.calls)))
         return Message("tool", tuple(self.ended[call_id] for call_id in self.calls))
 
-    async def _admit(self, stopped: asyncio.Future[Any]) -> list[_Ready]:
+    async def _admit(self, stopped: asyncio.Future[Any]) -> list[tuple[ToolCall, Tool]]:
         """Those that may run. The others end here; people are asked one question at a time, in call order."""
-        ready: list[_Ready] = []
+        ready: list[tuple[ToolCall, Tool]] = []
         refused: list[ToolResult] = []
         for call in self.calls.values():
             verdict = await self._judge(call, stopped)
             if isinstance(verdict, Tool):
-                ready.append(_Ready(call, verdict))
+                ready.append((call, verdict))
             else:
                 refused.append(verdict)
         await self._end(refused)
@@ -129,20 +120,23 @@ class _Batch(Struct):
             return ToolResult(call.id, call.name, error=refusal, reason="denied")
         return tool
 
-    async def _run_all(self, ready: list[_Ready], stopped: asyncio.Future[Any]) -> None:
+    async def _run_all(self, ready: list[tuple[ToolCall, Tool]], stopped: asyncio.Future[Any]) -> None:
         if not ready:
             return
         if stopped.done():
-            await self._end(not_run(one.call) for one in ready)
+            await self._end(not_run(call) for call, _ in ready)
             return
         # One entry each, in one write: what may have had effects is known before the first has.
-        await self.journal.append(*(CallBegun(one.call.id) for one in ready))
-        running: dict[str, asyncio.Task[None]] = {}
+        await self.journal.append(*(CallBegun(call.id) for call, _ in ready))
+        running: list[asyncio.Task[None]] = []
         results: asyncio.Queue[ToolResult] = asyncio.Queue()
-        ordered = in_order_of_writing(ready) if any(one.tool.writes for one in ready) else ready
-        for one in ordered:
-            before = {running[call_id] for call_id in one.after}
-            running[one.call.id] = asyncio.create_task(self._supervise(one, before, stopped, results))
+        writers: dict[str, asyncio.Task[None]] = {}  # by path: whoever writes it too runs after that one
+        for call, tool in ready:
+            paths = () if tool.writes is None else _paths(call, tool.writes)
+            before = {writers[path] for path in paths if path in writers}
+            task = asyncio.create_task(self._supervise(call, tool, before, stopped, results))
+            writers |= dict.fromkeys(paths, task)
+            running.append(task)
         try:
             left = len(ready)
             while left:
@@ -153,12 +147,13 @@ class _Batch(Struct):
                 await self._end(together)
                 left -= len(together)
         finally:
-            for task in running.values():
+            for task in running:
                 task.cancel()
 
     async def _supervise(
         self,
-        one: _Ready,
+        call: ToolCall,
+        tool: Tool,
         before: set[asyncio.Task[None]],
         stopped: asyncio.Future[Any],
         results: asyncio.Queue[ToolResult],
@@ -166,18 +161,18 @@ class _Batch(Struct):
         for task in before:
             await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if stopped.done():
-            results.put_nowait(not_run(one.call))
+            results.put_nowait(not_run(call))
             return
-        progress = Progress(one.call, self.emit)
+        progress = Progress(call, self.emit)
         context = Context(
-            call=one.call,
+            call=call,
             abort=self.abort,
             progress=progress,
-            spend=self.bills[one.call.id].add,
+            spend=self.bills[call.id].add,
             session=self.journal.session,
             host=self.host,
         )
-        result = await run_call(one.tool, context, stopped)
+        result = await run_call(tool, context, stopped)
         progress.over = True
         results.put_nowait(result)
 
@@ -192,18 +187,6 @@ class _Batch(Struct):
         for result, bill in zip(ended, bills, strict=True):
             self.ended[result.call_id] = result
             self.emit(ToolCallResult(self.calls[result.call_id], result, bill.usage, bill.cost))
-
-
-def in_order_of_writing(ready: list[_Ready]) -> list[_Ready]:
-    """Each with the calls before it that write a path it writes too: those run one after another, in call order."""
-    last: dict[str, str] = {}
-    ordered: list[_Ready] = []
-    for one in ready:
-        paths = () if one.tool.writes is None else _paths(one.call, one.tool.writes)
-        after = tuple(dict.fromkeys(last[path] for path in paths if path in last))
-        ordered.append(_Ready(one.call, one.tool, after))
-        last.update((path, one.call.id) for path in paths)
-    return ordered
 
 
 def _paths(call: ToolCall, writes: Callable[[dict[str, Any]], tuple[str, ...]]) -> tuple[str, ...]:
