@@ -1,4 +1,4 @@
-"""Streams of chunks that are all of one shape, as several wires have them: how they are read, and how they are written."""
+"""Streams of replies, what several wires have in common: chunks that are all read alike, and events that are written."""
 
 from __future__ import annotations
 

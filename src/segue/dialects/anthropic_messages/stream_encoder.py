@@ -10,20 +10,16 @@ from msgspec import Struct
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
-    Failed,
-    Finished,
     MediaArrived,
     ReasoningDelta,
-    ReplyStarted,
     Sealed,
     TextDelta,
-    UsageReported,
 )
-from segue.conversation.usage import Usage
 from segue.dialects import sse
 from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.errors import encode_error
 from segue.dialects.anthropic_messages.reply import counts_of, finished, stop_reason
+from segue.dialects.chunk_streams import ChunkEncoder
 from segue.dialects.chunk_template import ChunkTemplate, json_text
 from segue.dialects.opaque_blocks import is_opaque
 from segue.transcript.media import describe
@@ -31,6 +27,7 @@ from segue.transcript.value_text import is_object_text
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
+    from segue.errors import SegueError
 
 _Kind: TypeAlias = Literal["text", "reasoning", "call"]
 _EMPTY: dict[_Kind, dict[str, Any]] = {
@@ -58,7 +55,7 @@ class _Open(Struct):
 
 
 @final
-class ReplyEncoder:
+class ReplyEncoder(ChunkEncoder):
     """Events in, the provider's stream out.
 
     A block ends when the next one begins; only a call whose arguments are not whole yet stays open, so that parallel
@@ -66,14 +63,10 @@ class ReplyEncoder:
     """
 
     def __init__(self, model: str) -> None:
-        self._model = model
-        self._started = ReplyStarted()
+        super().__init__(model)
         self._begun = False
-        self._usage = Usage()
         self._blocks: dict[int, _Open] = {}
         self._heads: dict[int, bytes] = {}
-        self._finished: Finished | None = None
-        self._over = False
 
     def feed(self, event: Event) -> bytes:
         if type(event) is TextDelta or type(event) is ReasoningDelta:
@@ -92,28 +85,11 @@ class ReplyEncoder:
         head = self._heads.get(event.index)
         return ChunkTemplate(head, _TAIL) if head is not None else None
 
-    def _feed(self, event: Event) -> bytes:
-        match event:
-            case ReplyStarted():
-                self._started = event
-                return b""
-            case UsageReported(usage):
-                self._usage = self._usage.updated(usage)
-                return b""
-            case Finished():
-                self._finished = self._finished or event
-                return b""  # sent at the end: counts may still come
-            case Failed(error):
-                self._over = True
-                self._heads.clear()
-                return self._begin() + sse.encode(encode_error(error)[1], "error")
-            case _:
-                return self._begin() + self._encode(event)
+    def _failure(self, error: SegueError) -> bytes:
+        self._heads.clear()
+        return self._begin() + sse.encode(encode_error(error)[1], "error")
 
-    def close(self) -> bytes:
-        if self._over:
-            return b""
-        self._over = True
+    def _ending(self) -> bytes:
         self._heads.clear()
         called = any(block.kind == "call" for block in self._blocks.values())
         ended = self._finished or finished(None, called=called)
@@ -132,10 +108,10 @@ class ReplyEncoder:
             return b""
         self._begun = True
         message: dict[str, Any] = {
-            "id": self._started.id,
+            "id": self._id,
             "type": "message",
             "role": "assistant",
-            "model": self._model or self._started.model,
+            "model": self._model,
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
@@ -143,6 +119,9 @@ class ReplyEncoder:
             "usage": {"input_tokens": 0, "output_tokens": 0, **counts_of(self._usage, known=True)},
         }
         return _frame("message_start", message=message)
+
+    def _content(self, event: Event) -> bytes:
+        return self._begin() + self._encode(event)
 
     def _encode(self, event: Event) -> bytes:
         match event:

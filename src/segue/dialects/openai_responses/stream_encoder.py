@@ -12,18 +12,16 @@ from segue.conversation.blocks import Media
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
-    Failed,
     Finished,
     MediaArrived,
     ReasoningDelta,
     ReplyStarted,
     Sealed,
     TextDelta,
-    UsageReported,
 )
 from segue.conversation.tools import ToolSpec
-from segue.conversation.usage import Usage
 from segue.dialects import sse
+from segue.dialects.chunk_streams import ChunkEncoder
 from segue.dialects.chunk_template import ChunkTemplate, json_text
 from segue.dialects.opaque_blocks import is_opaque
 from segue.dialects.openai_responses import wire
@@ -44,6 +42,7 @@ from segue.transcript.value_text import is_object_text
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
+    from segue.errors import SegueError
 
 _Kind: TypeAlias = Literal["text", "reasoning", "call", "custom", "image", "kept"]
 _PREFIXES = {"text": "msg_", "reasoning": "rs_", "call": "fc_", "custom": "ctc_", "image": "ig_", "kept": ""}
@@ -105,7 +104,7 @@ class _Item(Struct):
 
 
 @final
-class ReplyEncoder:
+class ReplyEncoder(ChunkEncoder):
     """Events in, the provider's stream out.
 
     An item is done when the next one begins; only a call whose arguments are not whole yet stays open, so that
@@ -113,16 +112,12 @@ class ReplyEncoder:
     """
 
     def __init__(self, model: str) -> None:
-        self._model = model
-        self._started = ReplyStarted()
+        super().__init__(model)
         self._tools: dict[str, ToolSpec] = {}
         self._begun = False
-        self._usage: Usage | None = None
         self._items: dict[int, _Item] = {}
         self._growing: dict[int, _Item] = {}
         """Items that only need more text."""
-        self._finished: Finished | None = None
-        self._over = False
         self._tails = chain(_TAILS, map(_TAIL.__mod__, count(len(_TAILS))))
         """Ends of the events that are still to come: their numbers."""
 
@@ -142,26 +137,13 @@ class ReplyEncoder:
         return ChunkTemplate(item.head, tails=self._tails, pieces=item.pieces)
 
     def _feed(self, event: Event) -> bytes:
-        match event:
-            case ReplyStarted():
-                self._started = event
-                self._tools = {tool.name: tool for tool in event.tools}
-                return self._begin()
-            case UsageReported(usage):
-                self._usage = (self._usage or Usage()).updated(usage)
-                return b""
-            case Finished():
-                self._finished = self._finished or event
-                return b""  # sent at the end: counts may still come
-            case Failed(error):
-                return self._fail(error_object(error)[1])
-            case _:
-                return self._begin() + self._encode(event)
+        sent = super()._feed(event)
+        if type(event) is not ReplyStarted:
+            return sent
+        self._tools = {tool.name: tool for tool in event.tools}
+        return self._begin()
 
-    def close(self) -> bytes:
-        if self._over:
-            return b""
-        self._over = True
+    def _ending(self) -> bytes:
         self._growing.clear()
         called = any(item.kind in ("call", "custom") for item in self._items.values())
         last = self._finished or Finished("tool_calls" if called else "stop")
@@ -174,22 +156,22 @@ class ReplyEncoder:
         response = self._response(status, details=details, output=output, usage=self._usage)
         return b"".join((begun, *closed, self._frame(kind, response=response)))
 
-    def _fail(self, error: dict[str, Any]) -> bytes:
-        self._over = True
+    def _failure(self, error: SegueError) -> bytes:
         self._growing.clear()
         output = [item.state() for item in self._items.values()]
-        fields = {"code": error["code"] or "server_error", "message": error["message"]}
+        shown = error_object(error)[1]
+        fields = {"code": shown["code"] or "server_error", "message": shown["message"]}
         response = self._response("failed", output=output, error=fields)
         return b"".join(
             (
                 self._begin(),
-                self._frame("error", error=error),
+                self._frame("error", error=shown),
                 self._frame("response.failed", response=response),
             )
         )
 
     def _response(self, status: str, **fields: Any) -> dict[str, Any]:
-        return response_object(self._started.id, self._model or self._started.model, status=status, **fields)
+        return response_object(self._id, self._model, status=status, **fields)
 
     def _begin(self) -> bytes:
         if self._begun:
@@ -199,6 +181,9 @@ class ReplyEncoder:
         return self._frame("response.created", response=response) + self._frame(
             "response.in_progress", response=response
         )
+
+    def _content(self, event: Event) -> bytes:
+        return self._begin() + self._encode(event)
 
     def _encode(self, event: Event) -> bytes:
         match event:
@@ -253,7 +238,7 @@ class ReplyEncoder:
         if index in self._items:
             return b""
         closed = [self._close(before) for before in self._items.values() if _is_whole(before)]
-        own = item_id(self._started.id, len(self._items))
+        own = item_id(self._id, len(self._items))
         item = self._items[index] = _Item(kind, len(self._items), own, **fields)
         begun = item.state("in_progress")
         added = self._frame("response.output_item.added", output_index=item.index, item=begun)
@@ -263,11 +248,11 @@ class ReplyEncoder:
         if item.closed:
             return b""
         item.closed = True
-        return self._ending(item) + self._frame(
+        return self._completed(item) + self._frame(
             "response.output_item.done", output_index=item.index, item=item.state()
         )
 
-    def _ending(self, item: _Item) -> bytes:
+    def _completed(self, item: _Item) -> bytes:
         """The events that complete an item before it is done."""
         place = {"item_id": item.id, "output_index": item.index}
         text = item.text
