@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -128,25 +129,19 @@ def begun_blocks(blocks: tuple[Block, ...], around: Extra | None) -> tuple[Block
     return (structs.replace(first, extra=structs.replace(extra, container=around)), *others)
 
 
-def mark_beginnings(messages: Iterable[Message], dialect: str) -> list[Message]:
+def mark_beginnings(messages: list[Message], dialect: str) -> list[Message]:
     """The messages, with a mark where two of one speaker follow each other: we would write one of both."""
-    marked: list[Message] = []
-    before: Message | None = None
-    for message in messages:
-        kept = message
-        speaker = message.speaker
+    marked = messages[:1]
+    for before, message in pairwise(messages):
         if (
-            before is not None
-            and before.speaker == speaker
-            and speaker != "tool"
+            before.speaker == message.speaker != "tool"
             and before.instruction == message.instruction
             and message.blocks
+            and ((extra := message.blocks[0].extra) is None or extra.container is None)
         ):
-            held = message.blocks[0].extra
-            if held is None or held.container is None:
-                kept = structs.replace(message, blocks=begun_blocks(message.blocks, Extra(dialect)))
-        marked.append(kept)
-        before = message
+            marked.append(structs.replace(message, blocks=begun_blocks(message.blocks, Extra(dialect))))
+        else:
+            marked.append(message)
     return marked
 
 
@@ -168,10 +163,10 @@ def _run(blocks: list[Block]) -> Message:
 
 def take_system(system: str, messages: list[Message]) -> tuple[str, tuple[Message, ...]]:
     """The system prompt with the notes that lead the messages, and the rest of them, which is never empty."""
-    leading = 0
-    for message in messages[:-1]:
-        if not message.instruction or not all(type(block) is Text for block in message.blocks):
-            break
-        leading += 1
-    notes = [message.text for message in messages[:leading] if message.text]
-    return "\n\n".join([system, *notes] if system else notes), tuple(messages[leading:])
+    notes = [*takewhile(_is_note, messages[:-1])]
+    texts = filter(None, (system, *(note.text for note in notes)))
+    return "\n\n".join(texts), tuple(messages[len(notes) :])
+
+
+def _is_note(message: Message) -> bool:
+    return message.instruction and all(type(block) is Text for block in message.blocks)

@@ -172,12 +172,6 @@ class CallerStanding(Struct, frozen=True, kw_only=True):
     """The moment, in seconds since 1970, when the budget is whole again."""
 
 
-def no_standing_headers(standing: CallerStanding) -> dict[str, str]:
-    """For wires whose clients read no such headers."""
-    del standing
-    return {}
-
-
 def rate_headers(standing: CallerStanding) -> dict[str, str]:
     """In the form that most clients know (OAI-03)."""
     headers: dict[str, str] = {}
@@ -189,23 +183,18 @@ def rate_headers(standing: CallerStanding) -> dict[str, str]:
     return headers
 
 
-def error_headers(error: SegueError, status: int) -> dict[str, str]:
+def error_headers(error: SegueError) -> dict[str, str]:
     """Headers of an error that clients of most wires read: how long to wait."""
-    del status
     seconds = getattr(error, "retry_after", None)
     return {} if seconds is None else {"retry-after": str(max(1, math.ceil(seconds)))}
 
 
-def error_headers_with_advice(error: SegueError, status: int) -> dict[str, str]:
+def error_headers_with_advice(error: SegueError) -> dict[str, str]:
     """With the header by which some SDKs decide whether to send the same request again."""
-    headers = error_headers(error, status)
+    headers = error_headers(error)
     if error.remedy in ("fix", "log_in", "pay", "shrink"):
         headers["x-should-retry"] = "false"
     return headers
-
-
-def _as_chat(body: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(body)
 
 
 def _no_reframe(operation: Operation, query: Mapping[str, str], *, stream: bool) -> Reframe | None:  # noqa: ARG001
@@ -254,10 +243,10 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """A frame that every client ignores; empty if there is none."""
     error_frame: Callable[[SegueError], bytes]
     """The frame that ends a stream which broke off."""
-    error_headers: Callable[[SegueError, int], dict[str, str]] = error_headers
-    standing_headers: Callable[[CallerStanding], dict[str, str]] = no_standing_headers
+    error_headers: Callable[[SegueError], dict[str, str]] = error_headers
+    standing_headers: Callable[[CallerStanding], dict[str, str]] = lambda _: {}
     """Headers in which clients of this wire read how much they may still use."""
-    chat_request: Callable[[Mapping[str, Any]], dict[str, Any]] = _as_chat
+    chat_request: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
     """The body of a chat in the body of another operation: of `generate` or `count_tokens`."""
     reframe: Callable[..., Reframe | None] = _no_reframe
     """Of an operation and its query; keyword `stream`."""

@@ -42,7 +42,7 @@ _LOG: Final = logging.getLogger("segue.gateway")
 def error_response(error: SegueError, dialect: Dialect) -> WebResponse:
     shown = for_client(error)
     status, body = dialect.encode_error(shown)
-    headers = {"content-type": JSON_TYPE, **dialect.server.error_headers(shown, status)}
+    headers = {"content-type": JSON_TYPE, **dialect.server.error_headers(shown)}
     return WebResponse(status=status, headers=headers, body=body)
 
 
