@@ -4,14 +4,14 @@ from segue.dialects.dialect import Dialect
 from segue.dialects.gemini.errors import decode_error, encode_error
 from segue.dialects.gemini.reply import decode_reply, encode_reply
 from segue.dialects.gemini.request import decode_request, encode_request, recognises
-from segue.dialects.gemini.rules import CLIENT, GEMINI
+from segue.dialects.gemini.rules import CLIENT, GEMINI, NAME
 from segue.dialects.gemini.server import SERVER
 from segue.dialects.gemini.stream import ReplyDecoder, ReplyEncoder
 
 __all__ = ["DIALECT"]
 
 DIALECT = Dialect(
-    name=GEMINI.target.dialect,
+    name=NAME,
     rules=GEMINI,
     client=CLIENT,
     encode_request=encode_request,

@@ -12,7 +12,7 @@ from msgspec import Raw, structs
 
 from segue.conversation.blocks import Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message
-from segue.dialects.gemini.rules import GEMINI
+from segue.dialects.gemini.rules import NAME
 from segue.dialects.gemini.wire import (
     SENTINELS,
     WITH_ID,
@@ -30,9 +30,6 @@ from segue.transcript.steps import AnsweredCall
 if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
     from segue.transcript.steps import StepBlock
-
-
-NAME = GEMINI.target.dialect
 
 
 def write_fast(blocks: tuple[StepBlock, ...], *, ids: bool) -> tuple[list[Any], list[Any]] | None:

@@ -13,7 +13,7 @@ from segue.conversation.message import Message
 from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import kind_of
 from segue.dialects.gemini import opaque_parts
-from segue.dialects.gemini.rules import GEMINI
+from segue.dialects.gemini.rules import NAME
 from segue.dialects.gemini.wire import SENTINELS, WITH_ID, WITHOUT_ID, camel, field
 from segue.dialects.gemini.write_parts import write_call, write_part, write_result
 from segue.dialects.own_fields import FieldKinds, plain
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
 
 _Decoded: TypeAlias = Text | Reasoning | Media | ToolCall | ToolResult
-NAME = GEMINI.target.dialect
 _HELD_FILE = re.compile(r"^https://[^/]+/v1[a-z]*/files/")
 _KINDS = FieldKinds(
     NAME,

@@ -20,7 +20,7 @@ from segue.dialects.gemini.read_contents import (
     read_system,
 )
 from segue.dialects.gemini.reply import media_part
-from segue.dialects.gemini.rules import GEMINI
+from segue.dialects.gemini.rules import NAME
 from segue.dialects.gemini.settings import decode_options, encode_settings
 from segue.dialects.gemini.tools import decode_tools
 from segue.dialects.gemini.wire import WITH_ID, WITHOUT_ID, field
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from segue.dialects.card import ModelCard
     from segue.transcript.steps import Completion, Transcript
 
-NAME = GEMINI.target.dialect
 WIRE = "Gemini"
 
 

@@ -8,10 +8,11 @@ from segue.conversation.blocks import Origin
 from segue.transcript.client_wire import ClientWire
 from segue.transcript.rules import SAFE_CHARACTERS, IdGrammar, MediaRules, NameGrammar, ReasoningRules, Rules
 
+NAME = "gemini"
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"})
 
 GEMINI = Rules(
-    target=Origin("gemini"),
+    target=Origin(NAME),
     home="gemini",
     ids=IdGrammar(max_length=64),  # GEM-16
     names=NameGrammar(string.ascii_letters + "_", SAFE_CHARACTERS + ".:"),  # GEM-31

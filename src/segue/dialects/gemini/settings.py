@@ -14,7 +14,7 @@ from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.gemini.read_contents import read_system
-from segue.dialects.gemini.rules import GEMINI
+from segue.dialects.gemini.rules import NAME
 from segue.dialects.gemini.tools import json_schema, plain_declaration, tool_entries
 from segue.dialects.gemini.wire import camel, field
 from segue.dialects.own_fields import own
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from segue.transcript.repairs import Repair
     from segue.transcript.steps import Transcript
 
-NAME = GEMINI.target.dialect
 _LEVELS = ("minimal", "low", "medium", "high")  # GEM-26
 _BUDGETS: Mapping[str, int] = {
     "none": 0,

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from segue.conversation.extra import Extra
 from segue.conversation.tools import ToolSpec
-from segue.dialects.gemini.rules import GEMINI
+from segue.dialects.gemini.rules import NAME
 from segue.dialects.gemini.wire import camel, field
 from segue.dialects.own_fields import FieldKinds, own
 from segue.dialects.request_fields import items, record, text
@@ -16,7 +16,6 @@ from segue.dialects.request_fields import items, record, text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-NAME = GEMINI.target.dialect
 _ENTRIES = FieldKinds(NAME, form=frozenset({"function_declarations"}))
 _KINDS = FieldKinds(NAME, form=frozenset({"parameters", "parameters_json_schema", "behavior"}))
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from segue.conversation.extra import Extra
+from segue.dialects.gemini.rules import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +27,8 @@ SENTINELS = frozenset(  # GEM-22: as it is, and as clients with a bytes field se
 """What stands for a thought signature that is not there."""
 
 
-WITH_ID = Extra("gemini")
-WITHOUT_ID = Extra("gemini", absent=("id",))
+WITH_ID = Extra(NAME)
+WITHOUT_ID = Extra(NAME, absent=("id",))
 """Of a call or a result on this wire: not every model takes ids (GEM-16), and not every client sends them."""
 
 

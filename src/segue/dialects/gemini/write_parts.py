@@ -10,7 +10,7 @@ from msgspec import Raw
 from segue.conversation.blocks import Media, Reasoning, Seal, Text
 from segue.dialects.gemini import opaque_parts, wire
 from segue.dialects.gemini.reply import media_part
-from segue.dialects.gemini.rules import GEMINI
+from segue.dialects.gemini.rules import GEMINI, NAME
 from segue.transcript.steps import AnsweredCall
 from segue.transcript.value_text import is_deeper, json_of
 
@@ -39,7 +39,7 @@ def write_result(
 
 def stands_beside(media: Media) -> bool:
     """Whether media of a result came as parts behind it, as older models are shown them (GEM-42)."""
-    return media.extra is not None and media.extra.dialect == "gemini" and media.extra.container is not None
+    return media.extra is not None and media.extra.dialect == NAME and media.extra.container is not None
 
 
 def write_output(value: str) -> wire.Output | Raw:

@@ -4,14 +4,14 @@ from segue.dialects.dialect import Dialect
 from segue.dialects.mistral.errors import decode_error, encode_error
 from segue.dialects.mistral.reply import decode_reply, encode_reply
 from segue.dialects.mistral.request import decode_request, encode_request, recognises
-from segue.dialects.mistral.rules import CLIENT, MISTRAL
+from segue.dialects.mistral.rules import CLIENT, MISTRAL, NAME
 from segue.dialects.mistral.server import SERVER
 from segue.dialects.mistral.stream import ReplyDecoder, ReplyEncoder
 
 __all__ = ["DIALECT"]
 
 DIALECT = Dialect(
-    name=MISTRAL.target.dialect,
+    name=NAME,
     rules=MISTRAL,
     client=CLIENT,
     encode_request=encode_request,

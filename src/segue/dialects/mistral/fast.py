@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import Text
-from segue.dialects.mistral.rules import MISTRAL
+from segue.dialects.mistral.rules import NAME
 from segue.dialects.mistral.wire import Assistant, RequestCall, RequestFunction, Result
 from segue.transcript.steps import AnsweredCall
 
 if TYPE_CHECKING:
     from segue.transcript.steps import StepBlock
-
-
-NAME = MISTRAL.target.dialect
 
 
 def write_fast(blocks: tuple[StepBlock, ...], messages: list[Any]) -> bool:

@@ -17,7 +17,7 @@ from segue.dialects.function_tools import read_tools
 from segue.dialects.known_tools import read_once
 from segue.dialects.mistral import wire
 from segue.dialects.mistral.fast import write_fast
-from segue.dialects.mistral.rules import MISTRAL
+from segue.dialects.mistral.rules import NAME
 from segue.dialects.mistral.settings import decode_options, encode_settings
 from segue.dialects.own_fields import (
     FieldKinds,
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from segue.dialects.card import ModelCard
     from segue.transcript.steps import StepBlock, Transcript
 
-NAME = MISTRAL.target.dialect
 WIRE = "Mistral"
 _KINDS = FieldKinds(NAME, form=frozenset({"type", "role", "index", "id"}))
 _MEDIA = FieldKinds(

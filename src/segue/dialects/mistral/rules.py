@@ -6,8 +6,10 @@ from segue.conversation.blocks import Origin
 from segue.transcript.client_wire import ClientWire
 from segue.transcript.rules import BRIDGE, NINE_CHARACTERS, MediaRules, NameGrammar, ReasoningRules, Rules
 
+NAME = "mistral"
+
 MISTRAL = Rules(
-    target=Origin("mistral"),
+    target=Origin(NAME),
     home="mistral",
     ids=NINE_CHARACTERS,  # MIS-01
     names=NameGrammar(),  # MIS-V20

@@ -8,7 +8,7 @@ from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.function_tools import own_function
-from segue.dialects.mistral.rules import MISTRAL
+from segue.dialects.mistral.rules import NAME
 from segue.dialects.own_fields import own
 from segue.dialects.request_fields import (
     flag,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from segue.transcript.repairs import Repair
     from segue.transcript.steps import Transcript
 
-NAME = MISTRAL.target.dialect
 HOTTEST = 1
 """MIS-V24: the hosted models are said to take more, and the schema that the provider publishes takes no more."""
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")  # MIS-11

@@ -4,14 +4,14 @@ from segue.dialects.dialect import Dialect
 from segue.dialects.ollama.errors import decode_error, encode_error
 from segue.dialects.ollama.reply import decode_reply, encode_reply
 from segue.dialects.ollama.request import decode_request, encode_request, recognises
-from segue.dialects.ollama.rules import CLIENT, OLLAMA
+from segue.dialects.ollama.rules import CLIENT, NAME, OLLAMA
 from segue.dialects.ollama.server import SERVER
 from segue.dialects.ollama.stream import ReplyDecoder, ReplyEncoder
 
 __all__ = ["DIALECT"]
 
 DIALECT = Dialect(
-    name=OLLAMA.target.dialect,
+    name=NAME,
     rules=OLLAMA,
     client=CLIENT,
     encode_request=encode_request,

@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from segue.conversation.blocks import Reasoning, Text
-from segue.dialects.ollama.rules import OLLAMA
+from segue.dialects.ollama.rules import NAME
 from segue.dialects.ollama.wire import Assistant, RequestCall, RequestFunction, Result
 from segue.transcript.steps import AnsweredCall
 
 if TYPE_CHECKING:
     from segue.transcript.steps import StepBlock
-
-
-NAME = OLLAMA.target.dialect
 
 
 def write_fast(blocks: tuple[StepBlock, ...], messages: list[Any]) -> bool:

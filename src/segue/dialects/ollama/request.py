@@ -16,7 +16,7 @@ from segue.dialects.function_tools import read_tools
 from segue.dialects.known_tools import read_once
 from segue.dialects.ollama import wire
 from segue.dialects.ollama.fast import write_fast
-from segue.dialects.ollama.rules import OLLAMA
+from segue.dialects.ollama.rules import NAME
 from segue.dialects.ollama.settings import decode_options, encode_settings
 from segue.dialects.own_fields import FieldKinds, as_fields, own, own_call, with_container
 from segue.dialects.request_fields import items, listed, record, text
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from segue.dialects.card import ModelCard
     from segue.transcript.steps import StepBlock, Transcript
 
-NAME = OLLAMA.target.dialect
 WIRE = "Ollama"
 _KINDS = FieldKinds(NAME, form=frozenset({"role", "name", "type", "function", "id", "images", "thinking"}))
 _MIMES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "UklGR": "image/webp", "R0lGO": "image/gif"}

@@ -6,10 +6,11 @@ from segue.conversation.blocks import Origin
 from segue.transcript.client_wire import ClientWire
 from segue.transcript.rules import SAFE_CHARACTERS, IdGrammar, MediaRules, NameGrammar, ReasoningRules, Rules
 
+NAME = "ollama"
 _NAMES = SAFE_CHARACTERS + ".:/"
 
 OLLAMA = Rules(
-    target=Origin("ollama"),
+    target=Origin(NAME),
     home="ollama",
     ids=IdGrammar(max_length=64),  # OLL-05
     names=NameGrammar(_NAMES, _NAMES, 128),  # OLL-17: no rule of its own

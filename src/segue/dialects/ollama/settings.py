@@ -8,7 +8,7 @@ from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.function_tools import own_function
-from segue.dialects.ollama.rules import OLLAMA
+from segue.dialects.ollama.rules import NAME
 from segue.dialects.own_fields import own
 from segue.dialects.request_fields import flag, number, record, text, texts, whole
 from segue.dialects.request_settings import RequestSettings, came_for_model, own_head, read_own
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from segue.transcript.repairs import Repair
     from segue.transcript.steps import Transcript
 
-NAME = OLLAMA.target.dialect
 _ENGINE = frozenset(  # OLL-14
     {"num_ctx", "num_batch", "num_gpu", "main_gpu", "use_mmap", "num_thread", "draft_num_predict", "num_keep"}
     | {"min_p", "typical_p", "repeat_last_n", "presence_penalty", "frequency_penalty", "mirostat"}

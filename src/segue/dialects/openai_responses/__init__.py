@@ -5,7 +5,7 @@ from segue.dialects.openai_responses.errors import decode_error, encode_error
 from segue.dialects.openai_responses.reply import decode_reply
 from segue.dialects.openai_responses.reply_encoder import encode_reply
 from segue.dialects.openai_responses.request import decode_request, encode_request, recognises
-from segue.dialects.openai_responses.rules import CLIENT, OPENAI_RESPONSES
+from segue.dialects.openai_responses.rules import CLIENT, NAME, OPENAI_RESPONSES
 from segue.dialects.openai_responses.server import SERVER
 from segue.dialects.openai_responses.stream import ReplyDecoder
 from segue.dialects.openai_responses.stream_encoder import ReplyEncoder
@@ -13,7 +13,7 @@ from segue.dialects.openai_responses.stream_encoder import ReplyEncoder
 __all__ = ["DIALECT"]
 
 DIALECT = Dialect(
-    name=OPENAI_RESPONSES.target.dialect,
+    name=NAME,
     rules=OPENAI_RESPONSES,
     client=CLIENT,
     encode_request=encode_request,

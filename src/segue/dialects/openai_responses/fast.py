@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.events import parse_arguments
-from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
+from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.openai_responses.wire import FunctionCall, FunctionCallOutput, MessageItem
 from segue.dialects.seal_makers import seal_origin
 from segue.transcript.steps import AnsweredCall
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
     from segue.conversation.message import Speaker
     from segue.transcript.steps import StepBlock
-
-
-NAME = OPENAI_RESPONSES.target.dialect
 
 
 def write_fast(blocks: tuple[StepBlock, ...], items: list[Any]) -> bool:

@@ -15,7 +15,7 @@ from segue.dialects.data_urls import media_from
 from segue.dialects.opaque_blocks import seal_block
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.fast import read_fast
-from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
+from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.own_fields import FieldKinds, plain, with_parts
 from segue.dialects.request_fields import items, record, text, unknown, wrong_type
 from segue.dialects.request_messages import begun_blocks
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
     from segue.conversation.message import Speaker
 
-NAME = OPENAI_RESPONSES.target.dialect
 _ITEMS = FieldKinds(
     NAME,
     hints=frozenset({"phase"}),

@@ -15,7 +15,7 @@ from segue.dialects.opaque_blocks import OpaqueBlockFilter, is_opaque, opaque_bl
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.fast import write_fast
 from segue.dialects.openai_responses.read_items import output_text, read_items
-from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
+from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.openai_responses.settings import decode_options, encode_settings, leading_items
 from segue.dialects.openai_responses.tools import decode_tools
 from segue.dialects.own_fields import as_fields, own, own_result, with_container
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from segue.dialects.card import ModelCard
     from segue.transcript.steps import Completion, Transcript
 
-NAME = OPENAI_RESPONSES.target.dialect
 WIRE = "Responses"
 _INPUT = msgspec.json.Decoder(dict[str, Any])
 

@@ -6,10 +6,11 @@ from segue.conversation.blocks import Origin
 from segue.transcript.client_wire import ClientWire
 from segue.transcript.rules import IdGrammar, MediaRules, NameGrammar, ReasoningRules, Rules
 
+NAME = "openai_responses"
 _SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"})
 
 OPENAI_RESPONSES = Rules(
-    target=Origin("openai_responses"),
+    target=Origin(NAME),
     home="openai",
     ids=IdGrammar(max_length=64),  # RESP-20
     names=NameGrammar(),  # RESP-30: 128 by the specification, 64 everywhere else

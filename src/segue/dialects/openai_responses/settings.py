@@ -13,7 +13,8 @@ from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named
 from segue.dialects.card import UNKNOWN
-from segue.dialects.openai_responses.tools import NAME, encode_custom, in_namespaces, plain_function
+from segue.dialects.openai_responses.rules import NAME
+from segue.dialects.openai_responses.tools import encode_custom, in_namespaces, plain_function
 from segue.dialects.own_fields import own
 from segue.dialects.request_fields import flag, number, record, text, whole
 from segue.dialects.request_messages import leading_system

@@ -13,14 +13,13 @@ from msgspec import structs
 from segue.conversation.extra import Extra
 from segue.conversation.json_safe import encodable
 from segue.conversation.tools import CUSTOM_INPUT, ToolSpec, joined_name
-from segue.dialects.openai_responses.rules import OPENAI_RESPONSES
+from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.own_fields import FieldKinds
 from segue.dialects.request_fields import listed, record, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NAME = OPENAI_RESPONSES.target.dialect
 _KINDS = FieldKinds(NAME, hints=frozenset({"defer_loading", "allowed_callers"}))
 _INPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
