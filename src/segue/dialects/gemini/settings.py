@@ -47,8 +47,18 @@ _BUDGETS: Mapping[str, int] = {
 def encode_settings(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], list[Repair]]:
-    settings = _encoded(transcript, tools, options, card)
-    body = settings.as_they_came(decode_options, lambda before: _encoded(transcript, tools, before, card))
+    def encoded(asked: Options) -> _Settings:
+        settings = _Settings(transcript, asked, card)
+        extra = settings.extra
+        settings.tools(tools)
+        settings.generation(_taken(extra, "generationConfig", "thinkingConfig"))
+        if not tools:
+            _taken(extra, "toolConfig", "functionCallingConfig")  # GEM-33: not without functions
+        settings.body = _with(settings.body, extra)
+        return settings
+
+    settings = encoded(options)
+    body = settings.as_they_came(decode_options, encoded)
     if not str(body.get("model", "")).startswith("models/"):
         body.pop("model", None)  # it is in the address
     came = own(options.own, NAME)
@@ -63,19 +73,6 @@ def encode_settings(
     elif transcript.system:  # GEM-40
         body["systemInstruction"] = {"parts": [{"text": transcript.system}]}
     return body, settings.repairs
-
-
-def _encoded(
-    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
-) -> _Settings:
-    settings = _Settings(transcript, options, card)
-    extra = settings.extra
-    settings.tools(tools)
-    settings.generation(_taken(extra, "generationConfig", "thinkingConfig"))
-    if not tools:
-        _taken(extra, "toolConfig", "functionCallingConfig")  # GEM-33: not without functions
-    settings.body = _with(settings.body, extra)
-    return settings
 
 
 def _taken(extra: dict[str, Any], outer: str, inner: str) -> dict[str, Any]:

@@ -44,22 +44,18 @@ _CHOICES: Mapping[Any, ToolChoice] = {
 def encode_settings(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], list[Repair]]:
-    settings = _encoded(transcript, tools, options, card)
-    body = settings.as_they_came(decode_options, lambda before: _encoded(transcript, tools, before, card))
-    return body, settings.repairs
+    def encoded(asked: Options) -> _Settings:
+        settings = _Settings(transcript, asked, card)
+        settings.tools(tools)
+        settings.sampling()
+        settings.thinking()
+        settings.format()
+        settings.usage()
+        settings.add_extra(("model", "messages", "tools"))
+        return settings
 
-
-def _encoded(
-    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
-) -> _Settings:
-    settings = _Settings(transcript, options, card)
-    settings.tools(tools)
-    settings.sampling()
-    settings.thinking()
-    settings.format()
-    settings.usage()
-    settings.add_extra(("model", "messages", "tools"))
-    return settings
+    settings = encoded(options)
+    return settings.as_they_came(decode_options, encoded), settings.repairs
 
 
 class _Settings(RequestSettings):

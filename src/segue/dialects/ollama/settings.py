@@ -34,24 +34,19 @@ _LEVEL_OF: Mapping[str, str] = {"minimal": "low", "xhigh": "high"}
 def encode_settings(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], list[Repair]]:
-    settings = _encoded(transcript, tools, options, card)
-    body = settings.as_they_came(decode_options, lambda before: _encoded(transcript, tools, before, card))
-    return body, settings.repairs
+    def encoded(asked: Options) -> _Settings:
+        settings = _Settings(transcript, asked, card)
+        settings.body["stream"] = asked.stream  # OLL-20: unasked, the server streams
+        settings.tools(tools)
+        settings.thinking()
+        settings.engine()
+        if asked.response_schema is not None:  # OLL-18
+            settings.body["format"] = ensure_json_safe(asked.response_schema)
+        settings.add_extra({"model", "messages", "tools", "options"} | _ENGINE)
+        return settings
 
-
-def _encoded(
-    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
-) -> _Settings:
-    settings = _Settings(transcript, options, card)
-    settings.body["stream"] = options.stream  # OLL-20: unasked, the server streams
-    settings.tools(tools)
-    settings.thinking()
-    settings.engine()
-    if options.response_schema is not None:  # OLL-18
-        schema = options.response_schema
-        settings.body["format"] = ensure_json_safe(schema)
-    settings.add_extra({"model", "messages", "tools", "options"} | _ENGINE)
-    return settings
+    settings = encoded(options)
+    return settings.as_they_came(decode_options, encoded), settings.repairs
 
 
 class _Settings(RequestSettings):

@@ -43,28 +43,25 @@ _ENCODED = frozenset(
 def encode_settings(
     transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
 ) -> tuple[dict[str, Any], list[Repair]]:
-    settings = _encoded(transcript, tools, options, card)
-    body = settings.as_they_came(decode_options, lambda before: _encoded(transcript, tools, before, card))
+    def encoded(asked: Options) -> _Settings:
+        settings = _Settings(transcript, asked, card)
+        settings.state()
+        settings.limits()
+        settings.reasoning()
+        settings.answer_format()
+        settings.tools(tools)
+        settings.sampling()
+        settings.add_extra(_ENCODED)
+        return settings
+
+    settings = encoded(options)
+    body = settings.as_they_came(decode_options, encoded)
     came = own(options.own, NAME)
     if came is not None and leading_items(options.own, transcript.system) is not None:
         body.pop("instructions", None)
         if "instructions" in came.form:
             body["instructions"] = came.form["instructions"]
     return body, settings.repairs
-
-
-def _encoded(
-    transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
-) -> _Settings:
-    settings = _Settings(transcript, options, card)
-    settings.state()
-    settings.limits()
-    settings.reasoning()
-    settings.answer_format()
-    settings.tools(tools)
-    settings.sampling()
-    settings.add_extra(_ENCODED)
-    return settings
 
 
 class _Settings(RequestSettings):
