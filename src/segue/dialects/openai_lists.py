@@ -12,16 +12,20 @@ from segue.dialects.server import EmbeddingRequest, ServedModel
 from segue.errors import TranscriptError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 def model_fields(model: ServedModel) -> dict[str, Any]:
     return {"id": model.id, "object": "model", "created": model.created, "owned_by": model.owner or "segue"}
 
 
-def encode_models(models: Sequence[ServedModel], query: Mapping[str, str]) -> bytes:
+def encode_models(
+    models: Sequence[ServedModel],
+    query: Mapping[str, str],
+    fields: Callable[[ServedModel], dict[str, Any]] = model_fields,
+) -> bytes:
     del query
-    return msgspec.json.encode({"object": "list", "data": [model_fields(model) for model in models]})
+    return msgspec.json.encode({"object": "list", "data": [fields(model) for model in models]})
 
 
 def encode_model(model: ServedModel) -> bytes:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from segue.dialects import sse
 from segue.dialects.mistral.errors import encode_error
 from segue.dialects.mistral.wire import ENCODER
-from segue.dialects.openai_lists import decode_embedding, encode_embeddings, model_fields
+from segue.dialects.openai_lists import decode_embedding, encode_embeddings, encode_models, model_fields
 from segue.dialects.server import ServedModel, ServerFacts, ServerPath, rate_headers
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 def _model(model: ServedModel) -> dict[str, Any]:
@@ -33,11 +30,6 @@ def _model(model: ServedModel) -> dict[str, Any]:
     return fields if model.context is None else {**fields, "max_context_length": model.context}
 
 
-def _encode_models(models: Sequence[ServedModel], query: Mapping[str, str]) -> bytes:
-    del query
-    return ENCODER.encode({"object": "list", "data": [_model(model) for model in models]})
-
-
 SERVER = ServerFacts(
     paths=(
         ServerPath(operation="chat", pattern="/v1/chat/completions"),
@@ -52,7 +44,7 @@ SERVER = ServerFacts(
     session_headers=("x-session-id", "x-session-affinity", "session_id", "x-affinity"),
     keep_alive=b": keep-alive\n\n",
     error_frame=lambda error: sse.encode(encode_error(error)[1]),
-    encode_models=_encode_models,
+    encode_models=partial(encode_models, fields=_model),
     encode_model=lambda model: ENCODER.encode(_model(model)),
     decode_embedding=partial(decode_embedding, dimensions="output_dimension"),  # MIS-17
     encode_embeddings=encode_embeddings,

@@ -51,25 +51,23 @@ def _decode_namespace(tool: dict[str, Any], path: str) -> Iterator[ToolSpec]:
         place = f"{path}.tools[{index}]"
         held = record(given, place)
         decode = _decode_custom if held.get("type") == "custom" else _decode_function
-        yield decode(held, place, namespace, around if index == 0 else None)
+        spec = decode(held, place, around if index == 0 else None)
+        joined = joined_name(namespace, spec.name) if namespace else spec.name
+        local = spec.name if namespace else ""
+        yield structs.replace(spec, name=joined, namespace=namespace, local_name=local)
 
 
-def _decode_function(
-    tool: dict[str, Any], path: str, namespace: str = "", around: Extra | None = None
-) -> ToolSpec:
+def _decode_function(tool: dict[str, Any], path: str, around: Extra | None = None) -> ToolSpec:
     held = tool.get("function")
     nested = held if isinstance(held, dict) else tool  # as on the Chat wire: taken, though not sent back so
     schema, strict = nested.get("parameters"), nested.get("strict")
-    name = text(nested.get("name"), f"{path}.name")
     spec = ToolSpec(
-        joined_name(namespace, name) if namespace else name,
+        text(nested.get("name"), f"{path}.name"),
         text(nested.get("description"), f"{path}.description"),
         record(schema, f"{path}.parameters") if schema is not None else None,
         strict if isinstance(strict, bool) else None,
-        namespace=namespace,
-        local_name=name if namespace else "",
     )
-    extra = _KINDS.kept(nested, plain_function(spec, name), around) if nested is tool else None
+    extra = _KINDS.kept(nested, plain_function(spec, spec.name), around) if nested is tool else None
     return structs.replace(spec, extra=extra)
 
 
@@ -84,9 +82,7 @@ def plain_function(spec: ToolSpec, name: str) -> dict[str, Any]:
     }
 
 
-def _decode_custom(
-    tool: dict[str, Any], path: str, namespace: str = "", around: Extra | None = None
-) -> ToolSpec:
+def _decode_custom(tool: dict[str, Any], path: str, around: Extra | None = None) -> ToolSpec:
     """A tool that takes a free text; to others it is a function of one text, and its grammar a part of the description."""
     grammar = tool.get("format")
     name = text(tool.get("name"), f"{path}.name")
@@ -95,17 +91,10 @@ def _decode_custom(
         described = f"{described}\nThe input follows this grammar:\n{grammar['definition']}"
     written = {"type": "custom", "name": name, "description": described, "format": grammar}
     kept = _KINDS.kept(tool, written, around)
-    spec = ToolSpec(
-        joined_name(namespace, name) if namespace else name,
-        described,
-        _INPUT_SCHEMA,
-        kind="custom",
-        namespace=namespace,
-        local_name=name if namespace else "",
-    )
     # The grammar is in the description for all others, so only its form is this wire's own.
     form = {**kept.form, **({"format": grammar} if "format" in tool else {})}
-    return structs.replace(spec, extra=structs.replace(kept, form=form))
+    extra = structs.replace(kept, form=form)
+    return ToolSpec(name, described, _INPUT_SCHEMA, kind="custom", extra=extra)
 
 
 def _decode_server(tool: dict[str, Any]) -> ToolSpec:

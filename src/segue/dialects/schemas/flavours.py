@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from functools import lru_cache, wraps
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -83,7 +84,7 @@ def object_root(schema: Any) -> tuple[Schema, list[str]]:
 def anthropic(schema: Any) -> tuple[Schema, list[str]]:
     """The same, with the keys that Anthropic takes."""
     written, notes = object_root(schema)
-    refused = [name for name in written["properties"] if not _ANTHROPIC_KEY.fullmatch(name)]
+    refused = [*filterfalse(_ANTHROPIC_KEY.fullmatch, written["properties"])]
     if refused:
         notes += [f"properties.{name}: the target refuses this name" for name in refused]
         written["properties"] = {

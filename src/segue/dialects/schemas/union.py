@@ -76,7 +76,9 @@ def as_object(read: Schema, notes: list[str]) -> Schema:
 def _flattened(node: Any, root: Schema, notes: list[str], nesting: int) -> Schema:
     if not isinstance(node, dict) or nesting > _MAX_NESTING:
         return {}
-    flat = {key: value for key, value in node.items() if key not in (*_COMBINATORS, "$ref")}
+    flat = dict(node)
+    for key in (*_COMBINATORS, "$ref"):
+        flat.pop(key, None)
     if "$ref" in node:
         found = resolve(root, node["$ref"])
         if found is None or nesting == _MAX_NESTING:
