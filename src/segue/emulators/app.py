@@ -18,7 +18,7 @@ from msgspec import structs
 from segue.emulators import providers, script, websocket
 from segue.emulators.admission import model_of
 from segue.emulators.emulator import Emulator, Entry
-from segue.emulators.faults import Delivery, Fault, instead, replaces_the_answer, spoil
+from segue.emulators.faults import Fault, instead, replaces_the_answer, spoil
 from segue.emulators.http import BadJsonError, Receive, Request, Response, Send, error_response, json_response
 from segue.emulators.rules import Context, Refusal, RefusedError
 
@@ -49,20 +49,20 @@ class App:
         if not await _deliver(self.answer(request), receive, send):
             self.emulator.hung_up += 1
 
-    def answer(self, request: Request) -> Delivery:
+    def answer(self, request: Request) -> Response:
         """Everything but the sending, without I/O."""
         if request.path.startswith(CONTROL):
-            return Delivery(response=self._control(request))
+            return self._control(request)
         found = providers.find(request.method, request.path, self.root)
         if found is None:
-            return Delivery(response=json_response({"error": "no such provider here"}, status=404))
+            return json_response({"error": "no such provider here"}, status=404)
         request = structs.replace(request, path=found.path, params=found.params)
         fault = self._next_fault(found.mounted.provider)
-        delivery = self._delivery(request, found, fault)
-        self._note(request, found.mounted.provider, delivery.response, fault)
-        return delivery
+        response = self._response(request, found, fault)
+        self._note(request, found.mounted.provider, response, fault)
+        return response
 
-    def _delivery(self, request: Request, found: providers.Found, fault: Fault | None) -> Delivery:
+    def _response(self, request: Request, found: providers.Found, fault: Fault | None) -> Response:
         errors = found.mounted.errors
         if fault is not None and replaces_the_answer(fault):
             return instead(fault, errors, self._context(request, found))
@@ -74,22 +74,20 @@ class App:
             response = found.handler(request, self.emulator)
         except RefusedError as refused:
             response = error_response(errors, refused.refusal, refused.context)
-        if fault is None:
-            return Delivery(response=response)
-        return spoil(fault, response, errors, self._context(request, found))
+        return spoil(fault, response, errors, self._context(request, found)) if fault else response
 
     def _context(self, request: Request, found: providers.Found) -> Context:
         model = request.params.get("model") or model_of(_json_or_none(request))
         return self.emulator.context(request, provider=found.mounted.provider, model=model)
 
-    def _plain_refusal(self, request: Request, found: providers.Found, status: int, message: str) -> Delivery:
+    def _plain_refusal(self, request: Request, found: providers.Found, status: int, message: str) -> Response:
         kinds = {404: "not_found_error", 413: "request_too_large"}
         openai = found.mounted.provider == "openai"
         kind = "invalid_request_error" if openai else kinds.get(status, "invalid_request_error")
         refusal = Refusal("HTTP", message, status=status, type=kind)
         context = self._context(request, found)
         body = found.mounted.errors.envelope(refusal, context)
-        return Delivery(response=json_response(body, status=status, refusal=refusal))
+        return json_response(body, status=status, refusal=refusal)
 
     def _next_fault(self, provider: str) -> Fault | None:
         queue = self.emulator.faults
@@ -180,28 +178,27 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-async def _deliver(delivery: Delivery, receive: Receive, send: Send) -> bool:
+async def _deliver(response: Response, receive: Receive, send: Send) -> bool:
     """Whether the client stayed to the end."""
     gone = asyncio.ensure_future(_gone(receive))
     try:
-        return await _send(delivery, send, gone)
+        return await _send(response, send, gone)
     finally:
-        if isinstance(delivery.response.body, Iterator):
+        if isinstance(response.body, Iterator):
             # A generator that nobody reads any more must not wait for the garbage collector.
-            getattr(delivery.response.body, "close", lambda: None)()
+            getattr(response.body, "close", lambda: None)()
         gone.cancel()
         with suppress(asyncio.CancelledError):
             await gone
 
 
-async def _send(delivery: Delivery, send: Send, gone: asyncio.Future[None]) -> bool:
-    response = delivery.response
-    if delivery.silent_for:
-        await asyncio.wait({gone}, timeout=delivery.silent_for)
+async def _send(response: Response, send: Send, gone: asyncio.Future[None]) -> bool:
+    if response.silent_for:
+        await asyncio.wait({gone}, timeout=response.silent_for)
     headers = [
         (name.encode(), value.encode("latin-1", "replace")) for name, value in response.headers.items()
     ]
-    if isinstance(response.body, bytes) and not delivery.cut:
+    if isinstance(response.body, bytes) and not response.cut:
         headers.append((b"content-length", str(len(response.body)).encode()))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     portions = iter([response.body]) if isinstance(response.body, bytes) else response.body
@@ -215,6 +212,6 @@ async def _send(delivery: Delivery, send: Send, gone: asyncio.Future[None]) -> b
             return False
         await send({"type": "http.response.body", "body": portion, "more_body": True})
     # An answer that is cut is never completed: the server then closes the connection.
-    if not delivery.cut:
+    if not response.cut:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
     return True

@@ -46,35 +46,25 @@ class Fault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Spoil only an answer of this provider ("" = of any)."""
 
 
-class Delivery(Struct, frozen=True, kw_only=True):
-    """An answer and how it goes over the wire."""
-
-    response: Response
-    silent_for: float = 0.0
-    cut: bool = False
-    """The connection breaks after the last portion instead of ending properly."""
-
-
 def replaces_the_answer(fault: Fault) -> bool:
     """These faults happen before anybody looks at the request."""
     return fault.kind in ("status", "content_type", "empty", "silence")
 
 
-def instead(fault: Fault, errors: ModuleType, context: Context) -> Delivery:
+def instead(fault: Fault, errors: ModuleType, context: Context) -> Response:
     match fault.kind:
         case "content_type":
-            headers = {"content-type": "text/html; charset=utf-8"}
-            return Delivery(response=Response(headers=headers, body=HTML))
+            return Response(headers={"content-type": "text/html; charset=utf-8"}, body=HTML)
         case "empty":
-            return Delivery(response=Response(headers={"content-type": "application/json"}))
+            return Response(headers={"content-type": "application/json"})
         case "silence":
             headers = {"content-type": "application/json"}
-            return Delivery(response=Response(headers=headers), silent_for=fault.seconds, cut=True)
+            return Response(headers=headers, silent_for=fault.seconds, cut=True)
         case _:
             return _error(_refusal(fault, errors, context), errors, context)
 
 
-def spoil(fault: Fault, response: Response, errors: ModuleType, context: Context) -> Delivery:
+def spoil(fault: Fault, response: Response, errors: ModuleType, context: Context) -> Response:
     streamed = not isinstance(response.body, bytes)
     body = response.body if not isinstance(response.body, bytes) else iter([response.body])
     match fault.kind:
@@ -83,14 +73,14 @@ def spoil(fault: Fault, response: Response, errors: ModuleType, context: Context
             if not streamed:
                 return _error(refusal, errors, context)
             portions = _then_error(body, fault.at_byte, _stream_error(refusal, errors, context))
-            return Delivery(response=structs.replace(response, body=portions))
+            return structs.replace(response, body=portions)
         case "cut":
-            return Delivery(response=structs.replace(response, body=_first(body, fault.at_byte)), cut=True)
+            return structs.replace(response, body=_first(body, fault.at_byte), cut=True)
         case "drip":
             portions = _drops(body, max(fault.size, 1))
-            return Delivery(response=structs.replace(response, body=portions, delay=fault.seconds))
+            return structs.replace(response, body=portions, delay=fault.seconds)
         case _:
-            return Delivery(response=structs.replace(response, body=_one_broken(body)))
+            return structs.replace(response, body=_one_broken(body))
 
 
 def _refusal(fault: Fault, errors: ModuleType, context: Context) -> Refusal:
@@ -104,9 +94,9 @@ def _refusal(fault: Fault, errors: ModuleType, context: Context) -> Refusal:
     )
 
 
-def _error(refusal: Refusal, errors: ModuleType, context: Context) -> Delivery:
+def _error(refusal: Refusal, errors: ModuleType, context: Context) -> Response:
     # No rule was broken: the log names the fault instead.
-    return Delivery(response=structs.replace(error_response(errors, refusal, context), refusal=None))
+    return structs.replace(error_response(errors, refusal, context), refusal=None)
 
 
 def _stream_error(refusal: Refusal, errors: ModuleType, context: Context) -> bytes:

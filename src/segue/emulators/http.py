@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
     from segue.emulators.model_reply import Reply
 
-
 DEPTH_MAX = 128
 """No request of a real client is nested deeper, and nothing below has to fear for its stack."""
 
@@ -70,6 +69,10 @@ class Response(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | Iterator[bytes] = b""
     delay: float = 0.0
+    silent_for: float = 0.0
+    """Seconds before anything is sent."""
+    cut: bool = False
+    """The connection breaks after the last portion instead of ending properly."""
     refusal: Refusal | None = None
     """The rule that was broken, for the request log; None when the request was accepted."""
 
@@ -101,6 +104,13 @@ def error_response(errors: ModuleType, refusal: Refusal, context: Context) -> Re
         return Response(status=refusal.status, headers=headers, body=text, refusal=refusal)
     body = errors.envelope(refusal, context)
     return json_response(body, status=refusal.status, headers=headers, refusal=refusal)
+
+
+def retry_after(refusal: Refusal | None) -> dict[str, str]:
+    """The header that says when to try again, as most providers write it."""
+    if refusal is None or refusal.retry_after is None:
+        return {}
+    return {"retry-after": f"{refusal.retry_after:g}"}
 
 
 def reply_response(

@@ -12,14 +12,13 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from segue.emulators.faults import Delivery
-    from segue.emulators.http import Receive, Request, Send
+    from segue.emulators.http import Receive, Request, Response, Send
 
 CREATE = "response.create"
 
 
 async def converse(
-    opening: Request, answer: Callable[[Request], Delivery], receive: Receive, send: Send
+    opening: Request, answer: Callable[[Request], Response], receive: Receive, send: Send
 ) -> None:
     """Until the client closes the socket."""
     await receive()
@@ -42,13 +41,11 @@ def _posted(text: str, opening: Request) -> Request | None:
     return msgspec.structs.replace(opening, method="POST", body=sent)
 
 
-def _events(delivery: Delivery) -> Iterator[str]:
-    body = delivery.response.body
+def _events(response: Response) -> Iterator[str]:
+    body = response.body
     if isinstance(body, bytes):  # a refusal
         error = msgspec.json.decode(body).get("error")
-        yield msgspec.json.encode(
-            {"type": "error", "status": delivery.response.status, "error": error}
-        ).decode()
+        yield msgspec.json.encode({"type": "error", "status": response.status, "error": error}).decode()
         return
     for frame in body:
         for line in frame.splitlines():
