@@ -68,9 +68,9 @@ class Prompt(Struct, frozen=True, kw_only=True):
     """The model reasons in this request, so a responder may send `Think` pieces."""
 
 
-def limited(reply: Reply, most: int | None) -> Reply:
+def limited(reply: Reply, most: object) -> Reply:
     """The reply as a model breaks it off after `most` tokens: text is cut, a call that does not fit is dropped."""
-    if most is None:
+    if not isinstance(most, int):
         return reply
     kept: list[Piece] = []
     left = most

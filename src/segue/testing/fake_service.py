@@ -21,6 +21,16 @@ ServiceFault: TypeAlias = Literal["cut", "malformed", "html", "empty", "drip", "
 not come for half a minute."""
 
 
+_FAULTS: dict[ServiceFault, Fault] = {
+    "cut": Fault(kind="cut", at_byte=40),
+    "malformed": Fault(kind="malformed"),
+    "html": Fault(kind="content_type"),
+    "empty": Fault(kind="empty"),
+    "drip": Fault(kind="drip", size=1, seconds=0.0),
+    "silence": Fault(kind="silence", seconds=30.0),
+}
+
+
 class FakeService(Protocol):
     """Plays the service behind a provider. Each method prepares the next answer."""
 
@@ -66,19 +76,7 @@ class EmulatedService:
         self._spoil(Fault(status=status, retry_after=retry_after))
 
     def fails(self, fault: ServiceFault) -> None:
-        match fault:
-            case "cut":
-                self._spoil(Fault(kind="cut", at_byte=40))
-            case "malformed":
-                self._spoil(Fault(kind="malformed"))
-            case "html":
-                self._spoil(Fault(kind="content_type"))
-            case "empty":
-                self._spoil(Fault(kind="empty"))
-            case "drip":
-                self._spoil(Fault(kind="drip", size=1, seconds=0.0))
-            case "silence":
-                self._spoil(Fault(kind="silence", seconds=30.0))
+        self._spoil(_FAULTS[fault])
 
     def forget(self) -> None:
         self._responder.queue.clear()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from segue.emulators.anthropic import (
     content,
     fields,
@@ -18,7 +16,6 @@ from segue.emulators.anthropic import (
     tools,
     typed_blocks,
 )
-from segue.emulators.model_facts import facts_for
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -37,7 +34,6 @@ def count_complaints(body: object, context: Context) -> Complaints:
 
 
 def _all_complaints(body: object, context: Context, shape: schema.Record) -> Complaints:
-    context = informed(body, context)
     yield from shapes(body, context, shape)
     if not isinstance(body, dict):
         return
@@ -47,12 +43,6 @@ def _all_complaints(body: object, context: Context, shape: schema.Record) -> Com
     yield from pairing.complaints(body, context)
     yield from thinking.complaints(body, context)
     yield from limits.complaints(body, context)
-
-
-def informed(body: object, context: Context) -> Context:
-    """The context with the model that the body names and the facts about it."""
-    model = context.model or typed_blocks.text_of(typed_blocks.record_of(body).get("model"))
-    return replace(context, model=model, facts=context.facts or facts_for("anthropic", model))
 
 
 @rule("ANT-04")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.http import sse
+from segue.emulators.http import retry_after, sse
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -56,9 +56,7 @@ def headers(refusal: Refusal | None, context: Context) -> dict[str, str]:
     if refusal is None:
         return found
     found["x-should-retry"] = "true" if refusal.status in RETRIED else "false"
-    if refusal.retry_after is not None:
-        found["retry-after"] = f"{refusal.retry_after:g}"
-    return found
+    return found | retry_after(refusal)
 
 
 @rule("ANT-90")

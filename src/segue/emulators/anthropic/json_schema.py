@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+_CLASSES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
 DEEPEST = 100
 
 
@@ -61,23 +62,11 @@ def _members_conform(value: Mapping[str, Any], schema: Mapping[str, Any], depth:
 
 
 def _has_type(value: Any, kind: Any) -> bool:
-    match kind:
-        case "object":
-            return isinstance(value, dict)
-        case "array":
-            return isinstance(value, list)
-        case "string":
-            return isinstance(value, str)
-        case "boolean":
-            return isinstance(value, bool)
-        case "number":
-            return _is_number(value)
-        case "integer":
-            return _is_number(value) and value % 1 == 0
-        case "null":
-            return value is None
-        case _:
-            return True
+    if kind == "number":
+        return _is_number(value)
+    if kind == "integer":
+        return _is_number(value) and value % 1 == 0
+    return kind not in _CLASSES or isinstance(value, _CLASSES[kind])
 
 
 def _is_type(value: Any) -> bool:

@@ -16,7 +16,6 @@ from segue.emulators.signatures import digest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-
 STOP_REASONS = {"length": "max_tokens", "refusal": "refusal", "content_filter": "refusal"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from segue.emulators.http import retry_after
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -24,10 +25,7 @@ def envelope(refusal: Refusal, context: Context) -> dict[str, Any]:  # noqa: ARG
 
 
 def headers(refusal: Refusal | None, context: Context) -> dict[str, str]:
-    common = {"x-ds-trace-id": context.reply_id}
-    if refusal is not None and refusal.retry_after is not None:
-        common["retry-after"] = f"{refusal.retry_after:g}"
-    return common
+    return {"x-ds-trace-id": context.reply_id, **retry_after(refusal)}
 
 
 @rule("DSK-00")

@@ -25,13 +25,12 @@ if TYPE_CHECKING:
 
     from segue.emulators.rules import Context
 
-
 _FINGERPRINT = "fp_emulated_prod_fp8_kvcache"
 _CACHE_STEP = 64
 
 
 def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[str, Any]:
-    reply = _within_limit(reply, request)
+    reply = limited(reply, request.get("max_tokens"))
     message: dict[str, Any] = {"role": "assistant", "content": text_of(reply)}
     if is_thinking(request, context):
         message["reasoning_content"] = thoughts_of(reply)
@@ -47,7 +46,7 @@ def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[st
 
 
 def stream(reply: Reply, request: Mapping[str, Any], context: Context) -> Iterator[bytes]:
-    reply = _within_limit(reply, request)
+    reply = limited(reply, request.get("max_tokens"))
     thinking = is_thinking(request, context)
     opening: dict[str, Any] = {"role": "assistant", "content": None if thinking else ""}
     yield _chunk(context, {**opening, "reasoning_content": ""} if thinking else opening)
@@ -64,11 +63,6 @@ def _deltas(reply: Reply, context: Context, *, thinking: bool) -> Iterator[dict[
     for portion in portions(text_of(reply), reply.chunk_size):
         yield {"content": portion, "reasoning_content": None} if thinking else {"content": portion}
     yield from call_deltas(_calls(reply, context), reply.chunk_size)
-
-
-def _within_limit(reply: Reply, request: Mapping[str, Any]) -> Reply:
-    wanted = request.get("max_tokens")
-    return limited(reply, wanted if isinstance(wanted, int) else None)
 
 
 def _calls(reply: Reply, context: Context) -> list[dict[str, Any]]:

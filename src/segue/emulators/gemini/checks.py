@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec.structs import replace
-
-from segue.emulators.gemini import calls, messages, proto, settings, thoughts, tools, turns
+from segue.emulators.gemini import messages, proto, settings, thoughts, tools, turns
 from segue.emulators.gemini.typed_contents import Body, refused
-from segue.emulators.model_facts import facts_for
 from segue.emulators.rules import Complaints, Context, rule
 
 MOST_EMBEDDINGS = 100
@@ -17,14 +14,12 @@ MOST_EMBEDDINGS = 100
 def complaints(body: object, context: Context) -> Complaints:
     """About a request to generate content, whole or streamed."""
     read, faults = parsed(body, "GenerateContentRequest")
-    context = informed(read, context)
     yield from unreadable(faults)
     yield from settings.unknown_model(context, "generateContent")
     yield from ids(read, context)
     yield from settings.complaints(read, context)
     yield from tools.complaints(read, context)
     yield from turns.complaints(read, context)
-    yield from calls.complaints(read)
     yield from thoughts.complaints(read, context)
     yield from settings.too_long(read, context)
 
@@ -66,12 +61,6 @@ def batch_complaints(body: object, context: Context) -> Complaints:
 def parsed(body: object, message: str) -> tuple[dict[str, Any], list[proto.Fault]]:
     reader = proto.Reader(messages.MESSAGES, messages.ENUMS)
     return reader.message(body, message), reader.faults
-
-
-def informed(body: Body, context: Context) -> Context:
-    """The context with the facts about the model, which the path names and the body may."""
-    model = context.model or body.get("model", "").removeprefix("models/")
-    return replace(context, model=model, facts=context.facts or facts_for("gemini", model))
 
 
 @rule("GEM-11")

@@ -1,8 +1,9 @@
-"""The order of contents, and contents that say nothing: GEM-01 … GEM-10, GEM-40."""
+"""The order of contents, contents that say nothing, and calls against their results: GEM-01 … GEM-17, GEM-40."""
 
 from __future__ import annotations
 
-from itertools import groupby
+from collections import Counter
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from segue.emulators.gemini import typed_contents
@@ -12,7 +13,6 @@ from segue.emulators.rules import Complaints, Confidence, Context, rule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
 REQUEST = "* GenerateContentRequest"
 LEARN_MORE = "Learn more: https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/gemini"
 CALL_TURN = "Please ensure that function call turn comes immediately after a user turn or after a function response turn."
@@ -21,6 +21,8 @@ RESPONSE_COUNT = (
     "Please ensure that the number of function response parts is equal to the number of function call parts"
     " of the function call turn."
 )
+# Which of the two disagrees, the API does not tell.
+BARE = "Request contains an invalid argument."
 
 
 def complaints(body: Body, context: Context) -> Complaints:
@@ -33,6 +35,8 @@ def complaints(body: Body, context: Context) -> Complaints:
     yield from model_first(contents)
     yield from order(contents)
     yield from model_last(contents, context)
+    yield from nameless(contents)
+    yield from mismatched(contents)
 
 
 @rule("GEM-10")
@@ -144,3 +148,31 @@ def _turns(contents: list[Content]) -> Iterator[_Turn]:
 def model_last(contents: list[Content], context: Context) -> Complaints:
     if contents and contents[-1].role == "model" and context.facts.get("may_end_with_model") is False:
         yield refused("GEM-07", "Requests ending with a model turn are not supported.")
+
+
+@rule("GEM-13")
+def nameless(contents: list[Content]) -> Complaints:
+    for content in contents:
+        for field, found in (("function_call", content.calls), ("function_response", content.responses)):
+            for place, value in found:
+                if not value.get("name"):
+                    where = f"contents[{content.index}].parts[{place}].{field}.name"
+                    text = f"* GenerateContentRequest.{where}: Name cannot be empty."
+                    yield refused("GEM-13", text)
+
+
+@rule("GEM-13")
+@rule("GEM-17", "M")
+def mismatched(contents: list[Content]) -> Complaints:
+    """Results name the calls they answer; ids repeat within a session, so only neighbours are compared."""
+    for before, content in pairwise(contents):
+        calls = [call for _, call in before.calls]
+        responses = [response for _, response in content.responses]
+        if not calls or len(calls) != len(responses):
+            continue
+        if Counter(call.get("name") for call in calls) != Counter(one.get("name") for one in responses):
+            yield refused("GEM-13", BARE)
+            continue
+        known = {(call.get("id"), call.get("name")) for call in calls}
+        if any(one.get("id") and (one["id"], one.get("name")) not in known for one in responses):
+            yield refused("GEM-17", BARE, "M")

@@ -18,7 +18,7 @@ from segue.emulators.model_reply import (
     text_of,
     thoughts_of,
 )
-from segue.emulators.openai_chat.replies import DONE, call_deltas, called, most_tokens, wants_usage
+from segue.emulators.openai_chat.replies import DONE, call_deltas, called, frame, most_tokens, wants_usage
 from segue.emulators.rules import Context, rule
 
 if TYPE_CHECKING:
@@ -34,10 +34,7 @@ def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[st
     if calls:
         message["tool_calls"] = calls
     return {
-        "id": f"chatcmpl-{context.reply_id}",
-        "object": "chat.completion",
-        "created": context.now,
-        "model": context.model,
+        **frame(context, "chat.completion"),
         "choices": [{"index": 0, "message": message, "finish_reason": finish_reason(reply)}],
         "usage": usage(reply, request, context),
     }
@@ -108,13 +105,7 @@ def _choice(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
 
 
 def _chunk(context: Context, choices: list[dict[str, Any]], counted: dict[str, Any] | None = None) -> bytes:
-    chunk: dict[str, Any] = {
-        "id": f"chatcmpl-{context.reply_id}",
-        "object": "chat.completion.chunk",
-        "created": context.now,
-        "model": context.model,
-        "choices": choices,
-    }
+    chunk: dict[str, Any] = {**frame(context, "chat.completion.chunk"), "choices": choices}
     if counted is not None:
         chunk["usage"] = counted
     return sse(chunk)

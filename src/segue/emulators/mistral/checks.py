@@ -15,7 +15,6 @@ from segue.emulators.rules import Complaints, Context, Refusal, rule
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-
 _MAX_INPUTS = 512
 _MAX_INPUT_TOKENS = 16_384
 _MAX_DIMENSION = 3_072

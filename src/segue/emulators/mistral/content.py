@@ -12,7 +12,6 @@ from segue.emulators.rules import Complaints, Context, Refusal, rule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\n?")
 """The original's `$` also lets one line break through at the end."""
 _ID = re.compile(r"[a-zA-Z0-9]{9}\n?")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from segue.emulators.http import retry_after
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -47,10 +48,8 @@ def envelope(refusal: Refusal, context: Context) -> dict[str, Any]:  # noqa: ARG
 
 
 def headers(refusal: Refusal | None, context: Context) -> dict[str, str]:
-    common = {"mistral-correlation-id": context.reply_id, "x-kong-request-id": context.reply_id}
-    if refusal is not None and refusal.retry_after is not None:
-        common["retry-after"] = f"{refusal.retry_after:g}"
-    return common
+    name = context.reply_id
+    return {"mistral-correlation-id": name, "x-kong-request-id": name, **retry_after(refusal)}
 
 
 @rule("MIS-19", "M")

@@ -24,7 +24,6 @@ from segue.emulators.rules import Context, rule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-
 _PADDING = "abcdefghijklmnopqrstuvwxyz0123456789"
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 

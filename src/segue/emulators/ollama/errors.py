@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from segue.emulators.http import retry_after
 from segue.emulators.ollama import gojson
 from segue.emulators.rules import Context, Refusal, rule
 
@@ -24,9 +25,7 @@ def envelope(refusal: Refusal, context: Context) -> dict[str, Any]:  # noqa: ARG
 
 
 def headers(refusal: Refusal | None, context: Context) -> dict[str, str]:  # noqa: ARG001 — one signature for all
-    if refusal is not None and refusal.retry_after is not None:
-        return {"retry-after": f"{refusal.retry_after:g}"}
-    return {}
+    return retry_after(refusal)
 
 
 @rule("OLL-19")

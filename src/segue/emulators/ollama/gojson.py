@@ -28,18 +28,11 @@ _UNITS: Mapping[str, float] = {
 _DURATION = re.compile(r"[-+]?((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+|[-+]?0")
 
 
+_KINDS: Mapping[type, str] = {bool: "bool", str: "string", int: "number", float: "number", list: "array"}
+
+
 def kind(value: object) -> str:
-    match value:
-        case bool():
-            return "bool"
-        case str():
-            return "string"
-        case int() | float():
-            return "number"
-        case list():
-            return "array"
-        case _:
-            return "object"
+    return _KINDS.get(type(value), "object")
 
 
 def mismatch(value: object, path: str, go_type: str) -> str:
@@ -68,10 +61,6 @@ def integer(value: object, path: str) -> Iterator[str]:
         yield mismatch(value, path, "int")
     elif isinstance(value, float):
         yield f"json: cannot unmarshal number {value} into Go struct field {path} of type int"
-
-
-def anything(value: object, path: str) -> Iterator[str]:  # noqa: ARG001 — a Check
-    yield from ()
 
 
 def listing(item: Check, go_type: str) -> Check:

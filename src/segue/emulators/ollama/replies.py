@@ -27,7 +27,6 @@ from segue.emulators.rules import Context, rule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _PER_PROMPT_TOKEN, _PER_TOKEN, _LOADING = 480_000, 17_000_000, 21_000_000
 """Nanoseconds: made up but steady, so that rates come out the same in every run."""

@@ -9,25 +9,9 @@ from segue.emulators import tokens
 from segue.emulators.openai_chat import wording
 from segue.emulators.openai_chat.messages import message_complaints
 from segue.emulators.openai_chat.pairing import pairing_complaints
-from segue.emulators.openai_chat.profile import OPENAI, Profile
+from segue.emulators.openai_chat.profile import OPENAI, RANGES, TYPES, Profile
 from segue.emulators.openai_chat.tools import tool_complaints
 from segue.emulators.rules import Complaints, Context, Refusal, rule
-
-TYPES: wording.Types = {
-    "stream": (bool, "a boolean"),
-    "parallel_tool_calls": (bool, "a boolean"),
-    "max_tokens": (int, "an integer"),
-    "max_completion_tokens": (int, "an integer"),
-    "n": (int, "an integer"),
-    "seed": (int, "an integer"),
-    "temperature": ((int, float), "a decimal"),
-    "top_p": ((int, float), "a decimal"),
-    "user": (str, "a string"),
-    "stream_options": (dict, "an object"),
-    "response_format": (dict, "an object"),
-    "metadata": (dict, "an object"),
-}
-RANGES = {"temperature": (0, 2), "top_p": (0, 1), "frequency_penalty": (-2, 2), "presence_penalty": (-2, 2)}
 
 
 def complaints(body: object, context: Context, profile: Profile = OPENAI) -> Complaints:

@@ -1,6 +1,24 @@
-"""How a server that speaks Chat Completions differs from api.openai.com, as data."""
+"""What Chat Completions takes, and how servers that speak it differ from api.openai.com, as data."""
 
 from msgspec import Struct
+
+from segue.emulators.openai_chat.wording import Types
+
+TYPES: Types = {
+    "stream": (bool, "a boolean"),
+    "parallel_tool_calls": (bool, "a boolean"),
+    "max_tokens": (int, "an integer"),
+    "max_completion_tokens": (int, "an integer"),
+    "n": (int, "an integer"),
+    "seed": (int, "an integer"),
+    "temperature": ((int, float), "a decimal"),
+    "top_p": ((int, float), "a decimal"),
+    "user": (str, "a string"),
+    "stream_options": (dict, "an object"),
+    "response_format": (dict, "an object"),
+    "metadata": (dict, "an object"),
+}
+RANGES = {"temperature": (0, 2), "top_p": (0, 1), "frequency_penalty": (-2, 2), "presence_penalty": (-2, 2)}
 
 
 class Profile(Struct, frozen=True, kw_only=True):
@@ -26,31 +44,19 @@ OPENAI = Profile(
     obfuscation=True,
     known_parameters=frozenset(
         [
+            *TYPES,
+            *RANGES,
             "messages",
             "model",
-            "stream",
-            "stream_options",
             "tools",
             "tool_choice",
-            "parallel_tool_calls",
             "functions",
             "function_call",
-            "max_tokens",
-            "max_completion_tokens",
-            "temperature",
-            "top_p",
-            "n",
             "stop",
-            "seed",
-            "user",
-            "metadata",
             "store",
             "logprobs",
             "top_logprobs",
-            "frequency_penalty",
-            "presence_penalty",
             "logit_bias",
-            "response_format",
             "reasoning_effort",
             "verbosity",
             "service_tier",

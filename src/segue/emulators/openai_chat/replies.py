@@ -26,7 +26,6 @@ from segue.emulators.tokens import count
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-
 CACHE_MINIMUM, CACHE_STEP = 1024, 128
 DONE = b"data: [DONE]\n\n"
 
@@ -45,10 +44,7 @@ def whole(
         for index in range(_amount(request))
     ]
     return {
-        "id": f"chatcmpl-{context.reply_id}",
-        "object": "chat.completion",
-        "created": context.now,
-        "model": context.model,
+        **frame(context, "chat.completion"),
         "choices": choices,
         "usage": usage(reply, request, context),
         "service_tier": "default",
@@ -77,9 +73,18 @@ def call_id(context: Context, index: int, choice: int = 0) -> str:
     return "call_" + hashlib.sha256(f"{context.reply_id}/{choice}/{index}".encode()).hexdigest()[:24]
 
 
-def most_tokens(request: Mapping[str, Any]) -> int | None:
-    wanted = request.get("max_completion_tokens") or request.get("max_tokens")
-    return wanted if isinstance(wanted, int) else None
+def most_tokens(request: Mapping[str, Any]) -> object:
+    return request.get("max_completion_tokens") or request.get("max_tokens")
+
+
+def frame(context: Context, kind: str) -> dict[str, Any]:
+    """What a completion and each chunk of it begin with."""
+    return {
+        "id": f"chatcmpl-{context.reply_id}",
+        "object": kind,
+        "created": context.now,
+        "model": context.model,
+    }
 
 
 def _amount(request: Mapping[str, Any]) -> int:
@@ -178,10 +183,7 @@ def _chunk(
 ) -> bytes:
     """With include_usage every chunk has `usage`, null until the last one, which has no choices."""
     chunk: dict[str, Any] = {
-        "id": f"chatcmpl-{context.reply_id}",
-        "object": "chat.completion.chunk",
-        "created": context.now,
-        "model": context.model,
+        **frame(context, "chat.completion.chunk"),
         "service_tier": "default",
         "system_fingerprint": "fp_emulated",
         "choices": choices,

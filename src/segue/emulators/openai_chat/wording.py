@@ -13,23 +13,19 @@ Types: TypeAlias = "Mapping[str, tuple[type | tuple[type, ...], str]]"
 """Parameters with their types, and the words for these."""
 
 
+_KINDS: Mapping[type, str] = {
+    type(None): "null",
+    bool: "a boolean",
+    str: "a string",
+    int: "an integer",
+    float: "a decimal",
+    list: "an array",
+}
+
+
 def kind(value: object) -> str:
     """A JSON value's type with its article, as in "expected a string, but got an object instead"."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case str():
-            return "a string"
-        case int():
-            return "an integer"
-        case float():
-            return "a decimal"
-        case list():
-            return "an array"
-        case _:
-            return "an object"
+    return _KINDS.get(type(value), "an object")
 
 
 def listing(values: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, groupby
 from typing import Any
 
@@ -12,30 +12,26 @@ import msgspec
 from segue.emulators import tokens
 from segue.emulators.model_reply import Call, Reply, Say, Think, limited, piece_tokens, portions, thoughts_of
 from segue.emulators.openai_chat.replies import cached, obfuscates, padding
-from segue.emulators.openai_responses import compaction, seals
+from segue.emulators.openai_responses import seals
 from segue.emulators.openai_responses.checks import input_tokens
 from segue.emulators.openai_responses.errors import event
-from segue.emulators.openai_responses.items import items_in
+from segue.emulators.openai_responses.items import items_in, type_of
 from segue.emulators.rules import Context, rule
 
 Item = dict[str, Any]
+TRIGGER = "compaction_trigger"
 
 
 def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[str, Any]:
-    reply = _limited(reply, request)
+    reply = limited(reply, request.get("max_output_tokens"))
     items = items_in(request)
-    if compaction.is_asked_for(items):
-        summary = compaction.compacted(items, context)
+    if asks_for_compaction(items):
+        summary = compacted(items, context)
         return _response(request, context, status="completed", reply=Reply(), output=[summary])
     status = "incomplete" if reply.finish in ("length", "content_filter") else "completed"
     return _response(
         request, context, status=status, reply=reply, output=output_items(reply, request, context)
     )
-
-
-def _limited(reply: Reply, request: Mapping[str, Any]) -> Reply:
-    most = request.get("max_output_tokens")
-    return limited(reply, most if isinstance(most, int) else None)
 
 
 def output_items(reply: Reply, request: Mapping[str, Any], context: Context) -> list[Item]:
@@ -52,6 +48,17 @@ def output_items(reply: Reply, request: Mapping[str, Any], context: Context) -> 
             if isinstance(piece, Call):
                 items.append(_call(piece, context, len(items)))
     return items
+
+
+def asks_for_compaction(items: Sequence[Mapping[str, Any]]) -> bool:
+    return bool(items) and type_of(items[-1]) == TRIGGER
+
+
+def compacted(items: Sequence[Mapping[str, Any]], context: Context) -> dict[str, Any]:
+    """The one sealed item that stands for all of these (RESP-52)."""
+    text = msgspec.json.encode([item for item in items if type_of(item) != TRIGGER]).decode()
+    number = hashlib.sha256(context.reply_id.encode()).hexdigest()[:32]
+    return {"id": f"cmp_{number}", "type": "compaction", "encrypted_content": seals.issue(text, context)}
 
 
 def _item_id(prefix: str, context: Context, index: int) -> str:

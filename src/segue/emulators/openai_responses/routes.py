@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from segue.emulators.admission import admitted, permitted
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
 from segue.emulators.model_reply import Reply
-from segue.emulators.openai_responses import checks, compaction, errors, replies
+from segue.emulators.openai_responses import checks, errors, replies
 from segue.emulators.openai_responses.chain import stored_chain
 from segue.emulators.openai_responses.items import items_in, type_of
 from segue.emulators.openai_responses.prompt import prompt_of, segments_of
@@ -44,7 +44,7 @@ def create(request: Request, emulator: Emulator) -> Response:
     body, items, context = _admitted(request, emulator)
     emulator.remember("openai", context, segments_of(body, items))
     # A compaction is the server's own work: it takes no reply of the script.
-    asked = compaction.is_asked_for(items)
+    asked = replies.asks_for_compaction(items)
     reply = Reply() if asked else emulator.reply(prompt_of(body, items, thinking=_thinks(body, context)))
     final = replies.whole(reply, body, context)
     headers = errors.headers(None, context)
@@ -94,7 +94,7 @@ def compact(request: Request, emulator: Emulator) -> Response:
             "id": f"resp_{context.reply_id}",
             "object": "response.compaction",
             "created_at": context.now,
-            "output": [*kept, compaction.compacted(items, context)],
+            "output": [*kept, replies.compacted(items, context)],
             "usage": replies.usage(Reply(), body, context),
         },
         headers=errors.headers(None, context),
