@@ -190,7 +190,7 @@ def test_a_reply_without_any_text_is_dropped_when_a_conversation_is_fixed() -> N
 def test_every_refusal_speaks_of_a_repair_we_make() -> None:
     for group in groups():
         assert set(group.dialects) <= set(NAMES)
-        for refusal in group.refusal:
+        for refusal in group.refusals:
             assert refusal.kind in FAULTS or refusal.kind == "empty"
 
 

@@ -119,18 +119,18 @@ def _success(case_id: Any, converted: Converted) -> bytes:
     }
     if converted.notes:
         fields["notes"] = converted.notes
-    try:
-        return _ENCODER.encode(fields)
-    except UnicodeEncodeError:  # an id or a tool's name with a lone surrogate
-        return json.dumps({**fields, "request": converted.request}, separators=(",", ":")).encode()
+    return _line(fields)
 
 
 def _failure(case_id: Any, error: SegueError) -> bytes:
-    fields = {"id": case_id, "ok": False, "error": error.as_dict()}
+    return _line({"id": case_id, "ok": False, "error": error.as_dict()})
+
+
+def _line(fields: dict[str, Any]) -> bytes:
     try:
         return _ENCODER.encode(fields)
-    except UnicodeEncodeError:
-        return json.dumps(fields, separators=(",", ":")).encode()
+    except UnicodeEncodeError:  # an id or a tool's name with a lone surrogate
+        return json.dumps(fields, separators=(",", ":"), default=msgspec.json.decode).encode()
 
 
 def _id_in(line: bytes) -> Any:

@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 
 @final
@@ -36,24 +36,14 @@ class KnownRefusal(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @final
-class RefusalGroup(Struct, frozen=True, forbid_unknown_fields=True):
-    """The refusals of dialects that answer alike."""
+class ProviderRefusals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the providers of some dialects refuse."""
 
     dialects: tuple[str, ...]
-    refusal: tuple[KnownRefusal, ...]
+    refusals: tuple[KnownRefusal, ...] = field(name="refusal")
     place: str = ""
     ids: str = ""
     """Pattern of the call ids that are taken; empty: all are."""
-    unique_ids: bool = False
-
-
-@final
-class ProviderRefusals(Struct, frozen=True):
-    """How one provider refuses."""
-
-    refusals: tuple[KnownRefusal, ...] = ()
-    place: str = "messages[{n}]"
-    ids: str = ""
     unique_ids: bool = False
 
     def refusal(self, kind: str, decision: str = "", *, foreign: bool = False) -> KnownRefusal | None:
@@ -64,9 +54,9 @@ class ProviderRefusals(Struct, frozen=True):
 
 
 @lru_cache(maxsize=1)
-def groups() -> tuple[RefusalGroup, ...]:
+def groups() -> tuple[ProviderRefusals, ...]:
     table = tomllib.loads(files(__package__).joinpath("refusals.toml").read_text("utf-8"))
-    return tuple(msgspec.convert(group, RefusalGroup) for group in table.values())
+    return tuple(msgspec.convert(group, ProviderRefusals) for group in table.values())
 
 
 @lru_cache(maxsize=64)
@@ -76,8 +66,9 @@ def provider_refusals(dialect: str) -> ProviderRefusals:
         (group for group in groups() if dialect in group.dialects), key=lambda group: len(group.dialects)
     )
     return ProviderRefusals(
-        tuple(refusal for group in own for refusal in group.refusal),
-        next((group.place for group in own if group.place), "messages[{n}]"),
-        next((group.ids for group in own if group.ids), ""),
-        any(group.unique_ids for group in own),
+        dialects=(dialect,),
+        refusals=tuple(refusal for group in own for refusal in group.refusals),
+        place=next((group.place for group in own if group.place), "messages[{n}]"),
+        ids=next((group.ids for group in own if group.ids), ""),
+        unique_ids=any(group.unique_ids for group in own),
     )
