@@ -208,10 +208,7 @@ class _Folding(Struct):
                 self.error = self.error or error
 
     def _block(self, index: int, kind: Literal["text", "reasoning", "call", "media"]) -> _Unfinished:
-        block = self.blocks.get(index)
-        if block is None:
-            block = self.blocks[index] = _Unfinished(kind)
-        return block
+        return self.blocks.setdefault(index, _Unfinished(kind))
 
 
 class _Unfinished(Struct):

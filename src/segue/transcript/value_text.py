@@ -43,10 +43,9 @@ def text_form(value: Any) -> tuple[str, bool]:
         return encodable(value), False
     if value is None:
         return "", True
-    if is_json_safe(value):
-        return _json(value)
-    copy = json_safe(value)
-    return (copy if type(copy) is str else _json(copy)[0]), False
+    exact = is_json_safe(value)
+    safe = value if exact else json_safe(value)
+    return (safe if type(safe) is str else _ENCODER.encode(safe).decode()), exact
 
 
 def text_of(value: Any) -> str:

@@ -95,9 +95,10 @@ class WaitLimits(Deadline):
 
     def connected(self) -> None:
         """The connection stands: from now on the server is waited for."""
+        now = self.loop.time()
         if self._timeouts.first_byte is not None:
-            self._first_byte = self.loop.time() + self._timeouts.first_byte
-        self._wait_until(self._first_byte, self.loop.time())
+            self._first_byte = now + self._timeouts.first_byte
+        self.move(min(self._end, self._first_byte), look_at=now + self._idle)
 
     def arrived(self) -> None:
         """Some of the body is here: from now on silence is what counts."""
@@ -106,7 +107,9 @@ class WaitLimits(Deadline):
     def __enter__(self) -> None:
         super().__enter__()
         now = self.loop.time()
-        self._wait_until(now + self._idle if self._begun else self._first_byte, now)
+        limit = now + self._idle if self._begun else self._first_byte
+        # Not later than silence would be noticed, so that the first wait for more need not set the timer anew.
+        self.move(min(self._end, limit), look_at=now + self._idle)
 
     def too_long(self, what: Wait) -> TransportError:
         if self.loop.time() >= self._end:
@@ -119,7 +122,3 @@ class WaitLimits(Deadline):
             code=f"{what}_timeout",
             hint=f"Try again, or allow more time: timeouts.{what}.",
         )
-
-    def _wait_until(self, limit: float, now: float) -> None:
-        # Not later than silence would be noticed, so that the first wait for more need not set the timer anew.
-        self.move(min(self._end, limit), look_at=now + self._idle)
