@@ -11,7 +11,7 @@ from segue.transcript.repairs import Kind
 from segue.transcript.rules import Rules
 from segue.transcript.steps import AnsweredCall, ModelStep, Transcript
 from segue.transcript.text_tools.form import ParsedReply
-from segue.transcript.text_tools.react_scanner import ReActScanner
+from segue.transcript.text_tools.react import ReActScanner
 from strategies.targets import TARGETS
 
 every_target = pytest.mark.parametrize("rules", list(TARGETS.values()), ids=list(TARGETS))

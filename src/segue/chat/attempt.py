@@ -28,8 +28,7 @@ from segue.events import Emit, MediaChunk, ReasoningChunk, TextChunk, ToolCallCh
 from segue.providers.adapter import RequestSent
 from segue.transcript.repairs import Repair
 from segue.transcript.text_tools.form import ParsedReply
-from segue.transcript.text_tools.react import REACT
-from segue.transcript.text_tools.react_scanner import ReActScanner
+from segue.transcript.text_tools.react import REACT, ReActScanner
 from segue.transcript.text_tools.reader import TextToolReader
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from segue.conversation.events import Event, Failed, Finished, UsageReported, fo
 from segue.conversation.message import Message
 from segue.conversation.usage import NO_USAGE
 from segue.providers.adapter import RequestSent
-from segue.transcript.text_tools.react import MAX_CORRECTIONS, correction
-from segue.transcript.text_tools.react_scanner import ReActScanner
+from segue.transcript.text_tools.react import MAX_CORRECTIONS, ReActScanner, correction
 from segue.transcript.text_tools.reader import TextToolReader
 
 if TYPE_CHECKING:

@@ -40,8 +40,13 @@ from segue.transcript.rules import Rules
 from segue.transcript.steps import ModelStep, Transcript
 from segue.transcript.text_tools.form import ParsedReply, offer_of
 from segue.transcript.text_tools.history import PAIRING_ONLY
-from segue.transcript.text_tools.react import REACT, correction, format_observation, format_tools
-from segue.transcript.text_tools.react_scanner import ReActScanner
+from segue.transcript.text_tools.react import (
+    REACT,
+    ReActScanner,
+    correction,
+    format_observation,
+    format_tools,
+)
 from segue.transcript.text_tools.reader import TextToolReader
 from strategies.examples import AT_LEAST_100
 from strategies.histories import conversations, whole_conversations
