@@ -23,7 +23,6 @@ Reason: TypeAlias = Literal[
 """Why a call has no real result. It is `interrupted` whenever nothing better is known."""
 
 MediaKind: TypeAlias = Literal["image", "document", "audio"]
-SealKind: TypeAlias = Literal["signature", "encrypted", "redacted", "thought"]
 Status: TypeAlias = Literal["pending", "complete", "cancelled", "error"]
 
 
@@ -47,7 +46,7 @@ class Seal(Struct, frozen=True, gc=False, omit_defaults=True):
 
     origin: Origin
     payload: str
-    kind: SealKind = "signature"
+    kind: Literal["signature", "encrypted", "redacted", "thought"] = "signature"
     made_under: str = ""
     """Fingerprint of the transcript it was made under, for models that bind a seal to the exact prefix."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, final
 import msgspec
 from msgspec import Struct
 
-from segue.conversation.blocks import Block, Media, Origin, Reasoning, Seal, SealKind, Text, ToolCall
+from segue.conversation.blocks import Block, Media, Origin, Reasoning, Seal, Text, ToolCall
 from segue.conversation.json_safe import is_too_deep
 from segue.conversation.message import Message
 from segue.conversation.tools import ToolSpec
@@ -76,7 +76,7 @@ class Sealed(Struct, frozen=True, gc=False, tag="sealed"):
 
     index: int
     payload: str
-    kind: SealKind = "signature"
+    kind: Literal["signature", "encrypted", "redacted", "thought"] = "signature"
     block: Literal["text", "reasoning", "call"] = "reasoning"
     """What kind of block it belongs to, should this be the first event under the index."""
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import final
+from typing import Literal, TypeAlias, final
 
 from msgspec import Struct
 
-from segue.conversation.blocks import SealKind
 from segue.conversation.tools import ToolSpec
 from segue.transcript.reply_call import ArgumentsForm
 from segue.transcript.rules import Rules
+
+SealKind: TypeAlias = Literal["signature", "encrypted", "redacted", "thought"]
 
 
 class ClientWire(Struct, frozen=True, kw_only=True):
