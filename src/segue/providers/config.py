@@ -167,25 +167,14 @@ def _check_keys(name: str, config: ProviderConfig) -> list[ConfigProblem]:
         problems.append(_problem(name, ways[1], "***", message, f"Keep one; {ways[0]} would be used."))
     if config.api_key is not None and not config.api_key:
         problems.append(_problem(name, "api_key", "", "The key is empty.", "Remove it or fill it in."))
-    return (
-        problems
-        + [
-            _problem(name, f"headers.{header}", "***", "This is not a header name.", "Rename it.")
-            for header in config.headers
-            if not header.isascii() or not header.replace("-", "").replace("_", "").isalnum()
-        ]
-        + [
-            _problem(
-                name,
-                f"headers.{header}",
-                "***",
-                "A header must not contain this.",
-                "Remove line breaks from it.",
-            )
-            for header, value in config.headers.items()
-            if not value.isprintable()
-        ]
-    )
+    for header, value in config.headers.items():
+        at = f"headers.{header}"
+        if not header.isascii() or not header.replace("-", "").replace("_", "").isalnum():
+            problems.append(_problem(name, at, "***", "This is not a header name.", "Rename it."))
+        if not value.isprintable():
+            hint = "Remove line breaks from it."
+            problems.append(_problem(name, at, "***", "A header must not contain this.", hint))
+    return problems
 
 
 def _check_limits(name: str, config: ProviderConfig) -> list[ConfigProblem]:

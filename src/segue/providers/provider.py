@@ -156,7 +156,9 @@ class Provider(ProviderAdapter):
             last = Failed(_unexpected(self.name, error))
         finally:
             waiting.close()
-        yield [self._redacted_end(last or Failed(_endless(self.name)))]
+        if last is None:
+            last = Failed(ProtocolError(f"The reply of {self.name} broke off before its end.", code="no_end"))
+        yield [self._redacted_end(last)]
 
     def preview(self, request: ChatRequest) -> RequestSent:
         """The request that would be sent. Raises what keeps it from being sent."""
@@ -338,10 +340,6 @@ class Provider(ProviderAdapter):
         await self._learn(request)
         endpoint, _, written, _ = self._prepare(request, dialect)
         return await count(endpoint, written.sent.origin.model, written.sent.body)
-
-
-def _endless(name: str) -> ProtocolError:
-    return ProtocolError(f"The reply of {name} broke off before its end.", code="no_end")
 
 
 def _unexpected(name: str, error: Exception) -> ProtocolError:

@@ -130,11 +130,9 @@ class TokenCounter:
         return check
 
     def _known_limit(self, model: str) -> int | None:
-        return self._limits.get(model) or self._reported.get(model) or self._on_a_card(model)
-
-    def _on_a_card(self, model: str) -> int | None:
         card = self._provider.card(model)
-        return _context_of(model) if card is None else card.context
+        on_a_card = _context_of(model) if card is None else card.context
+        return self._limits.get(model) or self._reported.get(model) or on_a_card
 
     async def _ask(self, model: str) -> int | None:
         """What the provider reports, if it answers in time."""

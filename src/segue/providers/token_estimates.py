@@ -18,12 +18,12 @@ from msgspec import Struct
 
 from segue.conversation.blocks import Block, Code, Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.json_safe import json_safe
+from segue.conversation.message import Message
+from segue.conversation.tools import ToolSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from segue.conversation.message import Message
-    from segue.conversation.tools import ToolSpec
     from segue.providers.adapter import ChatRequest
 
 
@@ -225,27 +225,26 @@ def _rounded(tokens: float) -> int:
 
 
 @final
-class _Sums:
+class _Sums(Struct):
     """The tokens of a request; what it has in common with the previous one is not counted again."""
 
-    def __init__(self, family: Family) -> None:
-        self._family = family
-        self._messages: tuple[Message, ...] = ()
-        self._tokens = 0.0
-        self._tools: tuple[ToolSpec, ...] = ()
-        self._tools_tokens = 0.0
+    family: Family
+    messages: tuple[Message, ...] = ()
+    tokens: float = 0.0
+    tools: tuple[ToolSpec, ...] = ()
+    tools_tokens: float = 0.0
 
     def of(self, request: ChatRequest) -> float:
         messages = request.conversation.messages
-        done = len(self._messages)
-        if messages[:done] != self._messages:  # the same values mostly: then nothing is looked into
-            done, self._tokens = 0, 0.0
+        done = len(self.messages)
+        if messages[:done] != self.messages:  # the same values mostly: then nothing is looked into
+            done, self.tokens = 0, 0.0
         for message in messages[done:]:
-            self._tokens += _message_tokens(message, self._family)
-        self._messages = messages
-        if request.tools is not self._tools:
-            self._tools, self._tools_tokens = request.tools, _tools_tokens(request.tools, self._family)
-        return self._tokens + self._tools_tokens + text_tokens(request.conversation.system, self._family)
+            self.tokens += _message_tokens(message, self.family)
+        self.messages = messages
+        if request.tools is not self.tools:
+            self.tools, self.tools_tokens = request.tools, _tools_tokens(request.tools, self.family)
+        return self.tokens + self.tools_tokens + text_tokens(request.conversation.system, self.family)
 
 
 @final
