@@ -68,19 +68,16 @@ def encode_document(
         plain_options(options or Options()),
         dialect,
     )
-    # "segue" and "version" stand in the document also when they equal a default.
-    fields = {"segue": document.segue, "version": document.version, **msgspec.to_builtins(document)}
     try:
-        return _ENCODER.encode(fields)
+        return _ENCODER.encode(document)
     except UnicodeEncodeError:
         # Lone surrogates: the standard library can write them, if slowly.
-        return json.dumps(fields, separators=(",", ":")).encode()
+        return json.dumps(msgspec.to_builtins(document), separators=(",", ":")).encode()
 
 
 def decode_document(data: bytes | str) -> tuple[Conversation, Ledger | None]:
     """The conversation in a document, and its ledger if it holds one."""
-    document = read_document(_parse(data))
-    return conversation_in(document)
+    return conversation_in(read_document(_parse(data)))
 
 
 def conversation_in(document: Document) -> tuple[Conversation, Ledger | None]:
@@ -141,7 +138,7 @@ def document_schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": SCHEMA_ID,
         **root,
-        "required": sorted({*root.get("required", ()), "segue", "version"}),
+        "required": sorted(root["required"]),
         "$defs": components,
     }
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
 from urllib.parse import unquote, urlsplit
 
 from segue.errors import TransportError
@@ -43,8 +43,7 @@ class AsgiTransport:
         exchange = _Exchange(request)
         running = asyncio.ensure_future(exchange.run(self._application))
         try:
-            limits = request.timeouts
-            yield await exchange.answer(limits.first_byte, limits.idle)
+            yield await exchange.answer()
         finally:
             exchange.hung_up.set()
             await asyncio.wait({running}, timeout=GRACE_SECONDS)
@@ -94,13 +93,15 @@ class _Exchange:
                 raise ConnectionError("The client has gone.")
             self._lost = True
 
-    async def answer(self, first_byte: float | None, idle: float | None) -> _LoopbackAnswer:
-        start = await self.next(first_byte, "first_byte")
+    async def answer(self) -> _LoopbackAnswer:
+        start = await self.next("first_byte")
         if start["type"] != "http.response.start":
             raise self.broken(start)
-        return _LoopbackAnswer(self, start, idle)
+        return _LoopbackAnswer(self, start)
 
-    async def next(self, seconds: float | None, what: str) -> AsgiMessage:
+    async def next(self, what: Literal["first_byte", "idle"]) -> AsgiMessage:
+        limits = self._request.timeouts
+        seconds = limits.first_byte if what == "first_byte" else limits.idle
         try:
             async with asyncio.timeout(seconds):
                 return await self._messages.get()
@@ -122,19 +123,18 @@ class _Exchange:
 
 @final
 class _LoopbackAnswer:
-    def __init__(self, exchange: _Exchange, start: AsgiMessage, idle: float | None) -> None:
+    def __init__(self, exchange: _Exchange, start: AsgiMessage) -> None:
         self.status: int = start["status"]
         self.headers = {
             name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in start.get("headers", ())
         }
         self._exchange = exchange
-        self._idle = idle
         self._over = False
 
     async def portions(self) -> AsyncIterator[bytes]:
         while not self._over:
-            message = await self._exchange.next(self._idle, "idle")
+            message = await self._exchange.next("idle")
             if message["type"] != "http.response.body":
                 raise self._exchange.broken(message)
             self._over = not message.get("more_body", False)
