@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING, final
 
 from segue.config.model_names import resolve_model
@@ -35,15 +36,16 @@ class ModelNames:
         self._config = config
         self._providers = providers
         self._facts: Facts = facts_from(providers)
-        self._routers: dict[str, Router] = {}
-        self._meant: dict[str, str] = {}
-        self._choices: dict[str, ModelChoice | None] = {}
+        self._choice = lru_cache(_KEPT_NAMES)(self._choose)
+        self._meant = lru_cache(_KEPT_NAMES)(self._meant_by)
+        self.single = lru_cache(_KEPT_NAMES)(self._open)
+        """The router of one provider/model, by the name of a route."""
         self._tools: dict[str, bool] = {}
         """By route, whether the model knows tools."""
 
     def router(self, asked: str) -> Router:
         """The router behind a name. Raises 404 if it leads nowhere."""
-        return self._opened(self._meant_by(asked))
+        return self.single(self._meant(asked))
 
     def native(self, asked: str) -> str:
         """The model's name at the provider that the client was made for; empty if it asks for a name of ours."""
@@ -53,13 +55,9 @@ class ModelNames:
         choice = self._choice(name) if name not in self._config.gateway.models else None
         return name if choice is None else choice.routes[0].model
 
-    def single(self, route: str) -> Router:
-        """The router of one provider/model, by the name of a route."""
-        return self._opened(route)
-
     def is_sticky(self, asked: str) -> bool:
         """Whether a conversation stays with its last route, as far as the policy is concerned."""
-        choice = self._choice(self._meant_by(asked))
+        choice = self._choice(self._meant(asked))
         return choice is not None and choice.settings is not None and choice.settings.policy in _STICKY
 
     def knows_tools(self, route: Route) -> bool:
@@ -112,14 +110,7 @@ class ModelNames:
         )
 
     def _meant_by(self, asked: str) -> str:
-        meant = self._meant.get(asked)
-        if meant is None:
-            meant = self._meaning(asked.removeprefix("models/"))
-            if len(self._meant) < _KEPT_NAMES:
-                self._meant[asked] = meant
-        return meant
-
-    def _meaning(self, asked: str) -> str:
+        asked = asked.removeprefix("models/")
         settings = self._config.gateway
         for name in (asked, asked.removesuffix(_LATEST)):
             if name in settings.models:
@@ -134,16 +125,8 @@ class ModelNames:
             return settings.model
         raise unknown_model(asked)
 
-    def _choice(self, name: str) -> ModelChoice | None:
-        """What a name of the configuration stands for; None if it is none, or its provider is not known."""
-        if name in self._choices:
-            return self._choices[name]
-        choice = self._choose(name)
-        if len(self._choices) < _KEPT_NAMES:
-            self._choices[name] = choice
-        return choice
-
     def _choose(self, name: str) -> ModelChoice | None:
+        """What a name of the configuration stands for; None if it is none, or its provider is not known."""
         try:
             choice = resolve_model(name, self._config)
         except UsageError:
@@ -157,12 +140,6 @@ class ModelNames:
             return self._providers.get(provider) is not None
         except SegueError:  # it is known, and something is missing: the request will report what
             return True
-
-    def _opened(self, name: str) -> Router:
-        router = self._routers.get(name)
-        if router is None:
-            router = self._routers[name] = self._open(name)
-        return router
 
     def _open(self, name: str) -> Router:
         try:
