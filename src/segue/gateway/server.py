@@ -86,7 +86,7 @@ async def serve(
     spare_collections()
 
     def end() -> None:
-        served.current.app.draining = True
+        served.current.draining = True
         server.force_exit = server.should_exit
         server.should_exit = True
 
@@ -108,49 +108,39 @@ def spare_collections() -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
-class _Generation:
-    """One application and how many requests it is busy with."""
-
-    def __init__(self, app: GatewayApp) -> None:
-        self.app = app
-        self.running = 0
-        self._idle = asyncio.Event()
-
-    async def run(self, scope: Any, receive: Any, send: Any) -> None:
-        self.running += 1
-        try:
-            await self.app(scope, receive, send)
-        finally:
-            self.running -= 1
-            self._idle.set()
-
-    async def retire(self) -> None:
-        while self.running:
-            self._idle.clear()
-            await self._idle.wait()
-        await self.app.close()
-
-
 class _Served:
     """The application of the moment. An earlier one is closed when its last request has ended."""
 
     def __init__(self, app: GatewayApp) -> None:
-        self.current = _Generation(app)
-        self._earlier: set[asyncio.Task[None]] = set()
+        self.current = app
+        self._running: dict[GatewayApp, int] = {app: 0}
+        self._closing: set[asyncio.Future[None]] = set()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        await self.current.run(scope, receive, send)
+        app = self.current
+        self._running[app] += 1
+        try:
+            await app(scope, receive, send)
+        finally:
+            self._running[app] -= 1
+            self._close_earlier(app)
 
     def replace(self, app: GatewayApp) -> None:
-        task = asyncio.ensure_future(self.current.retire())
-        self._earlier.add(task)
-        task.add_done_callback(self._earlier.discard)
-        self.current = _Generation(app)
+        earlier, self.current = self.current, app
+        self._running[app] = 0
+        self._close_earlier(earlier)
+
+    def _close_earlier(self, app: GatewayApp) -> None:
+        if app is not self.current and not self._running[app]:
+            del self._running[app]
+            closing = asyncio.ensure_future(app.close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
-        await self.current.app.close()
-        for task in self._earlier:
-            task.cancel()
+        await self.current.close()
+        for closing in self._closing:
+            closing.cancel()
 
 
 def _reload(served: _Served, server: uvicorn.Server, open_app: OpenApp) -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
 
 if TYPE_CHECKING:
     import socket
@@ -19,24 +19,16 @@ _FAST_DEATH: Final = 2.0
 """A process that dies sooner is replaced only after as long a pause: its cause is still there."""
 
 
-def supervise(
-    listener: socket.socket,
-    command: Sequence[str],
-    *,
-    count: int,
-    drain: float,
-    on_death: Callable[[int], None] | None = None,
-) -> int:
-    """Run until SIGTERM or SIGINT. Each process gets the port as `--fd N` after the command's words. `on_death` gets the id
-    of each that died before."""
-    return _Workers(listener, command, count, on_death).run(drain)
+@final
+class Workers:
+    """`command`: the words of each process, which gets the port as `--fd N` after them. `on_death` gets the id of each that
+    died before the end."""
 
-
-class _Workers:
     def __init__(
         self,
         listener: socket.socket,
         command: Sequence[str],
+        *,
         count: int,
         on_death: Callable[[int], None] | None,
     ) -> None:
@@ -48,9 +40,10 @@ class _Workers:
         self._ending = False
 
     def run(self, drain: float) -> int:
-        for name in ("SIGTERM", "SIGINT"):
-            signal.signal(getattr(signal, name), self._end)
-        signal.signal(signal.SIGHUP, lambda *_: self._pass_on(signal.SIGHUP))
+        """Until SIGTERM or SIGINT; then they have `drain` seconds for what they serve."""
+        signal.signal(signal.SIGTERM, self._end)
+        signal.signal(signal.SIGINT, self._end)
+        signal.signal(signal.SIGHUP, self._pass_on)
         self._listener.set_inheritable(True)
         next_start = 0.0
         while not self._ending:
@@ -83,7 +76,7 @@ class _Workers:
     def _end(self, *_: object) -> None:
         self._ending = True
 
-    def _pass_on(self, number: int) -> None:
+    def _pass_on(self, number: int, *_: object) -> None:
         for process in list(self._processes):
             if process.poll() is None:
                 process.send_signal(number)

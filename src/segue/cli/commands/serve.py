@@ -110,19 +110,15 @@ def _supervise(settings: GatewaySettings, listener: socket.socket, sets: list[st
     from tempfile import TemporaryDirectory  # noqa: PLC0415
 
     from segue.gateway.telemetry.metrics import SHARED_FOLDER, forget_process  # noqa: PLC0415
-    from segue.gateway.workers import supervise  # noqa: PLC0415
+    from segue.gateway.workers import Workers  # noqa: PLC0415
 
     words = [word for assignment in sets for word in ("--set", assignment)]
     with TemporaryDirectory(prefix="segue-metrics-") as shared:
         if settings.telemetry.metrics:
             os.environ[SHARED_FOLDER] = shared
-        return supervise(
-            listener,
-            ["serve", *words],
-            count=settings.workers,
-            drain=settings.limits.drain,
-            on_death=forget_process if settings.telemetry.metrics else None,
-        )
+        on_death = forget_process if settings.telemetry.metrics else None
+        workers = Workers(listener, ["serve", *words], count=settings.workers, on_death=on_death)
+        return workers.run(settings.limits.drain)
 
 
 def _serve(config: Config, listener: socket.socket, sets: list[str]) -> None:
