@@ -96,15 +96,6 @@ class SharedFile:
 
     def _try_at_once(self, do: Callable[[sqlite3.Connection], _T]) -> tuple[_T] | None:
         """Its result; None if somebody else is writing."""
-        if (connection := self._begin_at_once()) is None:
-            return None
-        try:
-            return (self._finish(connection, do),)
-        finally:
-            self._direct_lock.release()
-
-    def _begin_at_once(self) -> sqlite3.Connection | None:
-        """A transaction, to be followed by the lock's release; None if somebody else is writing."""
         if self._is_closed or not self._direct_lock.acquire(blocking=False):
             return None
         try:
@@ -112,30 +103,22 @@ class SharedFile:
                 # It never waits, neither for a lock nor for the disk: to move the log into the file is the thread's work.
                 self._direct = self._open("busy_timeout = 0", "wal_autocheckpoint = 0")
             self._direct.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            self._direct_lock.release()
-            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            result = do(self._direct)
+            self._direct.execute("COMMIT")
+        except BaseException as error:
+            if self._direct is not None and self._direct.in_transaction:
+                self._direct.execute("ROLLBACK")
+            if isinstance(error, sqlite3.OperationalError) and _is_busy(error):
                 return None
             raise
-        except BaseException:
+        finally:
             self._direct_lock.release()
-            raise
-        return self._direct
-
-    def _finish(self, connection: sqlite3.Connection, do: Callable[[sqlite3.Connection], _T]) -> _T:
-        try:
-            result = do(connection)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
         self._small_writes += 1
         full = self._small_writes * self._page_size >= _CHECKPOINT_AFTER
         if full and (self._checkpoint is None or self._checkpoint.done()):
             self._small_writes = 0
             self._checkpoint = asyncio.ensure_future(self._move_log_later())
-        return result
+        return (result,)
 
     async def _move_log_later(self) -> None:
         if not self._is_closed:
@@ -252,3 +235,7 @@ class _Reading(_Failures):
 
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _is_busy(error: sqlite3.OperationalError) -> bool:
+    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
