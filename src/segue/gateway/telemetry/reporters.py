@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, final
 
+from segue.errors import UsageError
 from segue.gateway.access_log import log_writer
 from segue.gateway.telemetry.report_queue import ReportQueue
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
     from segue.config.schema import GatewaySettings
     from segue.gateway.report import RequestReport
-    from segue.gateway.telemetry.metrics import GatewayMetrics
-    from segue.gateway.telemetry.traces import GatewayTraces
 
 _CLOSE_SECONDS: Final = 5.0
 
@@ -25,45 +24,50 @@ class Reporters:
     """Those of one process."""
 
     def __init__(self, settings: GatewaySettings) -> None:
-        self._metrics: GatewayMetrics | None = None
-        self._traces: GatewayTraces | None = None
-        self._queue: ReportQueue | None = None
+        self.metrics: Callable[[], bytes] | None = None
+        """What Prometheus reads; None if it is off."""
+        self.reserve: Callable[[str, float], None] = lambda *_: None
+        """A caller's running requests hold so much more of its budget, or less."""
+        self._close: Callable[[], None] | None = None
         log = log_writer(settings.log)
         self._all: list[Callable[[RequestReport], object]] = [log] if log is not None else []
         if settings.telemetry.metrics:
-            from segue.gateway.telemetry.metrics import GatewayMetrics  # noqa: PLC0415
-
-            self._metrics = GatewayMetrics()
-            self._all.append(self._metrics.record)
+            self._count()
         if settings.telemetry.traces:
-            from segue.gateway.telemetry.traces import open_traces  # noqa: PLC0415
+            self._trace()
 
-            self._traces = open_traces()
-            self._queue = ReportQueue(self._traces.record, content=self._traces.content)
-            self._all.append(self._queue.put)
+    def _count(self) -> None:
+        from segue.gateway.telemetry.metrics import GatewayMetrics  # noqa: PLC0415
+
+        metrics = GatewayMetrics()
+        self.metrics, self.reserve = metrics.text, metrics.reserve
+        self._all.append(metrics.record)
+
+    def _trace(self) -> None:
+        try:
+            from segue.gateway.telemetry.traces import open_traces  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise UsageError(
+                "Traces of the gateway need the OpenTelemetry SDK.",
+                code="missing_extra",
+                hint='Install it: pip install "segue-llm[otel]". Or set gateway.telemetry.traces = false.',
+            ) from error
+        traces = open_traces()
+        queue = ReportQueue(traces.record, content=traces.content)
+        self._all.append(queue.put)
+
+        def close() -> None:
+            queue.close()
+            traces.close()
+
+        self._close = close
 
     def record(self, report: RequestReport) -> None:
         for each in self._all:
             each(report)
 
-    def reserve(self, caller: str, dollars: float) -> None:
-        """A caller's running requests hold so much more of its budget, or less."""
-        if self._metrics is not None:
-            self._metrics.reserve(caller, dollars)
-
-    @property
-    def metrics(self) -> Callable[[], bytes] | None:
-        """What Prometheus reads; None if it is off."""
-        return self._metrics.text if self._metrics is not None else None
-
     async def close(self) -> None:
         """Send what waits, if it can be sent soon."""
-        if self._traces is not None:
+        if self._close is not None:
             with suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.to_thread(self._close_traces), _CLOSE_SECONDS)
-
-    def _close_traces(self) -> None:
-        if self._queue is not None:
-            self._queue.close()
-        if self._traces is not None:
-            self._traces.close()
+                await asyncio.wait_for(asyncio.to_thread(self._close), _CLOSE_SECONDS)

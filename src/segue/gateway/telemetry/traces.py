@@ -14,19 +14,27 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.metrics import NoOpMeterProvider
+from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import NonRecordingSpan, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from segue.conversation.blocks import Media, Reasoning, Text, ToolCall, ToolResult
-from segue.errors import UsageError
+from segue.gateway.telemetry.spans import FinishedSpan, HashedResource, SpanWriter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opentelemetry._logs import Logger
     from opentelemetry._logs import LoggerProvider as EventProvider
-    from opentelemetry.context import Context
-    from opentelemetry.metrics import MeterProvider
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.metrics import MeterProvider as AnyMeterProvider
     from opentelemetry.trace import SpanContext
 
     from segue.conversation.blocks import Block
@@ -53,16 +61,12 @@ class GatewayTraces:
     def __init__(
         self,
         tracers: TracerProvider,
-        meters: MeterProvider | None = None,
+        meters: AnyMeterProvider | None = None,
         events: EventProvider | None = None,
         *,
         content: bool = False,
     ) -> None:
         """`content`: on spans. `events` get it where they are given."""
-        from opentelemetry.metrics import NoOpMeterProvider  # noqa: PLC0415 - an extra
-
-        from segue.gateway.telemetry.spans import SpanWriter  # noqa: PLC0415 - needs an extra
-
         self.content = content or events is not None
         self._on_spans = content
         self._tracers = tracers
@@ -89,8 +93,6 @@ class GatewayTraces:
         self._measure(report, facts)
 
     def _write_spans(self, report: RequestReport, operation: str, facts: Attributes) -> SpanContext:
-        from segue.gateway.telemetry.spans import FinishedSpan  # noqa: PLC0415 - needs an extra
-
         whole = FinishedSpan(
             f"{operation} {report.asked}",
             {**facts, **_request_facts(report), **(_content_texts(report) if self._on_spans else {})},
@@ -113,8 +115,6 @@ class GatewayTraces:
     def _log_content(
         self, logger: Logger, report: RequestReport, facts: Attributes, span: SpanContext
     ) -> None:
-        from opentelemetry.trace import NonRecordingSpan, set_span_in_context  # noqa: PLC0415 - an extra
-
         logger.emit(
             timestamp=int((report.began + report.seconds) * _NANO),
             context=set_span_in_context(NonRecordingSpan(span)),
@@ -139,24 +139,6 @@ class GatewayTraces:
 
 def open_traces() -> GatewayTraces:
     """As OpenTelemetry's own variables say: where to send them, under which name, with which headers."""
-    try:
-        from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415
-            OTLPMetricExporter,
-        )
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
-        from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider  # noqa: PLC0415
-        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
-        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
-        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
-
-        from segue.gateway.telemetry.spans import HashedResource  # noqa: PLC0415
-    except ImportError as error:
-        raise UsageError(
-            "Traces of the gateway need the OpenTelemetry SDK.",
-            code="missing_extra",
-            hint='Install it: pip install "segue-llm[otel]". Or set gateway.telemetry.traces = false.',
-        ) from error
     named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get(
         "OTEL_RESOURCE_ATTRIBUTES", ""
     )
@@ -172,6 +154,7 @@ def open_traces() -> GatewayTraces:
 
 
 def _open_events(resource: Resource) -> EventProvider:
+    # Not yet public parts of OpenTelemetry: without content they are not needed.
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter  # noqa: PLC0415
     from opentelemetry.sdk._logs import LoggerProvider  # noqa: PLC0415
     from opentelemetry.sdk._logs.export import BatchLogRecordProcessor  # noqa: PLC0415
@@ -183,14 +166,8 @@ def _open_events(resource: Resource) -> EventProvider:
 
 def _context_above(trace_parent: str) -> Context:
     """That of the client's own trace, if it sent one."""
-    from opentelemetry.context import Context  # noqa: PLC0415 - an extra
-
     if not trace_parent:
         return Context()
-    from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415
-        TraceContextTextMapPropagator,
-    )
-
     return TraceContextTextMapPropagator().extract({"traceparent": trace_parent}, Context())
 
 
@@ -252,13 +229,12 @@ def _content_texts(report: RequestReport) -> dict[str, str]:
 
 def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return [
-        {"role": "assistant" if message.speaker == "model" else "user", "parts": _parts(message)}
+        {
+            "role": "assistant" if message.speaker == "model" else "user",
+            "parts": [part for block in message.blocks if (part := _part(block)) is not None],
+        }
         for message in messages
     ]
-
-
-def _parts(message: Message) -> list[dict[str, Any]]:
-    return [part for block in message.blocks if (part := _part(block)) is not None]
 
 
 def _part(block: Block) -> dict[str, Any] | None:
