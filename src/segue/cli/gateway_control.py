@@ -8,7 +8,7 @@ import os
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
@@ -17,8 +17,8 @@ from segue.cli.command_table import read_settings
 from segue.config.resources import open_providers
 from segue.errors import TransportError, UsageError
 from segue.gateway.control import CONVERSATIONS, check_model
-from segue.gateway.memory.files import open_memory
 from segue.gateway.memory.store import ConversationInfo
+from segue.gateway.stores import open_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,17 +30,8 @@ LAST = "last"
 _SECONDS = 10.0
 
 
-class GatewayControl(Protocol):
-    """What commands can do with a gateway."""
-
-    def conversations(self, limit: int) -> Sequence[ConversationInfo]: ...
-
-    def switch(self, conversation: str, model: str) -> ConversationInfo:
-        """`last` names the conversation used last; an empty model takes a switch back."""
-
-
 @contextmanager
-def open_gateway_control(url: str, sets: Sequence[str]) -> Iterator[GatewayControl]:
+def open_gateway_control(url: str, sets: Sequence[str]) -> Iterator[_Local | _Remote]:
     """Its memory is used directly where it is a file on this machine: also while no gateway runs."""
     config = read_settings(sets).config
     if url or config.gateway.memory.keep == "memory":
@@ -64,6 +55,7 @@ class _Local:
         return self._run(self._store.conversations(limit))
 
     def switch(self, conversation: str, model: str) -> ConversationInfo:
+        """`last` names the conversation used last; an empty model takes a switch back."""
         check_model(model, self._config, open_providers(self._config))
         found = _id_of(conversation, self)
         known = self._run(self._store.switch(found, model))
@@ -111,7 +103,7 @@ def _refusal(error: urllib.error.HTTPError) -> UsageError:
     return UsageError(message, code="gateway_refused", hint="List the conversations: segue gateway ps")
 
 
-def _id_of(conversation: str, control: GatewayControl) -> str:
+def _id_of(conversation: str, control: _Local | _Remote) -> str:
     if conversation != LAST:
         return conversation
     if not (last := control.conversations(1)):

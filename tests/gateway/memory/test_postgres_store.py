@@ -16,12 +16,12 @@ from segue.config.schema import Config
 from segue.conversation.blocks import Text
 from segue.conversation.message import Message
 from segue.errors import StoreRefusedError, StoreUnreachableError
-from segue.gateway.memory.files import open_memory
 from segue.gateway.memory.installation_key import InstallationKey, decode_key
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.postgres_store import PostgresMemoryStore
 from segue.gateway.memory.replies import RememberedReply
 from segue.gateway.memory.store import ConversationInfo, MemoryRecord
+from segue.gateway.stores import open_memory
 from segue.postgres.address import read_address
 
 REPLY = RememberedReply(Message("model", (Text("Hello."),)), route="a/b")

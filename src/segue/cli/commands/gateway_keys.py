@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Awaitable, Callable
 
-    from segue.config.schema import Allowance
+    from segue.config.schema import Allowance, Config
     from segue.gateway.accounts.administration import Administration, CallerInfo
+    from segue.gateway.accounts.store import AccountStore
 
 _T = TypeVar("_T")
 _LIMITS: dict[str, tuple[type, str, str]] = {
@@ -187,11 +188,8 @@ def _label(text: str) -> tuple[str, str]:
 
 def with_administration(sets: list[str], act: Callable[[Administration], Awaitable[_T]]) -> _T:
     """Do something with the accounts of the gateway that the settings describe."""
-    import asyncio  # noqa: PLC0415
-
     from segue.config.layers import load_settings  # noqa: PLC0415
     from segue.gateway.accounts.administration import Administration  # noqa: PLC0415
-    from segue.gateway.accounts.files import opened_account_store  # noqa: PLC0415
 
     config = load_settings(sets=sets).config
     if config.gateway.memory.keep == "memory":
@@ -201,8 +199,19 @@ def with_administration(sets: list[str], act: Callable[[Administration], Awaitab
             hint="Use the HTTP API of the running gateway, or keep them in a file.",
         )
 
+    return with_account_store(config, lambda store: act(Administration(store)))
+
+
+def with_account_store(config: Config, act: Callable[[AccountStore], Awaitable[_T]]) -> _T:
+    import asyncio  # noqa: PLC0415
+
+    from segue.gateway.stores import open_account_store  # noqa: PLC0415
+
     async def main() -> _T:
-        async with opened_account_store(config) as store:
-            return await act(Administration(store))
+        store = open_account_store(config)
+        try:
+            return await act(store)
+        finally:
+            await store.close()
 
     return asyncio.run(main())

@@ -68,15 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _has_accounts(config: Config) -> bool:
     """Whether keys were made with `segue gateway keys create`."""
-    import asyncio  # noqa: PLC0415
+    from segue.cli.commands.gateway_keys import with_account_store  # noqa: PLC0415
 
-    from segue.gateway.accounts.files import opened_account_store  # noqa: PLC0415
-
-    async def any_account() -> bool:
-        async with opened_account_store(config) as store:
-            return bool(await store.accounts())
-
-    return asyncio.run(any_account())
+    return bool(with_account_store(config, lambda store: store.accounts()))
 
 
 def _refuse_loop(config: Config, listener: socket.socket) -> None:
@@ -140,20 +134,23 @@ def _open(config: Config) -> GatewayApp:
     import aiohttp  # noqa: F401, PLC0415 - loaded now, so that the first request need not wait
 
     from segue.config.resources import open_providers  # noqa: PLC0415
-    from segue.gateway.accounts.files import open_accounts  # noqa: PLC0415
+    from segue.gateway.accounts.register import Accounts  # noqa: PLC0415
     from segue.gateway.app import Gateway  # noqa: PLC0415
     from segue.gateway.control import open_control  # noqa: PLC0415
-    from segue.gateway.memory.files import open_memory  # noqa: PLC0415
+    from segue.gateway.stores import open_account_store, open_memory  # noqa: PLC0415
     from segue.gateway.telemetry.reporters import Reporters  # noqa: PLC0415
 
-    reporters = Reporters(config.gateway)
+    settings = config.gateway
+    reporters = Reporters(settings)
     providers = open_providers(config)
     memory = open_memory(config)
     return Gateway(
         config,
         providers,
         memory,
-        accounts=open_accounts(config, reporters.reserve),
+        accounts=Accounts(
+            open_account_store(config), settings.callers, settings.accounts, on_reserve=reporters.reserve
+        ),
         control=open_control(config, providers, memory.store, reporters.metrics),
         on_report=reporters.record,
         on_close=reporters.close,

@@ -1,0 +1,81 @@
+"""Where the gateway keeps its memory and its accounts, as the settings describe it: in a database, in files, or only until the
+process ends. Nothing is read before it is used, but for the key of the installation, which is made if there is none."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from segue.config.paths import gateway_directory
+from segue.config.resources import postgres_missing
+from segue.gateway.memory.installation_key import decode_key, read_key
+from segue.gateway.memory.memory import Memory
+from segue.redaction import remember_secret_variable
+
+if TYPE_CHECKING:
+    from segue.config.schema import Config, MemorySettings
+    from segue.gateway.accounts.store import AccountStore
+    from segue.gateway.memory.installation_key import InstallationKey
+    from segue.gateway.memory.store import GatewayStore
+
+
+def open_memory(config: Config) -> Memory:
+    key = _open_key(config.gateway.memory)
+    return Memory(_open_memory_store(config, key), key)
+
+
+def _open_key(settings: MemorySettings) -> InstallationKey:
+    """From the variable that nodes on several machines share, else from the file of this one."""
+    if held := os.environ.get(settings.key_env, ""):
+        remember_secret_variable(settings.key_env)
+        return decode_key(held, settings.key_env)
+    return read_key(gateway_directory(settings.directory) / "key")
+
+
+def _open_memory_store(config: Config, key: InstallationKey) -> GatewayStore:
+    settings = config.gateway.memory
+    keep_seconds = settings.days * 86_400.0
+    if settings.keep == "memory":
+        from segue.gateway.memory.volatile_store import VolatileStore  # noqa: PLC0415
+
+        return VolatileStore(
+            max_bytes=settings.max_bytes, max_records=settings.max_replies, keep_seconds=keep_seconds
+        )
+    if config.store:
+        try:
+            from segue.gateway.memory.postgres_store import PostgresMemoryStore  # noqa: PLC0415
+        except ImportError as error:
+            raise postgres_missing() from error
+        return PostgresMemoryStore(
+            config.store,
+            key_check=key.digest("check"),
+            max_bytes=settings.max_bytes,
+            max_records=settings.max_replies,
+            keep_seconds=keep_seconds,
+        )
+    from segue.gateway.memory.sqlite_store import SQLiteMemoryStore  # noqa: PLC0415
+
+    return SQLiteMemoryStore(
+        gateway_directory(settings.directory) / "memory.db",
+        max_bytes=settings.max_bytes,
+        max_records=settings.max_replies,
+        keep_seconds=keep_seconds,
+    )
+
+
+def open_account_store(config: Config) -> AccountStore:
+    settings = config.gateway
+    if settings.memory.keep == "memory":
+        from segue.gateway.accounts.volatile_store import VolatileAccountStore  # noqa: PLC0415
+
+        return VolatileAccountStore()
+    if config.store:
+        try:
+            from segue.gateway.accounts.postgres_store import PostgresAccountStore  # noqa: PLC0415
+        except ImportError as error:
+            raise postgres_missing() from error
+        return PostgresAccountStore(config.store, keep_days=settings.accounts.days)
+    from segue.gateway.accounts.sqlite_store import SQLiteAccountStore  # noqa: PLC0415
+
+    directory = gateway_directory(settings.memory.directory)
+    return SQLiteAccountStore(directory / "accounts.db", keep_days=settings.accounts.days)
