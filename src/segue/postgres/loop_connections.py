@@ -6,8 +6,7 @@ What goes wrong here is not handled here: the connection is closed, and whoever 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import psycopg
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from segue.postgres.connection import DatabaseConnection, Fields, PackedArray, Value
 
 _CLOSE_SECONDS: Final = 10.0
-_POLL_SECONDS: Final = 0.002
 
 
 class LoopConnections:
@@ -32,11 +30,10 @@ class LoopConnections:
         self._open_connection = open_connection
         self._most = most
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._count = 0
+        self._turns = asyncio.Semaphore(most)
+        """Taken while a connection is busy or being opened, which may be longer than somebody waits for it."""
         self._idle: list[_LoopConnection] = []
         self._all: set[_LoopConnection] = set()
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._opening: asyncio.Task[None] | None = None
 
     def may_call(self) -> bool:
         """Whether the running loop has connections here. The first loop that asks has them until it is closed."""
@@ -48,65 +45,43 @@ class LoopConnections:
 
     async def call(self, function: str, values: tuple[Value | PackedArray, ...]) -> Fields:
         """Raises psycopg.Error."""
+        await self._turns.acquire()
         while not self._idle:
-            if self._count < self._most:
-                self._count += 1
-                # Shielded, and open for others too if whoever waits is cancelled.
-                self._opening = asyncio.ensure_future(self._open())
-                await asyncio.shield(self._opening)
-            else:
-                await self._turn()
+            # Shielded, and open for others too if whoever waits is cancelled.
+            await asyncio.shield(asyncio.ensure_future(self._open()))
+            await self._turns.acquire()
         return await self._idle.pop().call(function, values)
 
     async def _open(self) -> None:
         try:
             opened = _LoopConnection(await self._open_connection(), self)
-        except BaseException as error:
-            self._count -= 1
-            self._wake_next()
-            if isinstance(error, NotImplementedError):  # a loop that watches no sockets
-                self._most = 0
-                raise psycopg.InterfaceError("this loop watches no sockets") from None
-            raise
-        self._all.add(opened)
-        self.free(opened)
-
-    async def _turn(self) -> None:
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():
-                self._wake_next()
-            raise
+        except NotImplementedError:  # a loop that watches no sockets
+            self._most = 0
+            raise psycopg.InterfaceError("this loop watches no sockets") from None
+        else:
+            self._all.add(opened)
+            self._idle.append(opened)
+        finally:
+            self._turns.release()
 
     def free(self, connection: _LoopConnection) -> None:
         self._idle.append(connection)
-        self._wake_next()
+        self._turns.release()
 
     def drop(self, connection: _LoopConnection) -> None:
-        self._count -= 1
         self._all.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
-        self._wake_next()
-
-    def _wake_next(self) -> None:
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
+        else:
+            self._turns.release()
 
     async def close(self) -> None:
         """When what was asked for is done."""
         if self._loop is asyncio.get_running_loop():
-            if self._opening is not None:
-                await asyncio.wait([self._opening])
-            deadline = time.monotonic() + _CLOSE_SECONDS
-            while any(each.result is not None for each in self._all) and time.monotonic() < deadline:
-                await asyncio.sleep(_POLL_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    for _ in range(self._most):
+                        await self._turns.acquire()
             for each in list(self._all):
                 each.close()
         self._forget()
@@ -116,8 +91,7 @@ class LoopConnections:
             each.driver.close()
         self._all.clear()
         self._idle.clear()
-        self._waiting.clear()
-        self._count = 0
+        self._turns = asyncio.Semaphore(self._most)
 
 
 class _LoopConnection:
