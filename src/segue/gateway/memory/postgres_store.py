@@ -33,14 +33,10 @@ _TOUCH_SECONDS: Final = 3600
 _EXPIRY_SECONDS: Final = 600.0
 _CHECK_SHARE: Final = 0.05
 """After so much of what may be kept was written here, all is counted."""
-_NAMES: Final = (
-    *("id", "caller", "client", "door", "asked", "route", "switched", "requests", "created", "updated"),
-)
-_NUMBERS: Final = frozenset({"requests", "created", "updated"})
 _NO_NOTE: Final = (None,) * 6
-_CONVERSATION: Final = (
-    f"SELECT {', '.join(_NAMES)} FROM {{schema}}.conversations "  # noqa: S608 - constants
-    "WHERE updated > coalesce(%s::int8, {schema}.memory_clock()) - %s"
+_CONVERSATIONS: Final = (
+    f"SELECT {', '.join(ConversationInfo.__struct_fields__)} FROM {{schema}}.conversations "  # noqa: S608 - constants
+    "WHERE updated > coalesce(%s::int8, {schema}.memory_clock()) - %s ORDER BY updated DESC, id LIMIT %s"
 )
 
 
@@ -89,18 +85,15 @@ class PostgresMemoryStore:
         if seen is not None:
             shown = (seen.id, seen.caller, seen.client, seen.door, seen.asked, seen.route)
             self._notes.append(tuple(map(storable, shown)))
-        await self._together()
-
-    async def note(self, seen: ConversationInfo) -> None:
-        await self.write((), seen)
-
-    async def _together(self) -> None:
-        """A reply and its conversation come at the same time."""
+        # Those that come at the same time are written together.
         if self._flush is None or self._flush.done():
             self._flush = asyncio.ensure_future(self._write_all())
             self._flushes.add(self._flush)
             self._flush.add_done_callback(self._written)
         await asyncio.shield(self._flush)
+
+    async def note(self, seen: ConversationInfo) -> None:
+        await self.write((), seen)
 
     def _written(self, flush: asyncio.Task[None]) -> None:
         self._flushes.discard(flush)
@@ -151,17 +144,14 @@ class PostgresMemoryStore:
         rows = await self._database.call(
             "read_conversation", storable(conversation_id), self._now(), self._keep
         )
-        return (
-            _info(tuple(_field(name, data) for name, data in zip(_NAMES, rows[0], strict=True)))
-            if rows
-            else None
-        )
+        if not rows:
+            return None
+        texts = [(data or b"").decode() for data in rows[0][:-3]]
+        return _info((*texts, *(read_number(data) or 0 for data in rows[0][-3:])))
 
     async def conversations(self, limit: int = 50) -> Sequence[ConversationInfo]:
         rows = await self._database.run(
-            lambda connection: connection.fetch(
-                f"{_CONVERSATION} ORDER BY updated DESC, id LIMIT %s", self._now(), self._keep, limit
-            )
+            lambda connection: connection.fetch(_CONVERSATIONS, self._now(), self._keep, limit)
         )
         return [_info(row) for row in rows]
 
@@ -219,11 +209,5 @@ def _record_values(record: MemoryRecord | None) -> tuple[PackedArray | None, byt
     return (None, None) if record is None else (bytes_array(record.keys), record.body)
 
 
-def _field(name: str, data: bytes | None) -> str | int | None:
-    return read_number(data) if name in _NUMBERS else (data or b"").decode()
-
-
 def _info(row: tuple[Any, ...]) -> ConversationInfo:
-    fields = dict(zip(_NAMES, row, strict=True))
-    times = {name: fields[name] / _MICROSECONDS for name in ("created", "updated")}
-    return ConversationInfo(**(fields | times))
+    return ConversationInfo(*row[:-2], *(moment / _MICROSECONDS for moment in row[-2:]))

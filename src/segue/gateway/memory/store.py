@@ -22,7 +22,7 @@ class MemoryRecord(Struct, frozen=True):
 
 
 @final
-class ConversationInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ConversationInfo(Struct, frozen=True, omit_defaults=True):
     """A conversation that ran through the gateway, without its content."""
 
     id: str
