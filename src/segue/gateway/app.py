@@ -22,10 +22,9 @@ from segue.gateway.accounts.register import ANYONE, Accounts
 from segue.gateway.accounts.volatile_store import VolatileAccountStore
 from segue.gateway.admission import LoopWatch
 from segue.gateway.client_errors import error_response, unexpected, write_error
-from segue.gateway.client_keys import keys_of
 from segue.gateway.control import METRICS
 from segue.gateway.disconnection import work_until_gone
-from segue.gateway.doors import Doors
+from segue.gateway.doors import Doors, keys_of
 from segue.gateway.exchange import Exchange
 from segue.gateway.members import Members
 from segue.gateway.names import ModelNames
@@ -290,11 +289,7 @@ class Gateway:
             await self._answer_turn(turn, account, report, writer)
             return
         run = partial(self._answer_later, turn, account, structs.replace(report, tries=[]))
-        begun = await self._services.background.start(turn, stored, run)
-        if turn.prepared.followed:
-            await self._services.background.follow_new(turn, writer)
-        else:
-            await writer.whole(begun)
+        await self._services.background.start(turn, stored, run, writer)
 
     async def _answer_later(
         self, turn: ClientTurn, account: Account, report: RequestReport, writer: ResponseWriter

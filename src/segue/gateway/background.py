@@ -98,16 +98,23 @@ class BackgroundReplies:
         self._jobs: dict[tuple[str, str], _Job] = {}
 
     async def start(
-        self, turn: ClientTurn, stored: StoredReplies, run: Callable[[ResponseWriter], Awaitable[None]]
-    ) -> WebResponse:
-        """Begin a reply; its client gets what there is of it."""
+        self,
+        turn: ClientTurn,
+        stored: StoredReplies,
+        run: Callable[[ResponseWriter], Awaitable[None]],
+        writer: ResponseWriter,
+    ) -> None:
+        """Begin a reply; its client gets what there is of it, or follows it."""
         if sum(not job.done for job in self._jobs.values()) >= self._limits.concurrent:
             raise OverloadError("Too many replies are made in the background.", retry_after=5.0)
         job = _Job(turn, stored)
         await self._archive.put(job.caller, job.id, job.record())
         self._jobs[job.caller, job.id] = job
         job.task = asyncio.ensure_future(self._work(job, run))
-        return json_response(job.events.reply)
+        if turn.prepared.followed:
+            await self._follow(job, 0, writer)
+        else:
+            await writer.whole(json_response(job.events.reply))
 
     async def _work(self, job: _Job, run: Callable[[ResponseWriter], Awaitable[None]]) -> None:
         watch = asyncio.ensure_future(self._watch(job))
@@ -209,30 +216,21 @@ class BackgroundReplies:
 
     async def follow(self, door: Door, request: WebRequest, caller: str, writer: ResponseWriter) -> None:
         """Stream the events of a reply behind the one with the number that the client names."""
-        reply_id, server = door.params.get("id", ""), door.dialect.server
-        after = request.query.get("starting_after", "")
-        job = self._jobs.get((caller, reply_id))
-        reply = await self._reply(door, caller, reply_id)
-        await writer.start(200, {"content-type": server.stream_type, "cache-control": "no-cache"})
-        if job is None:
-            facts = _facts(door)
-            while facts.is_running(reply):
-                await asyncio.sleep(BEAT_SECONDS)
-                await writer.write(server.keep_alive)
-                reply = await self._reply(door, caller, reply_id)
-            await writer.end(facts.last_frame(reply))
+        reply_id, after = door.params.get("id", ""), request.query.get("starting_after", "")
+        if (job := self._jobs.get((caller, reply_id))) is not None:
+            await self._follow(job, int(after[:9]) + 1 if after.isascii() and after.isdigit() else 0, writer)
             return
-        await self._follow(job, int(after[:9]) + 1 if after.isascii() and after.isdigit() else 0, writer)
+        facts, reply = _facts(door), await self._reply(door, caller, reply_id)
+        await _start_stream(writer, door.dialect)
+        while facts.is_running(reply):
+            await asyncio.sleep(BEAT_SECONDS)
+            await writer.write(door.dialect.server.keep_alive)
+            reply = await self._reply(door, caller, reply_id)
+        await writer.end(facts.last_frame(reply))
 
-    async def follow_new(self, turn: ClientTurn, writer: ResponseWriter) -> None:
-        """Stream a reply that was begun just now."""
-        job = self._jobs[turn.caller, turn.prepared.reply_id]
-        stream_type = turn.dialect.server.stream_type
-        await writer.start(200, {"content-type": stream_type, "cache-control": "no-cache"})
-        await self._follow(job, 0, writer)
-
-    async def _follow(self, job: _Job, first: int, writer: ResponseWriter) -> None:
-        sent = first
+    async def _follow(self, job: _Job, sent: int, writer: ResponseWriter) -> None:
+        """From behind so many events."""
+        await _start_stream(writer, job.dialect)
         while True:
             done, frames = job.done, job.events.frames[sent:]
             sent += len(frames)
@@ -254,6 +252,10 @@ class BackgroundReplies:
                 job.stopped = OverloadError("The gateway was stopped.", hint="Send the request again.")
                 job.task.cancel()
         await asyncio.wait([job.task for job in running])
+
+
+async def _start_stream(writer: ResponseWriter, dialect: Dialect) -> None:
+    await writer.start(200, {"content-type": dialect.server.stream_type, "cache-control": "no-cache"})
 
 
 def _facts(door: Door) -> BackgroundFacts:

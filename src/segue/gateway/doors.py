@@ -1,4 +1,5 @@
-"""Which wire and which operation a request asks for, by its path and headers. All paths come from the dialects."""
+"""Which wire and which operation a request asks for, and with which keys, by its path and headers. All paths come from the
+dialects."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.dialects.server import ServerPath
+    from segue.gateway.web import WebRequest
 
 USUAL: Final = "openai_chat"
 """The wire of errors on paths that no wire has."""
@@ -88,3 +90,12 @@ def _rank(dialect: Dialect, headers: Mapping[str, str]) -> int:
     if any(name in headers and part in headers[name].lower() for name, part in marks):
         return 0
     return 2 if marks else 1
+
+
+def keys_of(request: WebRequest, dialect: Dialect) -> list[str]:
+    """The keys that a client sends, in whichever headers its wire has for them."""
+    server = dialect.server
+    found = [request.headers.get(name, "") for name in server.key_headers]
+    if server.key_query:
+        found.append(request.query.get(server.key_query, ""))
+    return [key[7:].strip() if key[:7].lower() == "bearer " else key for key in found if key]

@@ -80,18 +80,9 @@ def _print_sums(rows: Sequence[UsageRow], by: tuple[str, ...]) -> None:
     table = [(*(name.upper() for name in by), *heads)]
     for place, row in sorted(sums.items()):
         cost = f"${row.micros / 1_000_000:.4f}" + ("+?" if row.unpriced else "")
-        counts = (row.input_tokens, row.cached_tokens, row.output_tokens, row.reasoning_tokens)
-        table.append(
-            (
-                *place,
-                str(row.requests),
-                str(row.errors),
-                *map(str, counts),
-                cost,
-                str(row.repairs),
-                str(row.failovers),
-            )
-        )
+        tokens = (row.input_tokens, row.cached_tokens, row.output_tokens, row.reasoning_tokens)
+        numbers = (row.requests, row.errors, *tokens, cost, row.repairs, row.failovers)
+        table.append((*place, *map(str, numbers)))
     print_table(table)
     if any(row.unpriced for row in sums.values()):
         print_status("+?: the price of some models is not known.")
