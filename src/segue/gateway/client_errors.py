@@ -130,18 +130,15 @@ _LIMITS = {
 }
 
 
-def limit_error(account: Account, refusal: Refusal) -> RateLimitError:
-    """The caller has to wait."""
-    return RateLimitError(
-        f"The caller {account.name} {_LIMITS[refusal.limit]}.",
-        code=f"caller_{refusal.limit}",
-        retry_after=refusal.wait,
-        hint=f"Try again in {max(1, math.ceil(refusal.wait))} s.",
-    )
-
-
-def budget_error(account: Account, refusal: Refusal) -> QuotaError:
-    """The caller's money is spent: to try again does not help."""
+def limit_error(account: Account, refusal: Refusal) -> RateLimitError | QuotaError:
+    """The caller has to wait, or its money is spent: then to try again does not help."""
+    if refusal.limit in _LIMITS:
+        return RateLimitError(
+            f"The caller {account.name} {_LIMITS[refusal.limit]}.",
+            code=f"caller_{refusal.limit}",
+            retry_after=refusal.wait,
+            hint=f"Try again in {max(1, math.ceil(refusal.wait))} s.",
+        )
     limits = account.allowance
     dollars = limits.dollars_per_day if refusal.limit == "day" else limits.dollars_per_month
     return QuotaError(

@@ -20,7 +20,7 @@ from segue.gateway.accounts.administration import Administration
 from segue.gateway.accounts.admission import MILLION, Charge, Refusal, is_far_from_limits
 from segue.gateway.accounts.leased_quota import LEASE_SECONDS, LeasedQuota
 from segue.gateway.accounts.store import RESERVED_SECONDS, Admission, Settlement, UsageRow, add_usage
-from segue.gateway.client_errors import budget_error, caller_error, limit_error
+from segue.gateway.client_errors import caller_error, limit_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -145,8 +145,6 @@ class Accounts:
         if decided is None:
             return None
         if isinstance(decided, Refusal):
-            if decided.limit in ("day", "month"):
-                raise budget_error(account, decided)
             raise limit_error(account, decided)
         self._running[decided.id] = decided
         self._on_reserve(account.name, decided.estimate.micros / MILLION)
