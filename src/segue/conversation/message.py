@@ -31,7 +31,7 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        return "".join(block.text for block in self.blocks if type(block) is Text)
+        return "".join([block.text for block in self.blocks if type(block) is Text])
 
 
 def user(*blocks: Block | str) -> Message:

@@ -144,9 +144,13 @@ def streams(door: Door, fields: Mapping[str, Any]) -> bool:
 def session_of(door: Door, request: WebRequest, fields: Mapping[str, Any]) -> str:
     """What the client sends to tell its sessions apart; empty if it sends nothing of the kind."""
     server = door.dialect.server
-    headers = (request.headers.get(name, "") for name in server.session_headers)
-    named = (fields.get(name) for name in server.session_fields)
-    return next((value for value in (*headers, *named) if isinstance(value, str) and value), "")
+    for name in server.session_headers:
+        if named := request.headers.get(name):
+            return named
+    for name in server.session_fields:
+        if isinstance(named := fields.get(name), str) and named:
+            return named
+    return ""
 
 
 def _read(dialect: Dialect, fields: Mapping[str, Any], native_model: str) -> ReadRequest:

@@ -119,17 +119,17 @@ def _is_text(blocks: Sequence[object]) -> bool:
 
 def _in_parts(variant: Variant, blocks: Sequence[StepBlock]) -> bool:
     """Whether a text among them came as a part of its content."""
-    return any(
-        type(block) is Text
-        and (extra := own(block.extra, variant.name)) is not None
-        and extra.form.get("type") is not None
-        for block in blocks
-    )
+    for block in blocks:
+        if type(block) is Text and block.extra is not None:
+            extra = own(block.extra, variant.name)
+            if extra is not None and extra.form.get("type") is not None:
+                return True
+    return False
 
 
 def _is_written(variant: Variant, block: StepBlock) -> bool:
     """Whether a block has a place of its own, and is not a field of its message."""
-    extra = own(block.extra, variant.name)
+    extra = own(block.extra, variant.name) if block.extra is not None else None
     return extra is None or extra.form.get("type", "") is not None
 
 

@@ -5,6 +5,7 @@ Several gateways may share one store; each change is whole, and all of them coun
 
 from __future__ import annotations
 
+from operator import add
 from typing import TYPE_CHECKING, Protocol, final
 
 from msgspec import Struct, structs
@@ -91,8 +92,8 @@ class UsageRow(Struct, frozen=True):
 
     def plus(self, other: UsageRow) -> UsageRow:
         """Both together, at the place of this one."""
-        sums = {name: getattr(self, name) + getattr(other, name) for name in SUMS}
-        return structs.replace(self, **sums)
+        ours, theirs = structs.astuple(self)[len(PLACE) :], structs.astuple(other)[len(PLACE) :]
+        return structs.replace(self, **dict(zip(SUMS, map(add, ours, theirs), strict=True)))
 
 
 @final
