@@ -23,6 +23,13 @@ class SampleApp:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
+        if scope["path"] == "/echo":
+            await asyncio.sleep(0.2)  # the body arrives meanwhile, whole or in pieces
+            message = {"body": b"", "more_body": True}
+            while message["more_body"]:
+                message = await receive()
+                assert type(message["body"]) is bytes
+                await send({"type": "http.response.body", "body": message["body"], "more_body": True})
         if scope["path"] == "/slow":
             for number in range(10):
                 body = b"%d\n" % number

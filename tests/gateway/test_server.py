@@ -12,8 +12,9 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -172,6 +173,22 @@ def test_headers_are_bounded_in_size_and_time(gateway: Gateway, sent: bytes, sta
         except ConnectionResetError:
             assert len(sent) > 100_000
     assert gateway.get("/healthz")[0] == 200
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 7])
+def test_a_body_arrives_whole_in_however_many_pieces_it_is_sent(gateway: Gateway, pieces: int) -> None:
+    body = b"".join(b"%d," % number for number in range(40_000))
+    size = len(body) // pieces + 1
+    address = urlsplit(gateway.url)
+    connection = HTTPConnection(str(address.hostname), int(address.port or 0), timeout=5)
+    with closing(connection):
+        connection.putrequest("POST", "/echo")
+        connection.putheader("content-length", str(len(body)))
+        connection.endheaders()
+        for start in range(0, len(body), size):
+            connection.send(body[start : start + size])
+            time.sleep(0.01)
+        assert connection.getresponse().read() == body + b"one\n"
 
 
 def test_the_gateway_serves_https(start: Starter, tmp_path: Path) -> None:

@@ -153,6 +153,6 @@ class FrameDecoder:
 
 def encode(data: bytes, event: str = "") -> bytes:
     """One frame as bytes."""
-    if b"\n" in data or b"\r" in data:
+    if _LF in data or _CR in data:
         data = b"\ndata: ".join(data.splitlines())
     return b"event: %b\ndata: %b\n\n" % (event.encode(), data) if event else b"data: %b\n\n" % data

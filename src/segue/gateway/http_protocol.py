@@ -101,12 +101,18 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        if self.cycle.response_complete:
+        cycle: Any = self.cycle
+        if cycle.response_complete:
             return
-        self.cycle.body += body
-        if len(self.cycle.body) > _BODY_AT_ONCE:
+        # It is read as bytes. Most bodies arrive whole, and then need not be copied into a buffer and out of it again.
+        if not cycle.body:
+            cycle.body = body
+        else:
+            cycle.body = bytearray(cycle.body) if type(cycle.body) is bytes else cycle.body
+            cycle.body += body
+        if len(cycle.body) > _BODY_AT_ONCE:
             self.flow.pause_reading()
-        self.cycle.message_event.set()
+        cycle.message_event.set()
 
     def _watch_head(self) -> None:
         """Most heads arrive whole: only one that does not, and the first of a connection, has a timer."""

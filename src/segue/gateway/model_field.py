@@ -30,7 +30,7 @@ class ModelField:
 
     def __init__(self, field: str, asked: str, stream_type: str) -> None:
         self._ends = _EVENT_ENDS if stream_type.startswith("text/event-stream") else _LINE_ENDS
-        self._field = field
+        self._key = b'"%b"' % field.encode()
         self._asked = asked
         self._needed: bool | None = None
         self._name = re.compile(b"")
@@ -47,12 +47,20 @@ class ModelField:
         if self._needed is not None:
             end = max(at + len(mark) if (at := data.rfind(mark)) >= 0 else 0 for mark in self._ends)
         self._rest = data[end:]
-        whole = data[:end]
-        return self._name.sub(self._replacement, whole) if self._needed else whole
+        return self._renamed(data[:end])
 
     def close(self) -> bytes:
         rest, self._rest = self._rest, b""
-        return self._name.sub(self._replacement, rest) if self._needed else rest
+        return self._renamed(rest)
+
+    def _renamed(self, frames: bytes) -> bytes:
+        last = frames.rfind(self._key) if self._needed else -1
+        if last < 0:
+            return frames
+        # On many wires only the first frame holds the name, and to look for it in all others takes a while.
+        end = frames.find(b"\n", last)
+        end = end if end >= 0 else len(frames)
+        return self._name.sub(self._replacement, frames[:end]) + frames[end:]
 
     def _look(self, events: Sequence[Event]) -> None:
         started = next((event for event in events if type(event) is ReplyStarted), None)
@@ -61,8 +69,8 @@ class ModelField:
         reported = started.model if started is not None else ""
         self._needed = bool(reported) and reported != self._asked
         if self._needed:
-            field, name = re.escape(f'"{self._field}"'.encode()), re.escape(msgspec.json.encode(reported))
-            self._name = re.compile(b"(" + field + rb"\s*:\s*)" + name)
+            name = re.escape(msgspec.json.encode(reported))
+            self._name = re.compile(b"(" + re.escape(self._key) + rb"\s*:\s*)" + name)
             self._replacement = b"\\1" + msgspec.json.encode(self._asked).replace(b"\\", b"\\\\")
 
 
@@ -76,7 +84,7 @@ def renamed(body: bytes, field: str, name: str, read: ReadRequest | None = None)
         first = _first_text(field).match(body, 0, read.head)
         if first is not None and first[1] == msgspec.json.encode(read.fields.get(field)):
             key = b'"%b"' % field.encode()
-            if body.find(key, first.end(), read.head) < 0 and key not in read.tail:
+            if body.find(key, first.end(), read.head) < 0 and read.tail.find(key) < 0:
                 view = memoryview(body)  # a body is large: it is copied once, when all is joined
                 return b"".join((view[: first.start(1)], msgspec.json.encode(name), view[first.end(1) :]))
     try:

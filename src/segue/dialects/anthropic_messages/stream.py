@@ -123,7 +123,7 @@ class ReplyDecoder(RepeatedChunkDecoder):
         for data in frames:
             if self._over:
                 break
-            if _MORE not in data[:_NEAR]:  # to fail to read it would take longer
+            if data.find(_MORE, 0, _NEAR) < 0:  # to fail to read it would take longer
                 self._read_any(data, events)
                 continue
             try:
