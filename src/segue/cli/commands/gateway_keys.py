@@ -44,19 +44,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--for-file", action="store_true", help="store nothing; print lines for a config file"
     )
     change = actions.add_parser("set", help="change a caller's limits; those that are not given stay")
-    change.add_argument("name", metavar="NAME")
     _add_limits(change)
     change.add_argument("--no-limits", action="store_true", help="first take all limits away")
     rotate = actions.add_parser("rotate", help="make a new key for a caller")
-    rotate.add_argument("name", metavar="NAME")
     rotate.add_argument(
         "--grace", type=float, default=0.0, metavar="SECONDS", help="the old key holds so long"
     )
     _add_expires(rotate)
     revoke = actions.add_parser("revoke", help="refuse a caller's keys from now on, on all gateways")
-    revoke.add_argument("name", metavar="NAME")
     listing = actions.add_parser("list", help="list callers, their limits and what they have spent")
     listing.add_argument("--json", action="store_true", help="print JSON")
+    for each in (change, rotate, revoke):
+        each.add_argument("name", metavar="NAME")
     for each in (create, change, rotate, revoke, listing):
         add_set(each)
 

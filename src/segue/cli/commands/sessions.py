@@ -156,14 +156,12 @@ async def _list(store: Store, arguments: argparse.Namespace) -> int:
 
 def session_line(info: SessionInfo, width: int = 0, now: float | None = None) -> str:
     """One line about a session, in at most `width` columns; 0: no limit but 150."""
-    turns = counted(info.turns, "turn")
+    turns = "" if 0 < width < WIDE else f"  {counted(info.turns, 'turn'):>9}"
     what = " ".join((info.title or info.first_words or "(empty)").split())
     held = "(open) " if info.holder is not None else ""
     room = min(32, width // 3) if width else 32
     model = padded(cut(info.model, room), room)
-    line = f"{info.id:<14}{_ago(info.updated, now):>6}  {turns:>9}  {model}  {held}{what}"
-    if 0 < width < WIDE:
-        line = f"{info.id:<14}{_ago(info.updated, now):>6}  {model}  {held}{what}"
+    line = f"{info.id:<14}{_ago(info.updated, now):>6}{turns}  {model}  {held}{what}"
     return cut(sanitised(line), width or 150).rstrip()
 
 

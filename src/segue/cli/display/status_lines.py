@@ -14,7 +14,6 @@ from segue.transcript.value_text import text_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from segue.conversation.blocks import ToolResult
     from segue.events import ChatEvent
     from segue.transcript.repairs import Repair
 
@@ -30,7 +29,8 @@ def event_line(event: ChatEvent) -> str:
             return f"→ {call.name} {shortened(arguments)}"
         case ToolCallResult(call, result):
             mark = {"complete": "✓", "error": "✗", "cancelled": "■", "pending": "…"}[status_of(result)]
-            return f"{mark} {call.name}: {shortened(_result_text(result))}"
+            text = (result.reason or "").replace("_", " ") or result.error or text_of(result.output)
+            return f"{mark} {call.name}: {shortened(text)}"
         case MediaChunk(media):
             return f"[{media.kind}: {media.mime}]"
         case Switch():
@@ -43,12 +43,6 @@ def event_line(event: ChatEvent) -> str:
             return f"warning: {shortened(message, 300)}"
         case _:
             return ""
-
-
-def _result_text(result: ToolResult) -> str:
-    if result.reason is not None:
-        return result.reason.replace("_", " ")
-    return result.error if result.error is not None else text_of(result.output)
 
 
 def switch_line(switch: Switch) -> str:
