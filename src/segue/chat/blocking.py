@@ -39,11 +39,10 @@ class BlockingChat:
     def __init__(self, chat: Chat, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.chat = chat
         """The chat itself, to look at. It runs in the other thread."""
-        self._owns_loop = loop is None
         self._loop = asyncio.new_event_loop() if loop is None else loop
         self._streams: set[Future[None]] = set()
         self._thread: threading.Thread | None = None
-        if self._owns_loop:
+        if loop is None:
             self._thread = threading.Thread(target=self._loop.run_forever, name="segue-chat", daemon=True)
             self._thread.start()
 

@@ -108,7 +108,7 @@ class Balancer:
             first = [member for member in free if prefer and member.known and member.known.name == prefer]
             # The policy is not asked: a turn that continues is no new one to distribute.
             candidates = [*first, *(m for m in free if m not in first)] if first else self.order(free)
-            return TurnRouting(self, candidates, skips, self.next_ordinal())
+            return TurnRouting(self, candidates, skips)
 
     def next_ordinal(self) -> int:
         """The number of a turn that begins."""
@@ -174,13 +174,9 @@ class TurnRouting:
     """The way of one turn through the members of a balancer."""
 
     def __init__(
-        self,
-        balancer: Balancer,
-        candidates: list[Member],
-        skips: list[tuple[Member, SkipReason]],
-        ordinal: int,
+        self, balancer: Balancer, candidates: list[Member], skips: list[tuple[Member, SkipReason]]
     ) -> None:
-        self.ordinal = ordinal
+        self.ordinal = balancer.next_ordinal()
         self.member = candidates[0]
         self.route = balancer.bounded(self.member)
         self.skips = skips
@@ -250,7 +246,7 @@ class TurnRouting:
             if member is None:
                 return None
             candidates = [member, *self._waiting]
-            following = TurnRouting(self._balancer, candidates, self.skips, self._balancer.next_ordinal())
+            following = TurnRouting(self._balancer, candidates, self.skips)
             following.failures.update(self.failures)
             return following
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from segue.conversation.json_safe import MAX_DEPTH, encodable, ensure_json_safe
 
 if TYPE_CHECKING:
-    from jsonschema_rs import Validator
+    from jsonschema_rs import ValidationError, Validator
 
     from segue.conversation.blocks import ToolCall
     from segue.conversation.tools import ToolSpec
@@ -34,18 +35,17 @@ def problem_with(call: ToolCall, spec: ToolSpec) -> str:
     validator = _validator(spec.parameters) if spec.parameters else None
     if validator is None:
         return ""
-    problems: list[str] = []
-    more = False
-    for error in validator.iter_errors(ensure_json_safe(arguments)):
-        if len(problems) == MAX_REPORTED:
-            more = True
-            break
-        place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-        problems.append(f"- {_short(place.lstrip('.') or 'arguments')}: {_short(error.message)}")
-    if not problems:
+    errors = list(islice(validator.iter_errors(ensure_json_safe(arguments)), MAX_REPORTED + 1))
+    if not errors:
         return ""
-    lines = "\n".join([*problems, "- and more"] if more else problems)
+    problems = [f"- {_short(_place(error))}: {_short(error.message)}" for error in errors[:MAX_REPORTED]]
+    lines = "\n".join([*problems, "- and more"] if len(errors) > MAX_REPORTED else problems)
     return f'The arguments of "{spec.name}" do not fit its schema:\n{lines}\nCorrect them and call it again.'
+
+
+def _place(error: ValidationError) -> str:
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
+    return "".join(steps).lstrip(".") or "arguments"
 
 
 def arguments_in(call: ToolCall) -> dict[str, Any] | None:

@@ -77,14 +77,12 @@ def as_tool(source: Tool | Callable[..., Any]) -> Tool:
             code="bad_tool_name",
             hint="Use up to 64 letters, digits, _ and -: @tool(name=…).",
         )
-    explained = _explain(source)
+    summary, described = _explain(source)
     parameters = _parameters(source, name)
     injected = tuple(parameter.name for parameter in parameters if parameter.annotation is Context)
     offered = [parameter for parameter in parameters if parameter.annotation is not Context]
     arguments = _arguments_type(name, offered)
-    spec = ToolSpec(
-        name, settings.description or explained.summary, _schema(arguments, offered, explained.parameters)
-    )
+    spec = ToolSpec(name, settings.description or summary, _schema(arguments, offered, described))
     return Tool(
         spec=spec,
         run=_runner(source, arguments, injected),
@@ -94,37 +92,27 @@ def as_tool(source: Tool | Callable[..., Any]) -> Tool:
     )
 
 
-@final
-class _Explained(Struct, frozen=True):
-    """A docstring, taken apart."""
-
-    summary: str = ""
-    parameters: dict[str, str] = {}
-
-
-def _explain(function: Any) -> _Explained:
-    """What a model reads of a docstring, in Google, NumPy, Sphinx or Epydoc style; empty where there is none."""
+def _explain(function: Any) -> tuple[str, dict[str, str]]:
+    """What a model reads of a docstring, and of each parameter in it; in Google, NumPy, Sphinx or Epydoc style; empty where there is none."""
     text = inspect.getdoc(function)
     if not text:
-        return _Explained()
+        return "", {}
     import docstring_parser  # noqa: PLC0415 - only who makes a tool of a function needs it
 
     try:
         parsed = docstring_parser.parse(text)
     except docstring_parser.ParseError:
         # A docstring that breaks its own style is still the best description there is.
-        return _Explained(text)
+        return text, {}
     texts = [parsed.short_description, parsed.long_description]
     if parsed.returns and parsed.returns.description:
         texts.append(f"Returns: {parsed.returns.description}")
-    return _Explained(
-        "\n\n".join(part.strip() for part in texts if part),
-        {
-            parameter.arg_name: " ".join(parameter.description.split())
-            for parameter in parsed.params
-            if parameter.description
-        },
-    )
+    described = {
+        parameter.arg_name: " ".join(parameter.description.split())
+        for parameter in parsed.params
+        if parameter.description
+    }
+    return "\n\n".join(part.strip() for part in texts if part), described
 
 
 def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:

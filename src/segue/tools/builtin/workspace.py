@@ -119,7 +119,8 @@ class Workspace:
         with self.directory(steps[:-1]) as parent:
             with self._explained(steps, parent):
                 descriptor = os.open(steps[-1], _FILE, dir_fd=parent)
-            with _refusing_others(descriptor, self.name_of(steps)), open(descriptor, "rb") as file:  # noqa: PTH123
+            _require_file(descriptor, self.name_of(steps))
+            with open(descriptor, "rb") as file:  # noqa: PTH123 - an open descriptor
                 yield file
 
     def write(self, steps: Steps, data: bytes) -> bool:
@@ -193,15 +194,13 @@ class Workspace:
         return _refused(name, f"cannot be opened ({os.strerror(error.errno or 0)})", "")
 
 
-@contextmanager
-def _refusing_others(descriptor: int, name: str) -> Iterator[None]:
-    """Nothing but a regular file passes, and the descriptor of anything else is closed."""
+def _require_file(descriptor: int, name: str) -> None:
+    """Raises where it is no regular file, and closes it."""
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
         what = "is a directory" if stat.S_ISDIR(mode) else "is no regular file"
         raise _refused(name, what, "Only regular files can be read.")
-    yield
 
 
 def _entry(held: os.DirEntry[str]) -> DirectoryEntry:
