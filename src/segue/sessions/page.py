@@ -45,8 +45,7 @@ def page_of(state: State, records: Sequence[Record] = ()) -> list[PageItem]:
 
 
 def _place_of(message: Message, entries: list[Entry], start: int) -> int | None:
-    for index in range(start, len(entries)):
-        entry = entries[index]
+    for index, entry in enumerate(entries[start:], start):
         if isinstance(entry, ModelReplied) and entry.message == message:
             return index
     return None

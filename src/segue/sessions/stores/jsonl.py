@@ -1,13 +1,14 @@
 """Sessions that people can read: one file of lines each, and beside it a lock file with who may write.
 
-Every operation holds the lock of its session, so the check of the epoch and the write that follows are one. Lines
-written together hold how many more belong to them: what a crash tore off at the end of a file was never
-acknowledged, and is dropped as a whole.
+Every operation holds the lock of its session, so the check of the epoch and the write that follows are one. All who
+share the files are on one machine, so leases are measured by its clock. Lines written together hold how many more belong
+to them: what a crash tore off at the end of a file was never acknowledged, and is dropped as a whole.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
@@ -120,7 +121,7 @@ class JsonlStore:
             lease = self._grant(lock_file, session, owner, epoch=1)
             self._ends[session] = (0, 0)
             try:
-                self._write(lease, entries, [*times] or [lock_file.clock()] * len(entries))
+                self._write(lease, entries, [*times] or [time.time()] * len(entries))
             except BaseException:
                 self._file(session).unlink(missing_ok=True)
                 self._lock_file(session).unlink()
@@ -131,7 +132,7 @@ class JsonlStore:
     def _claim(self, session: str, owner: Owner, *, take_over: bool) -> Lease:
         with self._locked(session) as lock_file:
             if not take_over:
-                refuse_busy(session, lock_file.claim, lock_file.clock(), claimant=owner)
+                refuse_busy(session, lock_file.claim, time.time(), claimant=owner)
             known = self._drop_torn_end(session)
             if not known.last_seq:
                 raise errors.unknown_session(session)  # its first write was cut off
@@ -139,13 +140,13 @@ class JsonlStore:
             return self._grant(lock_file, session, owner, epoch=max(lock_file.epoch, known.epoch) + 1)
 
     def _grant(self, lock_file: LockFile, session: str, owner: Owner, *, epoch: int) -> Lease:
-        now = lock_file.clock()
+        now = time.time()
         lock_file.write(epoch, Claim(owner, now, now + self._lease_seconds), durably=True)
         return Lease(session, owner, epoch)
 
     def _renew(self, lease: Lease) -> None:
         with self._held(lease) as (lock_file, claim):
-            until = lock_file.clock() + self._lease_seconds
+            until = time.time() + self._lease_seconds
             lock_file.write(lease.epoch, Claim(claim.owner, claim.since, until), durably=False)
 
     def _release(self, lease: Lease) -> None:
@@ -155,8 +156,8 @@ class JsonlStore:
                     lock_file.write(lease.epoch, None, durably=False)
 
     def _append(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]]) -> int:
-        with self._held(lease) as (lock_file, _):
-            return self._write(lease, entries, [lock_file.clock()] * len(entries))
+        with self._held(lease):
+            return self._write(lease, entries, [time.time()] * len(entries))
 
     def _write(self, lease: Lease, entries: Sequence[EncodedEntry[Entry]], times: Sequence[float]) -> int:
         """Add lines behind what is known to be whole. Called under the lock, by its holder."""
@@ -223,7 +224,7 @@ class JsonlStore:
     def _info(self, session: str) -> tuple[SessionInfo, tuple[str, ...]]:
         with self._locked(session) as lock_file:
             read = read_lines(self._file(session))
-            holder = active_owner(lock_file.claim, lock_file.clock())
+            holder = active_owner(lock_file.claim, time.time())
         lines = [line for line in read.lines if isinstance(line, JournalLine)]
         if not lines:
             raise errors.unknown_session(session)
@@ -245,10 +246,10 @@ class JsonlStore:
         family = self._family(session)
         for name in family:
             with self._locked(name) as lock_file:
-                refuse_busy(name, lock_file.claim, lock_file.clock())
+                refuse_busy(name, lock_file.claim, time.time())
         for name in family:
             with self._locked(name) as lock_file:
-                refuse_busy(name, lock_file.claim, lock_file.clock())
+                refuse_busy(name, lock_file.claim, time.time())
                 self._file(name).unlink()
                 self._lock_file(name).unlink()
             self._ends.pop(name, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, final
 
@@ -39,10 +38,6 @@ class LockFile:
         content = _read(descriptor)
         self.epoch = content.epoch
         self.claim = content.claim
-
-    def clock(self) -> float:
-        """All who share the file are on one machine, and so is this clock."""
-        return time.time()
 
     def write(self, epoch: int, claim: Claim | None, *, durably: bool) -> None:
         self.epoch, self.claim = epoch, claim

@@ -71,12 +71,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def given(self) -> dict[str, str]:
-        """What the user gives this server: variables or headers."""
+        """What the user gives this server: variables or headers. Their values must not be shown."""
         return self.address.env if isinstance(self.address, StdioAddress) else self.address.headers
-
-    def secrets(self) -> tuple[str, ...]:
-        """Values that must not be shown."""
-        return tuple(self.given.values())
 
 
 def read_servers(

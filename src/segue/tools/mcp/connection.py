@@ -201,7 +201,7 @@ class Connection:
         return await _stdio_transport(address, opened.stderr, stack)
 
     def _failed(self, what: str, why: str, opened: _OpenConnection | None = None) -> SegueError:
-        written = opened.stderr.text(self.server.secrets()) if opened is not None else ""
+        written = opened.stderr.text(self.server.given.values()) if opened is not None else ""
         shown = f" (It wrote: {written})" if written else ""
         is_child = isinstance(self.server.address, StdioAddress)
         hint = "Check its command." if is_child else "Check its url and headers, and that it runs."
