@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def model_fields(model: ServedModel) -> dict[str, Any]:
-    return {"id": model.id, "object": "model", "created": model.created, "owned_by": model.owner or "segue"}
+    return {"id": model.id, "object": "model", "created": 0, "owned_by": model.owner or "segue"}
 
 
 def encode_models(

@@ -18,12 +18,10 @@ _NAMES: dict[type, str] = {
 }
 
 
-def wrong_type(path: str, wanted: str, value: Any, *, hint: str = "") -> TranscriptError:
+def wrong_type(path: str, wanted: str, value: Any) -> TranscriptError:
     """The error for a value that cannot stand where it stands."""
     found = _NAMES.get(type(value), type(value).__name__)
-    return TranscriptError(
-        f"Expected {wanted}, found {found}.", code="bad_request_body", path=path, hint=hint
-    )
+    return TranscriptError(f"Expected {wanted}, found {found}.", code="bad_request_body", path=path)
 
 
 def unknown(path: str, what: str, value: Any, known: str) -> TranscriptError:

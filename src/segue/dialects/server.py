@@ -49,8 +49,6 @@ class ServedModel(Struct, frozen=True, kw_only=True):
     id: str
     title: str = ""
     owner: str = ""
-    created: int = 0
-    """Seconds since 1970."""
     context: int | None = None
     output: int | None = None
     tools: bool = True

@@ -10,12 +10,12 @@ from msgspec import structs
 from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.extra import Extra
 from segue.conversation.message import Message
-from segue.dialects import request_fields
 from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import media_from
 from segue.dialects.openai_chat.rules import HELD_FILE, SERVERS
 from segue.dialects.openai_chat.wire import THOUGHTS, seal_of, write_media
 from segue.dialects.own_fields import FieldKinds, with_parts
+from segue.dialects.request_fields import items, listed, record, text, unknown, wrong_type
 from segue.dialects.request_messages import begun_blocks
 from segue.transcript.value_text import json_of
 
@@ -55,9 +55,7 @@ def read_message(variant: Variant, given: dict[str, Any], path: str, origin: Ori
     if role == "assistant":
         return _reply(variant, given, blocks, calls, path, origin)
     if role not in ("user", "system", "developer"):
-        raise request_fields.unknown(
-            f"{path}.role", "role", role, "system, developer, user, assistant, tool and function"
-        )
+        raise unknown(f"{path}.role", "role", role, "system, developer, user, assistant, tool and function")
     around = kinds.found(given, {"role": "user" if role == "user" else "system", "content": content})
     name = given.get("name")
     if isinstance(name, str) and name:  # several users in one conversation
@@ -116,7 +114,7 @@ def _blocks(content: Any, path: str, kinds: FieldKinds) -> list[Block]:
         return [_part(content, path)]
     return [
         _with_own(part, _part(part, f"{path}[{number}]"), kinds)
-        for number, part in enumerate(request_fields.items(content, path))
+        for number, part in enumerate(items(content, path))
     ]
 
 
@@ -141,30 +139,26 @@ def _with_own(part: Any, block: Block, kinds: FieldKinds) -> Block:
 def _part(given: Any, path: str) -> Block:
     if isinstance(given, str):
         return Text(given)
-    part = request_fields.record(given, path)
+    part = record(given, path)
     kind = part.get("type")
     held = part.get(kind) if isinstance(kind, str) else None
     match kind:
         case "text" | "input_text" | "output_text":
-            return Text(request_fields.text(part.get("text"), f"{path}.text"))
+            return Text(text(part.get("text"), f"{path}.text"))
         case "refusal":
-            return Text(request_fields.text(held, f"{path}.refusal"))
+            return Text(text(held, f"{path}.refusal"))
         case "image_url":
             return media_from(_url(held, f"{path}.image_url"), "image")
         case "video_url":
             return media_from(_url(held, f"{path}.video_url"), "document")
         case "input_audio":
-            sound = request_fields.record(held, f"{path}.input_audio")
-            form = request_fields.text(sound.get("format"), f"{path}.input_audio.format") or "wav"
-            return Media(
-                "audio", f"audio/{form}", request_fields.text(sound.get("data"), f"{path}.input_audio.data")
-            )
+            sound = record(held, f"{path}.input_audio")
+            form = text(sound.get("format"), f"{path}.input_audio.format") or "wav"
+            return Media("audio", f"audio/{form}", text(sound.get("data"), f"{path}.input_audio.data"))
         case "file":
-            return _file(request_fields.record(held, f"{path}.file"), f"{path}.file")
+            return _file(record(held, f"{path}.file"), f"{path}.file")
         case "tool_use" | "tool_result":
-            raise request_fields.unknown(
-                f"{path}.type", "content part", kind, "text, image_url, input_audio and file"
-            )
+            raise unknown(f"{path}.type", "content part", kind, "text, image_url, input_audio and file")
         case _:
             return Text(json_of(part))
 
@@ -172,40 +166,39 @@ def _part(given: Any, path: str) -> Block:
 def _url(given: Any, path: str) -> str:
     url = given.get("url") if isinstance(given, dict) else given
     if not isinstance(url, str):
-        raise request_fields.wrong_type(path, "an address", url)
+        raise wrong_type(path, "an address", url)
     return url
 
 
 def _file(given: dict[str, Any], path: str) -> Media:
-    name = request_fields.text(given.get("filename"), f"{path}.filename")
-    data = request_fields.text(given.get("file_data"), f"{path}.file_data")
+    name = text(given.get("filename"), f"{path}.filename")
+    data = text(given.get("file_data"), f"{path}.file_data")
     if not data:
-        return Media(
-            "document", url=f"{HELD_FILE}{request_fields.text(given.get('file_id'), path)}", name=name
-        )
+        return Media("document", url=f"{HELD_FILE}{text(given.get('file_id'), path)}", name=name)
     if data.startswith(("data:", "http:", "https:")):
         return media_from(data, "document", name)
     return Media("document", data=data, name=name)
 
 
 def _thoughts(variant: Variant, given: dict[str, Any], path: str, origin: Origin) -> list[Block]:
-    text = request_fields.text(given.get("reasoning_content"), f"{path}.reasoning_content")
-    if not text and isinstance(given.get("reasoning"), str):
-        text = given["reasoning"]
+    thought = text(given.get("reasoning_content"), f"{path}.reasoning_content")
+    if not thought and isinstance(given.get("reasoning"), str):
+        thought = given["reasoning"]
     details = given.get("reasoning_details")
     seal = None
     if details:
-        listed = request_fields.items(details, f"{path}.reasoning_details")
-        records = [detail for detail in listed if isinstance(detail, dict)]
+        found = items(details, f"{path}.reasoning_details")
+        records = [detail for detail in found if isinstance(detail, dict)]
         pieces = [detail.get("text") or detail.get("summary") for detail in records]
-        text = text or "".join(piece for piece in pieces if isinstance(piece, str))
+        thought = thought or "".join(piece for piece in pieces if isinstance(piece, str))
         opaque = any(detail.get("data") for detail in records)
         seal = Seal(origin, json_of(details), "encrypted" if opaque else "signature")
-    elif not text:
+    elif not thought:
         return []
     came = {name: given[name] for name in THOUGHTS if name in given}
-    written: dict[str, Any] = {"reasoning_details": details} if variant.details else {variant.thoughts: text}
-    return [Reasoning(text, seal, kinds_of(variant.name).found(came, written) if variant.thoughts else None)]
+    field, value = ("reasoning_details", details) if variant.details else (variant.thoughts, thought)
+    extra = kinds_of(variant.name).found(came, {field: value}) if variant.thoughts else None
+    return [Reasoning(thought, seal, extra)]
 
 
 def _other_content(given: dict[str, Any], dialect: str) -> list[Block]:
@@ -231,12 +224,12 @@ def _with_seal(blocks: list[Block], signature: str, origin: Origin) -> list[Bloc
 def _calls(given: dict[str, Any], path: str, origin: Origin, kinds: FieldKinds) -> list[Block]:
     calls: list[Block] = [
         _read_call(
-            request_fields.record(item, f"{path}.tool_calls[{number}]"),
+            record(item, f"{path}.tool_calls[{number}]"),
             f"{path}.tool_calls[{number}]",
             origin,
             kinds,
         )
-        for number, item in enumerate(request_fields.listed(given.get("tool_calls"), f"{path}.tool_calls"))
+        for number, item in enumerate(listed(given.get("tool_calls"), f"{path}.tool_calls"))
     ]
     function = given.get("function_call")
     if isinstance(function, dict) and function.get("name"):
@@ -250,11 +243,11 @@ def _read_call(given: dict[str, Any], path: str, origin: Origin, kinds: FieldKin
     if given.get("type") == "custom" and isinstance(custom, dict):  # CHAT-24: free text instead of arguments
         function: dict[str, Any] = {"name": custom.get("name"), "arguments": {"input": custom.get("input")}}
     else:
-        function = request_fields.record(given.get("function"), f"{path}.function")
+        function = record(given.get("function"), f"{path}.function")
     arguments, raw = read_arguments(function.get("arguments"))
     content = given.get("extra_content")
     signature = seal_of(content) if isinstance(content, dict) else ""
-    name = request_fields.text(function.get("name"), f"{path}.function.name")
+    name = text(function.get("name"), f"{path}.function.name")
     call_id = "" if native_id is None else str(native_id)
     written: dict[str, Any] = {
         "id": call_id,
@@ -278,7 +271,7 @@ def _read_call(given: dict[str, Any], path: str, origin: Origin, kinds: FieldKin
 
 def _answer(variant: Variant, given: dict[str, Any], blocks: list[Block], path: str) -> ToolResult:
     call_id = "" if given.get("tool_call_id") is None else str(given["tool_call_id"])
-    name = request_fields.text(given.get("name"), f"{path}.name")
+    name = text(given.get("name"), f"{path}.name")
     content = given.get("content")
     output = "\n".join(block.text for block in blocks if type(block) is Text)
     shown = [structs.replace(block, extra=None) for block in blocks if type(block) is Media]

@@ -8,9 +8,10 @@ from segue.conversation.blocks import Origin
 from segue.conversation.extra import Extra
 from segue.conversation.options import Effort, Options
 from segue.conversation.tools import CUSTOM_INPUT, Named, ToolSpec
-from segue.dialects import request_fields, request_messages
+from segue.dialects import request_messages
 from segue.dialects.function_tools import function_tool, read_tool
 from segue.dialects.openai_chat.read_messages import read_message
+from segue.dialects.request_fields import flag, listed, number, record, text, texts, unknown, whole
 from segue.dialects.request_settings import own_head, read_own
 
 if TYPE_CHECKING:
@@ -41,9 +42,9 @@ def read_tools(variant: Variant, body: Mapping[str, Any]) -> tuple[ToolSpec, ...
     """The tools on offer; those of unknown kinds are the target's own."""
     found: list[ToolSpec] = []
     for field in ("tools", "functions"):
-        for number, item in enumerate(request_fields.listed(body.get(field), field)):
-            path = f"{field}[{number}]"
-            tool = request_fields.record(item, path)
+        for index, item in enumerate(listed(body.get(field), field)):
+            path = f"{field}[{index}]"
+            tool = record(item, path)
             kind = tool.get("type", "function")
             if field == "functions":
                 found.append(function_tool(tool, path))
@@ -57,13 +58,13 @@ def read_tools(variant: Variant, body: Mapping[str, Any]) -> tuple[ToolSpec, ...
 def _custom(variant: Variant, tool: dict[str, Any], path: str) -> ToolSpec:
     """A tool that takes a free text; to others it is a function of one text, and its grammar a part of the description."""
     held = tool["custom"]
-    described = request_fields.text(held.get("description"), f"{path}.custom.description")
+    described = text(held.get("description"), f"{path}.custom.description")
     shape = held.get("format")
     grammar = shape.get("grammar") if isinstance(shape, dict) else None
     if isinstance(grammar, dict) and grammar.get("definition"):
         described = f"{described}\nThe input follows this grammar:\n{grammar['definition']}"
     return ToolSpec(
-        request_fields.text(held.get("name"), f"{path}.custom.name"),
+        text(held.get("name"), f"{path}.custom.name"),
         described,
         {"type": "object", "properties": {CUSTOM_INPUT: {"type": "string"}}, "required": [CUSTOM_INPUT]},
         kind="custom",
@@ -91,17 +92,17 @@ def read_options(variant: Variant, body: Mapping[str, Any], leading: list[Any] |
         extra["stream_options"] = body["stream_options"]
     effort, budget = _thinking(body, extra)
     return Options(
-        model=request_fields.text(body.get("model"), "model"),
-        stream=request_fields.flag(body.get("stream"), "stream") or False,
-        max_tokens=request_fields.whole(limit, "max_tokens"),
-        temperature=request_fields.number(body.get("temperature"), "temperature"),
-        top_p=request_fields.number(body.get("top_p"), "top_p"),
-        top_k=request_fields.whole(body.get("top_k"), "top_k"),
-        repeat_penalty=request_fields.number(penalty, "repeat_penalty"),
-        seed=request_fields.whole(body.get("seed"), "seed"),
-        stop=request_fields.texts(body.get("stop"), "stop"),
+        model=text(body.get("model"), "model"),
+        stream=flag(body.get("stream"), "stream") or False,
+        max_tokens=whole(limit, "max_tokens"),
+        temperature=number(body.get("temperature"), "temperature"),
+        top_p=number(body.get("top_p"), "top_p"),
+        top_k=whole(body.get("top_k"), "top_k"),
+        repeat_penalty=number(penalty, "repeat_penalty"),
+        seed=whole(body.get("seed"), "seed"),
+        stop=texts(body.get("stop"), "stop"),
         tool_choice=_choice(body, extra),
-        parallel_calls=request_fields.flag(body.get("parallel_tool_calls"), "parallel_tool_calls"),
+        parallel_calls=flag(body.get("parallel_tool_calls"), "parallel_tool_calls"),
         effort=effort,
         thinking_budget=budget,
         response_schema=_schema(body.get("response_format"), extra),
@@ -123,9 +124,9 @@ def _choice(body: Mapping[str, Any], extra: dict[str, Any]) -> ToolChoice | None
         return None
     if isinstance(given, str):
         if given not in _CHOICES:
-            raise request_fields.unknown(field, "choice", given, ", ".join(_CHOICES))
+            raise unknown(field, "choice", given, ", ".join(_CHOICES))
         return _CHOICES[given]
-    choice = request_fields.record(given, field)
+    choice = record(given, field)
     function = choice.get("function") if field == "tool_choice" else choice
     if isinstance(function, dict) and isinstance(function.get("name"), str):
         return Named(function["name"])
@@ -155,13 +156,13 @@ def _thinking(body: Mapping[str, Any], extra: dict[str, Any]) -> tuple[Effort | 
             extra["reasoning"] = reasoning
     elif reasoning is not None:
         extra["reasoning"] = reasoning
-    return effort, request_fields.whole(budget, "thinking_budget")
+    return effort, whole(budget, "thinking_budget")
 
 
 def _schema(given: Any, extra: dict[str, Any]) -> dict[str, Any] | None:
     if given is None:
         return None
-    shape = request_fields.record(given, "response_format").get("json_schema")
+    shape = record(given, "response_format").get("json_schema")
     schema = shape.get("schema") if isinstance(shape, dict) else None
     if isinstance(schema, dict):
         return schema

@@ -65,8 +65,6 @@ class Variant(Struct, frozen=True, kw_only=True):
     """Options it knows, by the names it gives them."""
     drawn: frozenset[str] = frozenset({"temperature", "top_p", "top_k", "repeat_penalty"})
     """Those of them that a model with fixed sampling refuses."""
-    stream_usage: bool = True
-    """Whether a stream reports its usage only when asked to."""
     json_schema: bool = True
     thinking: Literal["", "effort", "switch"] = "effort"
     """How thinking is asked for where nothing is known about the model."""

@@ -98,8 +98,7 @@ class SettingsEncoder:
     def encode(self, tools: tuple[ToolSpec, ...], names: Mapping[str, str]) -> None:
         if self.options.stream:
             self.body["stream"] = True
-            if self.variant.stream_usage:
-                self.body["stream_options"] = {"include_usage": True}  # CHAT-63
+            self.body["stream_options"] = {"include_usage": True}  # CHAT-63
         offered = encode_once(
             tools,
             ("offered", self.variant.name),

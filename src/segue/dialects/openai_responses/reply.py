@@ -197,7 +197,8 @@ class ItemReader:
                 shown, index = _text(item, "result"), self.index(place)
                 if shown and index not in self.sent:
                     self.sent[index] = []
-                    events.append(MediaArrived(index, Media("image", _image_type(item), shown)))
+                    mime = f"image/{_text(item, 'output_format') or 'png'}"
+                    events.append(MediaArrived(index, Media("image", mime, shown)))
             case _:
                 self._settle_other(place, item, events)
 
@@ -227,7 +228,3 @@ class ItemReader:
         elif index not in self._sealed and isinstance(item.get("type"), str):
             self._sealed.add(index)
             events.append(Sealed(index, json_of(item), KIND, "text"))
-
-
-def _image_type(item: Mapping[str, Any]) -> str:
-    return f"image/{_text(item, 'output_format') or 'png'}"

@@ -49,7 +49,8 @@ def either(branches: Sequence[Schema]) -> Schema:
             if key != "properties":
                 merged.setdefault(key, value)
         merged["properties"] = _joined(merged.get("properties", {}), branch.get("properties", {}), "anyOf")
-    shared = [name for name in branches[0].get("required", ()) if all(_requires(b, name) for b in branches)]
+    required = [branch.get("required", ()) for branch in branches]
+    shared = [name for name in required[0] if all(name in names for names in required)]
     kept = {key: value for key, value in merged.items() if all(b.get(key) == value for b in branches)}
     kept["properties"] = merged["properties"]
     kept.pop("required", None)
@@ -127,7 +128,3 @@ def _common_type(one: Any, other: Any, path: str, notes: list[str]) -> Any:
         notes.append(f"{path or 'root'}: no value is of both types, the first stands")
         return one
     return common if len(common) > 1 else common[0]
-
-
-def _requires(branch: Schema, name: str) -> bool:
-    return name in branch.get("required", ())
