@@ -117,10 +117,10 @@ class ChunkEncoder(ABC):
         """How more text and more thoughts are written, once it is known."""
 
     def feed(self, event: Event) -> bytes:
-        if type(event) is TextDelta or type(event) is ReasoningDelta:  # nearly all events
-            known = self._text if type(event) is TextDelta else self._thought
-            if known is not None:
-                return known.before + json_text(event.text) + known.behind
+        if type(event) is TextDelta and self._text is not None:  # nearly all events
+            return self._text.before + json_text(event.text) + self._text.behind
+        if type(event) is ReasoningDelta and self._thought is not None:
+            return self._thought.before + json_text(event.text) + self._thought.behind
         return self._feed(event) if not self._over else b""
 
     def template(self, event: TextDelta | ReasoningDelta) -> ChunkTemplate | None:
