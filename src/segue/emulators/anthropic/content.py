@@ -77,7 +77,7 @@ def empty_text(body: Body) -> Complaints:
 def _texts(block: Block) -> str | None:
     """The text of a text block, or "" when a tool result holds an empty one."""
     if block.type == "text":
-        return typed_blocks.text_of(block.value.get("text"))
+        return block.text("text")
     if block.type == "tool_result":
         inner = (value for _, value in typed_blocks.records_of(block.value.get("content")))
         if any(value.get("type") == "text" and value.get("text") == "" for value in inner):
@@ -97,7 +97,7 @@ def empty_system(body: Body) -> Complaints:
 def only_whitespace(body: Body) -> Complaints:
     for index, message in typed_blocks.messages_of(body):
         blocks = typed_blocks.message_blocks(index, message)
-        texts = [typed_blocks.text_of(block.value.get("text")) for block in blocks if block.type == "text"]
+        texts = [block.text("text") for block in blocks if block.type == "text"]
         if any(texts) and not any(text.strip() for text in texts):
             yield Refusal("ANT-13", "messages: text content blocks must contain non-whitespace text")
             return

@@ -208,7 +208,7 @@ def prefill(body: Body, context: Context) -> Complaints:
     if context.facts.get("prefill") is False and not _paused(turns[-1]):
         yield Refusal("ANT-15", NO_PREFILL)
     last = turns[-1].blocks[-1] if turns[-1].blocks else None
-    ending = typed_blocks.text_of(last.value.get("text")) if last is not None and last.type == "text" else ""
+    ending = last.text("text") if last is not None and last.type == "text" else ""
     if ending != ending.rstrip():
         yield Refusal("ANT-15", "messages: final assistant content cannot end with trailing whitespace")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import typed_blocks
@@ -47,7 +48,7 @@ def unique_ids(body: Body) -> Complaints:
     for block in typed_blocks.blocks_of(body):
         if block.type not in ("tool_use", "server_tool_use"):
             continue
-        call = block.message, typed_blocks.text_of(block.value.get("id"))
+        call = block.message, block.text("id")
         if call in seen:
             yield Refusal("ANT-24", f"{block.path}: `tool_use` ids must be unique")
         seen.add(call)
@@ -58,9 +59,9 @@ def unexpected_results(turns: list[Turn]) -> Complaints:
     for place, turn in enumerate(turns):
         if turn.role != "user":
             continue
-        calls = _ids(turns[place - 1], "tool_use") if place else []
+        calls = [call.text("id") for call in turns[place - 1].of_type("tool_use")] if place else []
         for block in turn.of_type("tool_result"):
-            result_id = typed_blocks.text_of(block.value.get("tool_use_id"))
+            result_id = block.text("tool_use_id")
             if result_id not in calls:
                 text = (
                     f"{block.path}: unexpected `tool_use_id` found in `tool_result` blocks: {result_id}. Each"
@@ -105,20 +106,14 @@ def unanswered_calls(turns: list[Turn]) -> Complaints:
         if turn.role != "assistant":
             continue
         following = turns[place + 1] if place + 1 < len(turns) else None
-        answered = (
-            _leading_results(following) if following is not None and following.role == "user" else set()
-        )
-        missing = [
-            block
-            for block in turn.of_type("tool_use")
-            if typed_blocks.text_of(block.value.get("id")) not in answered
-        ]
+        answered = _leading_results(following) if following and following.role == "user" else set()
+        missing = [block for block in turn.of_type("tool_use") if block.text("id") not in answered]
         if missing:
             yield Refusal("ANT-20", _unanswered(missing))
 
 
 def _unanswered(calls: list[Block]) -> str:
-    ids = ", ".join(typed_blocks.text_of(call.value.get("id")) for call in calls)
+    ids = ", ".join(call.text("id") for call in calls)
     return (
         f"messages.{calls[0].message}: `tool_use` ids were found without `tool_result` blocks immediately after:"
         f" {ids}. Each `tool_use` block must have a corresponding `tool_result` block in the next message."
@@ -126,16 +121,8 @@ def _unanswered(calls: list[Block]) -> str:
 
 
 def _leading_results(turn: Turn) -> set[str]:
-    found = set()
-    for block in turn.blocks:
-        if block.type != "tool_result":
-            break
-        found.add(typed_blocks.text_of(block.value.get("tool_use_id")))
-    return found
-
-
-def _ids(turn: Turn, block_type: str) -> list[str]:
-    return [typed_blocks.text_of(block.value.get("id")) for block in turn.of_type(block_type)]
+    leading = takewhile(lambda block: block.type == "tool_result", turn.blocks)
+    return {block.text("tool_use_id") for block in leading}
 
 
 @rule("ANT-23")
@@ -143,7 +130,7 @@ def several_results(turns: list[Turn]) -> Complaints:
     for turn in turns:
         seen: set[str] = set()
         for block in turn.of_type("tool_result"):
-            result_id = typed_blocks.text_of(block.value.get("tool_use_id"))
+            result_id = block.text("tool_use_id")
             if result_id in seen:
                 text = (
                     f"{block.path}: each tool_use must have a single result."
@@ -182,9 +169,9 @@ def server_tools(turns: list[Turn]) -> Complaints:
     answered: set[str] = set()
     for block in (block for turn in turns if turn.role == "assistant" for block in turn.blocks):
         if block.type in ("server_tool_use", "mcp_tool_use"):
-            used[typed_blocks.text_of(block.value.get("id"))] = block
+            used[block.text("id")] = block
         elif block.type.endswith("_tool_result"):
-            result_id = typed_blocks.text_of(block.value.get("tool_use_id"))
+            result_id = block.text("tool_use_id")
             answered.add(result_id)
             if result_id not in used:
                 yield Refusal("ANT-30", _orphan(block, result_id))
@@ -210,7 +197,7 @@ def _orphan(block: Block, result_id: str) -> str:
 
 
 def _open_server_call(block: Block, call_id: str) -> str:
-    name = typed_blocks.text_of(block.value.get("name"))
+    name = block.text("name")
     result = "tool_search_tool_result" if name.startswith("tool_search_tool") else f"{name}_tool_result"
     return (
         f"messages.{block.message}: `{name}` tool use with id `{call_id}`"

@@ -90,7 +90,7 @@ def _last_words(turns: list[Turn]) -> tuple[str, tuple[str, ...]]:
     for turn in reversed(turns):
         if turn.role != "user":
             continue
-        texts = [typed_blocks.text_of(block.value.get("text")) for block in turn.of_type("text")]
+        texts = [block.text("text") for block in turn.of_type("text")]
         results = [*(_result_text(block.value) for block in turn.of_type("tool_result")), *results]
         if texts:
             return "\n".join(texts), tuple(results)

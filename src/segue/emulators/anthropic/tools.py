@@ -98,7 +98,7 @@ def choice_without_tools(body: Body) -> Complaints:
 @rule("ANT-40", "M")
 def history_names(body: Body) -> Complaints:
     for block in typed_blocks.blocks_of(body):
-        name = typed_blocks.text_of(block.value.get("name"))
+        name = block.text("name")
         if block.type == "tool_use" and not re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", name):
             text = f"{block.path}.tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"
             yield Refusal("ANT-40", text, confidence="M")

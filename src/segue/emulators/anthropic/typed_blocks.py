@@ -22,9 +22,13 @@ class Block(Struct, frozen=True):
     role: str
     value: Body
 
+    def text(self, key: str) -> str:
+        """A field of the block as text; "" when it is none."""
+        return text_of(self.value.get(key))
+
     @property
     def type(self) -> str:
-        return text_of(self.value.get("type"))
+        return self.text("type")
 
     @property
     def path(self) -> str:
