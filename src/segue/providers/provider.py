@@ -26,7 +26,6 @@ from segue.providers.reply_events import (
     EVENTS_AT_ONCE,
     before_last_calls,
     check_unread,
-    completed,
     in_batches,
     too_many_calls,
     with_own_names,
@@ -204,10 +203,11 @@ class Provider(ProviderAdapter):
                 surplus = calls - endpoint.limits.calls
                 if surplus > 0:
                     events = before_last_calls(events, surplus)
-                for batch in in_batches(with_own_names(events, written.tool_names)):
+                events = with_own_names(events, written.tool_names)
+                for batch in in_batches(events, answer.headers, gaps):
                     if type(batch[-1]) is Finished:
                         await read_rest(portions)
-                    yield completed(batch, answer.headers, gaps)
+                    yield batch
                     if len(batch) == EVENTS_AT_ONCE:
                         await asyncio.sleep(0)  # others need the loop too
                 if surplus > 0:
@@ -218,8 +218,9 @@ class Provider(ProviderAdapter):
                 code="empty_body",
                 hint=f"Check that {shown_address(endpoint.base_url)} is the right address.",
             )
-        for batch in in_batches(with_own_names(decoder.close(), written.tool_names)):
-            yield completed(batch, answer.headers, len(decoder.unread))
+        events = with_own_names(decoder.close(), written.tool_names)
+        for batch in in_batches(events, answer.headers, len(decoder.unread)):
+            yield batch
 
     def endpoint_of(self, model: str, *, stream: bool = True) -> tuple[Endpoint, str, str]:
         """Where requests for a model go: the endpoint, the path, and the model's own name."""

@@ -54,28 +54,29 @@ def before_last_calls(events: list[Event], number: int) -> list[Event]:
     return []
 
 
-def in_batches(events: list[Event]) -> list[list[Event]]:
-    """Not too many at once, and the end of a reply alone."""
+def in_batches(events: list[Event], headers: Mapping[str, str], unread: int) -> list[list[StreamEvent]]:
+    """Not too many at once, and the end of a reply alone. `unread`: how many lines could not be read so far."""
     if len(events) <= EVENTS_AT_ONCE and ENDS.isdisjoint(map(type, events)):
-        return [events] if events else []
-    batches: list[list[Event]] = [[]]
+        return [[*events]] if events else []
+    batches: list[list[StreamEvent]] = [[]]
     for event in events:
-        if batches[-1] and (type(event) in ENDS or len(batches[-1]) == EVENTS_AT_ONCE):
+        ends = type(event) in ENDS
+        if batches[-1] and (ends or len(batches[-1]) == EVENTS_AT_ONCE):
             batches.append([])
-        batches[-1].append(event)
-        if type(event) in ENDS:
+        batches[-1].append(_completed(event, headers, unread) if ends else event)
+        if ends:
             batches.append([])
     return [batch for batch in batches if batch]
 
 
-def completed(events: list[Event], headers: Mapping[str, str], unread: int) -> list[StreamEvent]:
+def _completed(end: Event, headers: Mapping[str, str], unread: int) -> Event:
     """An error in mid-stream has the request id of its response too, and an end the count of what was not read."""
-    match events:
-        case [Failed(error)] if isinstance(error, ProviderError) and not error.request_id:
+    match end:
+        case Failed(error) if isinstance(error, ProviderError) and not error.request_id:
             error.request_id = request_id(headers)
-        case [Finished() as end] if unread:
-            return [structs.replace(end, unread=unread)]
-    return [*events]
+        case Finished() if unread:
+            return structs.replace(end, unread=unread)
+    return end
 
 
 def too_many_calls(name: str, most: int) -> ProtocolError:
