@@ -9,7 +9,7 @@ from laws.legality import complaints
 from segue.conversation.blocks import Origin, Reasoning, Seal, Text, ToolCall
 from segue.conversation.message import Message, model, user
 from segue.transcript.policy import Policy
-from segue.transcript.reasoning import Makers, all_but_last, is_by_provider, is_by_target, opens, strip
+from segue.transcript.reasoning import Makers, all_but_last, is_by_provider, is_by_target, strip
 from segue.transcript.rules import ReasoningRules, Rules
 from segue.transcript.steps import ModelStep, Step, UserStep
 from transcript.readers import every_target, kinds_of, said
@@ -24,10 +24,9 @@ OWN_SEAL, FOREIGN_SEAL = Seal(TARGET, "seal"), Seal(FOREIGN, "seal")
 
 
 def test_a_seal_is_opened_by_its_origin_alone_and_only_if_it_can_be_written() -> None:
-    assert opens(OWN_SEAL, SEALED)
-    assert not opens(None, SEALED)
-    assert not opens(FOREIGN_SEAL, SEALED)
-    assert not opens(Seal(TARGET, "\ud800"), SEALED)
+    assert Makers(SEALED).opens(OWN_SEAL)
+    assert not Makers(SEALED).opens(FOREIGN_SEAL)
+    assert not Makers(SEALED).opens(Seal(TARGET, "\ud800"))
 
 
 AT_HOME = Rules(target=Origin("d", "home", "https://home.test", "m"), home="home")

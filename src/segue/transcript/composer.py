@@ -370,7 +370,7 @@ class Composer:
         return structs.replace(completion, extra=None)
 
     def _fit(self, block: Text | Media | Code, allowed: frozenset[str], message: int) -> Text | Media | None:
-        fitted, changes = fit_block(block, allowed, self.rules)
+        fitted, changes = fit_block(block, allowed, self.makers)
         for kind, decision in changes:
             self._note(kind, message, decision=decision)
         return fitted

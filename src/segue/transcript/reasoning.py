@@ -61,10 +61,6 @@ def _is_same_model(one: str, other: str) -> bool:
     return bool(one and other) and (_DATE.sub("", one) == other or one == _DATE.sub("", other))
 
 
-def opens(seal: Seal | None, rules: Rules) -> bool:
-    return seal is not None and is_by_target(seal.origin, rules) and is_encodable(seal.payload)
-
-
 class Makers(Struct):
     """Who wrote messages and made seals, as the rules of one target see it.
 

@@ -10,20 +10,20 @@ from segue.conversation.blocks import Code, Media, Text
 from segue.conversation.json_safe import encodable, is_encodable
 from segue.transcript.media import describe, written_out
 from segue.transcript.own_fields import losses, travels
-from segue.transcript.reasoning import opens
 from segue.transcript.rules import accepts_media
 
 if TYPE_CHECKING:
+    from segue.transcript.reasoning import Makers
     from segue.transcript.repairs import Kind
-    from segue.transcript.rules import Rules
 
 Changes: TypeAlias = "tuple[tuple[Kind, str], ...]"
 
 
 def fit_block(
-    block: Text | Media | Code, allowed: frozenset[str], rules: Rules
+    block: Text | Media | Code, allowed: frozenset[str], makers: Makers
 ) -> tuple[Text | Media | None, Changes]:
     """The block and the changes with their decisions; None if it is blank and the target refuses blanks."""
+    rules = makers.rules
     lost: Changes = ()
     if not travels(block.extra, rules.target.dialect):
         lost = tuple(losses(block.extra))
@@ -34,20 +34,20 @@ def fit_block(
         if accepts_media(allowed, rules.media, block) or (came_so and allowed):
             return block, lost
         return describe(block), (*lost, ("media_described", ""))
-    fitted, changes = _fit_text(written_out(block) if type(block) is Code else block, rules)
+    fitted, changes = _fit_text(written_out(block) if type(block) is Code else block, makers)
     return fitted, (*lost, *changes)
 
 
-def _fit_text(block: Text, rules: Rules) -> tuple[Text | None, Changes]:
+def _fit_text(block: Text, makers: Makers) -> tuple[Text | None, Changes]:
     text, seal = block.text, block.seal
     changes: Changes = ()
     if seal is not None:
-        if opens(seal, rules) and is_encodable(text):
+        if makers.opens(seal) and is_encodable(text):
             return block, ()
         changes = (("seal_dropped", ""),)
         block = Text(text)
     if not text or text.isspace():
-        if rules.blank_text:
+        if makers.rules.blank_text:
             return block, changes
         return None, (*changes, ("blank_text", "dropped"))
     if is_encodable(text):
