@@ -38,16 +38,16 @@ def test_a_result_is_said_in_full_and_never_without_a_word(
     result: ToolResult, rules: Rules, text: str
 ) -> None:
     failed = result.error is not None or result.reason is not None
-    assert completion_of(result, "t", "id", rules).completion == Completion(text, failed, (), result.reason)
+    assert completion_of(result, "t", "id", rules)[0] == Completion(text, failed, (), result.reason)
 
 
 def test_what_was_changed_is_told() -> None:
-    assert completion_of(ToolResult("c", "t", " "), "t", "id", STRICT).changes == (
+    assert completion_of(ToolResult("c", "t", " "), "t", "id", STRICT)[2] == [
         ("blank_text", "an empty result says so"),
-    )
-    assert completion_of(ToolResult("c", "t", CYCLE), "t", "id", STRICT).changes == (
+    ]
+    assert completion_of(ToolResult("c", "t", CYCLE), "t", "id", STRICT)[2] == [
         ("value_made_safe", "in the result"),
-    )
-    assert completion_of(ToolResult("c", "t", media=(SOUND,)), "t", "id", STRICT).changes == (
+    ]
+    assert completion_of(ToolResult("c", "t", media=(SOUND,)), "t", "id", STRICT)[2] == [
         ("media_described", ""),
-    )
+    ]

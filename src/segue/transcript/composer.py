@@ -359,11 +359,10 @@ class Composer:
     def _complete(
         self, draft: CallDraft, result: ToolResult, name: str, shown_by_user: list[Text | Media]
     ) -> Completion:
-        draft_completion = completion_of(result, name, draft.wire_id, self.rules)
-        for kind, decision in draft_completion.changes:
+        completion, shown, changes = completion_of(result, name, draft.wire_id, self.rules)
+        for kind, decision in changes:
             self._note(kind, draft.message, draft.block, draft, decision)
-        shown_by_user += draft_completion.shown_by_user
-        completion = draft_completion.completion
+        shown_by_user += shown
         if travels(completion.extra, self.rules.target.dialect):
             return completion
         report_losses(completion.extra, self.notes, draft)
