@@ -14,8 +14,6 @@ from segue.dialects.registry import DIALECTS, WIRES
 from segue.dialects.server import Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from segue.dialects.server import ServerPath
     from segue.gateway.web import WebRequest
 
@@ -39,10 +37,10 @@ class Door(Struct, frozen=True, kw_only=True):
 class Doors:
     """All paths of all wires. Where wires share a path, the client's headers show which one it uses."""
 
-    def __init__(self, wires: Sequence[str] = WIRES) -> None:
+    def __init__(self) -> None:
         self._exact: dict[str, list[tuple[Dialect, ServerPath]]] = {}
         self._patterns: list[tuple[re.Pattern[str], Dialect, ServerPath]] = []
-        for name in wires:
+        for name in WIRES:
             dialect = DIALECTS[name]
             for path in dialect.server.paths:
                 for pattern in (path.pattern, dialect.server.prefix + path.pattern):

@@ -42,7 +42,7 @@ class SharedFile:
         schema: Sequence[str],
         version: int,
         *,
-        page_size: int = 4096,
+        page_size: int,
     ) -> None:
         """`what` it holds, for errors; `schema`: the statements that make a new one. `page_size`: a transaction writes whole
         pages, so small ones for small rows."""

@@ -122,16 +122,7 @@ class PostgresAccountStore:
         )
 
     async def renew(self, admission_ids: Sequence[str]) -> None:
-        await self._database.run(
-            lambda connection: connection.execute(
-                # One that somebody else has locked is about to end.
-                "UPDATE {schema}.reservations SET expires = %s WHERE id IN (SELECT id FROM {schema}.reservations "
-                "WHERE id = ANY (%s) AND expires > %s FOR UPDATE SKIP LOCKED)",
-                (now := self._now(connection)) + RESERVED_SECONDS,
-                list(admission_ids),
-                now,
-            )
-        )
+        await self._database.run(lambda connection: self._renew(connection, list(admission_ids)))
 
     async def settle(self, ended: Sequence[Settlement]) -> None:
         values = (
@@ -194,6 +185,15 @@ class PostgresAccountStore:
                 text,
             )
             connection.execute("UPDATE {schema}.account_revision SET number = number + 1")
+
+    def _renew(self, connection: DatabaseConnection, admission_ids: list[str]) -> None:
+        now = self._now(connection)
+        connection.execute(
+            # One that somebody else has locked is about to end.
+            "UPDATE {schema}.reservations SET expires = %s WHERE id IN (SELECT id FROM {schema}.reservations "
+            "WHERE id = ANY (%s) AND expires > %s FOR UPDATE SKIP LOCKED)",
+            *(now + RESERVED_SECONDS, admission_ids, now),
+        )
 
     def _record(self, connection: DatabaseConnection, batch: str, rows: Sequence[UsageRow]) -> None:
         with connection.transaction():

@@ -55,7 +55,6 @@ class Accounts:
         callers: Mapping[str, CallerSettings],
         settings: AccountSettings,
         *,
-        environ: Mapping[str, str] = os.environ,
         clock: Callable[[], float] = time.time,
         on_reserve: Callable[[str, float], None] = lambda *_: None,
     ) -> None:
@@ -65,7 +64,7 @@ class Accounts:
         self._settings = settings
         self._clock = clock
         self._on_reserve = on_reserve
-        self._configured = {name: _configured(name, caller, environ) for name, caller in callers.items()}
+        self._configured = {name: _configured(name, caller) for name, caller in callers.items()}
         self._by_digest: dict[str, tuple[Account, KeyDigest]] = {}
         self._open_to_all = not callers
         self._revision = -1
@@ -317,8 +316,8 @@ class Accounts:
         await self.store.close()
 
 
-def _configured(name: str, caller: CallerSettings, environ: Mapping[str, str]) -> Account:
-    given = environ.get(caller.key_env, "") if caller.key_env else ""
+def _configured(name: str, caller: CallerSettings) -> Account:
+    given = os.environ.get(caller.key_env, "") if caller.key_env else ""
     digest = digest_of(given) if given else caller.key_sha256.lower()
     key = KeyDigest(sha256=digest, expires=moment_of(caller.expires))
     limits = {field: getattr(caller, field) for field in Allowance.__struct_fields__}
