@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
-from functools import lru_cache, partial
+from collections.abc import Callable
+from functools import lru_cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
+from segue.chat.lifecycle import Model
 from segue.config.paths import AGENTS
 from segue.config.validation import suggestion
 from segue.errors import SegueError, UsageError
 from segue.plugins import contribution, contributions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from segue.plugins import Contribution
     from segue.routing.router import Model
@@ -32,24 +34,23 @@ _READERS: Final = ("read_file", "list_dir", "search")
 
 
 @final
-class ToolSource:
+class ToolSource(Struct):
     """What names of tools mean in one folder."""
 
-    def __init__(
-        self, directory: Path, workspace: Path, timeout: float | None, open_model: Callable[[str], Model]
-    ) -> None:
-        """`timeout`: seconds that a call of a built-in tool may take."""
-        self.problems: dict[str, None] = {}
-        """Why some of all agents cannot be used, one line each."""
-        self._directory = directory
-        self._open_model = open_model
-        self._load_plain = partial(load_tools, workspace=workspace, timeout=timeout)
+    directory: Path
+    workspace: Path
+    timeout: float | None
+    """Seconds that a call of a built-in tool may take."""
+    open_model: Callable[[str], Model]
+    problems: dict[str, None] = {}
+    """Why some of all agents cannot be used, one line each."""
 
     def load(self, names: Iterable[str]) -> tuple[Tool, ...]:
         """The tools, each once; agents last, and none in place of a tool."""
         names = list(names)
         agents = [name for name in names if is_agent(name)]
-        tools = self._load_plain(name for name in names if name not in agents)
+        plain = [name for name in names if name not in agents]
+        tools = load_tools(plain, workspace=self.workspace, timeout=self.timeout)
         if not agents:
             return tools
         found = {tool.name: tool for tool in tools}
@@ -63,7 +64,7 @@ class ToolSource:
             if name != ALL_AGENTS:
                 yield self._load_agent(name.removeprefix(AGENT_PREFIX))
                 continue
-            for agent in AGENTS.find(self._directory):
+            for agent in AGENTS.find(self.directory):
                 try:
                     yield self._load_agent(agent)
                 except SegueError as error:
@@ -75,13 +76,14 @@ class ToolSource:
         from segue.chat.subagent import subagent_tool  # noqa: PLC0415
         from segue.config.agents import find_agent  # noqa: PLC0415
 
-        agent = find_agent(name, self._directory)
+        agent = find_agent(name, self.directory)
         # An agent starts no other agents.
-        tools = self._load_plain(_READERS if agent.tools is None else agent.tools)
+        names = _READERS if agent.tools is None else agent.tools
+        tools = load_tools(names, workspace=self.workspace, timeout=self.timeout)
         return subagent_tool(
             agent.name,
             agent.description,
-            self._open_model(agent.model) if agent.model else None,
+            self.open_model(agent.model) if agent.model else None,
             tools=tools,
             system=agent.system,
             budget=Budget() if agent.max_turns is None else Budget(max_turns=agent.max_turns),

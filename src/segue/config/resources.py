@@ -80,17 +80,29 @@ def open_store(config: Config) -> Store:
             code="config",
             hint="Set store, or remove sessions: segue sessions rm ID",
         )
-    if settings.keep == "memory":
-        from segue.sessions.stores.memory import MemoryStore  # noqa: PLC0415
+    directory = sessions_directory(settings.directory)
+    match settings.keep:
+        case "memory":
+            from segue.sessions.stores.memory import MemoryStore  # noqa: PLC0415
 
-        return MemoryStore()
-    return open_store_at(settings.keep, config)
+            return MemoryStore()
+        case "jsonl":
+            from segue.sessions.stores.jsonl import JsonlStore  # noqa: PLC0415
+
+            return JsonlStore(directory)
+        case "sqlite":
+            from segue.sessions.stores.sqlite import SQLiteStore  # noqa: PLC0415
+
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return SQLiteStore(directory / "sessions.db")
 
 
 def open_store_at(place: str, config: Config) -> Store:
     """A store by what people call it: `sqlite`, `jsonl` and `store` are those of the settings; else a URL, a SQLite file, or
     a folder of JSON lines."""
-    directory = sessions_directory(config.sessions.directory)
+    if place in ("sqlite", "jsonl"):
+        sessions = structs.replace(config.sessions, keep=place, days=None)
+        return open_store(structs.replace(config, store="", sessions=sessions))
     if place == "store" and not config.store:
         raise UsageError(
             "The settings name no store.", code="no_store", path="store", hint="Set store, or name a URL."
@@ -98,15 +110,15 @@ def open_store_at(place: str, config: Config) -> Store:
     if place == "store" or is_database_url(place):
         named = config.store if place == "store" else place
         return _open_postgres(structs.replace(config, store=named))
-    if place == "jsonl" or (place != "sqlite" and (Path(place).is_dir() or place.endswith("/"))):
+    path = Path(place)
+    if path.is_dir() or place.endswith("/"):
         from segue.sessions.stores.jsonl import JsonlStore  # noqa: PLC0415
 
-        return JsonlStore(directory if place == "jsonl" else Path(place))
+        return JsonlStore(path)
     from segue.sessions.stores.sqlite import SQLiteStore  # noqa: PLC0415
 
-    file = directory / "sessions.db" if place == "sqlite" else Path(place)
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return SQLiteStore(file)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return SQLiteStore(path)
 
 
 def _open_postgres(config: Config) -> Store:
