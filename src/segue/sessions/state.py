@@ -57,10 +57,11 @@ class _Place(Struct, frozen=True):
 
 
 @final
-class _Compacted(Struct, frozen=True):
-    """The messages that the first `count` messages of a line stand for, as they were before compaction."""
+class _Line(Struct):
+    """A line of history. After a compaction its first `count` messages stand for those that were before."""
 
-    messages: tuple[Message, ...] = ()
+    messages: list[Message]
+    compacted: tuple[Message, ...] = ()
     count: int = 0
 
 
@@ -93,11 +94,8 @@ class State:
         """Where an undo of the turn that runs will go."""
         self._undone: list[int] = []
         """Where undo came from, the latest last: where redo goes."""
-        # The messages of every line of history, the present one last. A place is a length, not a copy: long sessions
-        # have many.
-        self._lines: list[list[Message]] = [[]]
-        self._compacted: list[_Compacted] = [_Compacted()]
-        """What the beginning of each line stands for."""
+        # The present line is the last. A place is a length, not a copy: long sessions have many.
+        self._lines = [_Line([])]
         self._system = ""
         self._minted = 0
         self._counted_writes = 0
@@ -112,7 +110,7 @@ class State:
 
     @property
     def conversation(self) -> Conversation:
-        messages = self._lines[-1]
+        messages = self._lines[-1].messages
         if self._conversation is None or len(self._conversation.messages) != len(messages):
             self._conversation = Conversation(tuple(messages), self._system, self._minted)
         return self._conversation
@@ -145,8 +143,8 @@ class State:
     @property
     def history(self) -> Conversation:
         """The whole conversation, for people: compaction makes it shorter only for models."""
-        before = self._compacted[-1]
-        messages = (*before.messages, *self._lines[-1][before.count :])
+        line = self._lines[-1]
+        messages = (*line.compacted, *line.messages[line.count :])
         return Conversation(messages, self._system, self._minted)
 
     def open_calls(self) -> tuple[str, ...]:
@@ -183,7 +181,9 @@ class State:
                 code="no_boundary",
                 hint="Rewind to the end of a turn.",
             )
-        return Conversation(tuple(self._lines[place.line][: place.count]), self._system, self._minted)
+        return Conversation(
+            tuple(self._lines[place.line].messages[: place.count]), self._system, self._minted
+        )
 
     def _start(self, seq: int, entry: SessionStarted) -> None:
         self.started, self.model, self.title = entry, entry.model, entry.title
@@ -219,7 +219,7 @@ class State:
         self._count(entry.usage, entry.cost)
 
     def _answer(self, _seq: int, entry: ToolsAnswered) -> None:
-        self._lines[-1].append(Message("tool", tuple(self.ledger.results(entry.call_ids))))
+        self._lines[-1].messages.append(Message("tool", tuple(self.ledger.results(entry.call_ids))))
         self.answered = False
 
     def _end_turn(self, seq: int, entry: TurnEnded) -> None:
@@ -247,12 +247,11 @@ class State:
 
     def _append(self, message: Message) -> None:
         settled, self._minted = mint_missing(message, self._minted)
-        self._lines[-1].append(settled)
+        self._lines[-1].messages.append(settled)
         self.answered = False
 
     def _compact(self, seq: int, entry: Compacted) -> None:
-        whole = self.history.messages
-        self._become(entry.conversation, _Compacted(whole, len(entry.conversation.messages)))
+        self._become(entry.conversation, self.history.messages)
         self._count(entry.usage, entry.cost)
         if not self.in_turn:
             here = self._places[self._here]
@@ -260,23 +259,23 @@ class State:
 
     def _arrive(self, seq: int, *, before: int, finish: TurnFinish | None = None) -> None:
         self._here = seq
-        self._places[seq] = _Place(len(self._lines) - 1, len(self._lines[-1]), before, finish)
+        self._places[seq] = _Place(len(self._lines) - 1, len(self._lines[-1].messages), before, finish)
 
-    def _become(self, conversation: Conversation, compacted: _Compacted = _Compacted()) -> None:  # noqa: B008 - frozen
+    def _become(self, conversation: Conversation, compacted: tuple[Message, ...] | None = None) -> None:
         self._minted = max(self._minted, conversation.minted)
         for message in conversation.messages:
             for call in message.calls:
                 self._count_id(call.id)
         self._system = conversation.system
-        self._continue(list(conversation.messages), compacted)
+        count = 0 if compacted is None else len(conversation.messages)
+        self._continue(_Line(list(conversation.messages), compacted or (), count))
 
-    def _continue(self, messages: list[Message], compacted: _Compacted) -> None:
-        """A new line of history begins with these messages. No id that was given before is given again in it."""
+    def _continue(self, line: _Line) -> None:
+        """A new line of history begins. No id that was given before is given again in it."""
         for call_id in self.ledger.written_since(self._counted_writes):
             self._count_id(call_id)
         self._counted_writes = self.ledger.writes
-        self._lines.append(messages)
-        self._compacted.append(compacted)
+        self._lines.append(line)
         self._conversation = None
 
     def _count_id(self, call_id: str) -> None:
@@ -291,7 +290,8 @@ class State:
         else:
             self._undone.clear()
         place = self._places[to]
-        self._continue(self._lines[place.line][: place.count], self._compacted[place.line])
+        line = self._lines[place.line]
+        self._continue(_Line(line.messages[: place.count], line.compacted, line.count))
         self._here = to
 
     def _leads_here(self, to: int) -> bool:

@@ -89,7 +89,7 @@ def _outcome(call: ToolCall, running: asyncio.Future[Any]) -> ToolResult:
         output = output_of(running.result())
     except Exception as error_of_value:  # values may be of any class, and do anything when they are looked at
         return _failed(call, f"its result cannot be sent: {_text_of(error_of_value)}")
-    value, error_text = redact_known(output.value), redact_known(output.error)
+    value, error_text = redact_known([output.value, output.error])
     return ToolResult(call.id, call.name, value, error_text, complete=error_text is None, media=output.media)
 
 
