@@ -221,10 +221,8 @@ def _decode_result(message: dict[str, Any], texts: str, shown: list[Block], path
     name = message.get("tool_name")
     if name is None:  # ignored by the server, but what it means is plain
         name = message.get("name")
-    called, call_id = (
-        text(name, f"{path}.tool_name"),
-        text(message.get("tool_call_id"), f"{path}.tool_call_id"),
-    )
+    called = text(name, f"{path}.tool_name")
+    call_id = text(message.get("tool_call_id"), f"{path}.tool_call_id")
     written = {"role": "tool", "tool_name": called, "tool_call_id": call_id, "content": texts}
     return ToolResult(
         "",
