@@ -95,7 +95,6 @@ def conversation_in(document: Document) -> tuple[Conversation, Ledger | None]:
 
 
 def read_document(fields: dict[str, Any]) -> Document:
-    """The document in parsed JSON."""
     if fields.get("segue") != "conversation":
         raise TranscriptError(
             'This JSON is not a segue conversation: it has no "segue": "conversation".',
@@ -131,7 +130,6 @@ def read_document(fields: dict[str, Any]) -> Document:
 
 
 def document_schema() -> dict[str, Any]:
-    """The JSON Schema of a document."""
     (schema,), components = msgspec.json.schema_components([Document], ref_template="#/$defs/{name}")
     root = dict(components.pop("Document", schema))
     return {

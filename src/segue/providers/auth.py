@@ -146,7 +146,6 @@ def missing_key(address: Address, variable: str = "") -> CredentialsError:
 
 
 def find_key(name: str, sources: KeySources) -> FoundKey | None:
-    """The key of a provider and where it was found."""
     return (
         (FoundKey(sources.given, "given") if sources.given else None)
         or _from_environ(sources, (sources.variable,))

@@ -217,9 +217,9 @@ class Composer:
         """A reply stored in pieces is one message, also where a target would take several."""
         rules = self.rules
         if calls and self.stand_in is not None:
-            blocks = self._sealed(message, blocks)
+            self._seal_first_call(message, blocks)
         if rules.reasoning.required == "all" or (calls and rules.reasoning.required == "calls"):
-            blocks = self._filled(message, blocks)
+            self._ensure_thought(message, blocks)
         last = self.steps[-1] if self.steps else None
         if type(last) is not ModelStep or self.last_calls:
             if rules.opens_with_user and all(map(_is_note, self.steps)):
@@ -273,10 +273,9 @@ class Composer:
             for thought in reversed(thoughts)
         ]
 
-    def _filled(self, message: int, blocks: list[StepBlock]) -> list[StepBlock]:
+    def _ensure_thought(self, message: int, blocks: list[StepBlock]) -> None:
         if not self.has_thoughts or not any(type(block) is Reasoning for block in blocks):
             blocks.insert(0, self.fill(message, blocks))
-        return blocks
 
     def fill(self, message: int, blocks: list[StepBlock]) -> Reasoning:
         """What stands for the reasoning that the target insists on."""
@@ -286,14 +285,13 @@ class Composer:
         self.repairs.append(repair_of("reasoning_filled", dialect, f"messages[{message}]", calls))
         return self.filler
 
-    def _sealed(self, message: int, blocks: list[StepBlock]) -> list[StepBlock]:
+    def _seal_first_call(self, message: int, blocks: list[StepBlock]) -> None:
         for index, block in enumerate(blocks):
             if type(block) is AnsweredCall:
                 if block.seal is None:
                     blocks[index] = structs.replace(block, seal=self.stand_in)
                     self.report_stand_in(message, block)
-                break
-        return blocks
+                return
 
     def report_stand_in(self, message: int, call: AnsweredCall) -> None:
         dialect, path = self.rules.target.dialect, f"messages[{message}]"

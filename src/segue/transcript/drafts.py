@@ -164,7 +164,6 @@ class Note(Struct, gc=False, eq=False):
 
 
 def repair_from(note: Note, dialect: str) -> Repair:
-    """A note as the repair it is."""
     return repair_of(note.kind, dialect, note.path, note.concerned, note.decision, note.reason)
 
 
