@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from secrets import token_hex
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import structs
 
@@ -22,7 +22,7 @@ from segue.gateway.accounts.register import ANYONE, Accounts
 from segue.gateway.accounts.volatile_store import VolatileAccountStore
 from segue.gateway.admission import LoopWatch
 from segue.gateway.client_errors import error_response, unexpected, write_error
-from segue.gateway.control import METRICS
+from segue.gateway.control import METRICS, open_control
 from segue.gateway.disconnection import work_until_gone
 from segue.gateway.doors import Doors, keys_of
 from segue.gateway.exchange import Exchange
@@ -56,9 +56,6 @@ if TYPE_CHECKING:
     from segue.gateway.web import Receive, Send
     from segue.providers.registry import KnownProviders
 
-Control: TypeAlias = "Callable[[WebRequest, Account], Awaitable[WebResponse | None]]"
-"""Answers requests of operators, by the caller; None if it has no such path."""
-
 OPERATORS: Final = "/segue/"
 EXPLAIN: Final = "/segue/v1/explain"
 
@@ -74,10 +71,11 @@ class Gateway:
         memory: Memory,
         *,
         accounts: Accounts | None = None,
-        control: Control | None = None,
+        metrics: Callable[[], bytes] | None = None,
         on_report: Callable[[RequestReport], object] | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`metrics`: what Prometheus reads; None if it is off."""
         self.config = config
         self.settings = config.gateway
         self.memory = memory
@@ -94,7 +92,7 @@ class Gateway:
         self._doors = Doors()
         self._pages = WebPages(self.settings.origins)
         self._watch = LoopWatch(self.settings.limits.lag)
-        self._control = control
+        self._control = open_control(config, providers, memory.store, metrics)
         self._on_report = on_report
         self._on_close = on_close
         self._background: set[asyncio.Task[Any]] = set()
@@ -273,7 +271,7 @@ class Gateway:
         if request.path == EXPLAIN and request.method == "POST":
             return await self._services.explain(request, account.name)
         answered = await self.accounts.administration.answer(request, account)
-        if answered is None and self._control is not None:
+        if answered is None:
             answered = await self._control(request, account)
         if answered is None:
             raise _no_path(request)

@@ -47,7 +47,7 @@ def check_model(name: str, config: Config, providers: KnownProviders) -> None:
 
 
 def open_control(
-    config: Config, providers: KnownProviders, store: GatewayStore, metrics: Callable[[], bytes] | None = None
+    config: Config, providers: KnownProviders, store: GatewayStore, metrics: Callable[[], bytes] | None
 ) -> Callable[[WebRequest, Account], Awaitable[WebResponse | None]]:
     """Answers an operator's request; None if it has no such path. A caller sees and switches its own conversations."""
 

@@ -136,22 +136,19 @@ def _open(config: Config) -> GatewayApp:
     from segue.config.resources import open_providers  # noqa: PLC0415
     from segue.gateway.accounts.register import Accounts  # noqa: PLC0415
     from segue.gateway.app import Gateway  # noqa: PLC0415
-    from segue.gateway.control import open_control  # noqa: PLC0415
     from segue.gateway.stores import open_account_store, open_memory  # noqa: PLC0415
     from segue.gateway.telemetry.reporters import Reporters  # noqa: PLC0415
 
     settings = config.gateway
     reporters = Reporters(settings)
-    providers = open_providers(config)
-    memory = open_memory(config)
     return Gateway(
         config,
-        providers,
-        memory,
+        open_providers(config),
+        open_memory(config),
         accounts=Accounts(
             open_account_store(config), settings.callers, settings.accounts, on_reserve=reporters.reserve
         ),
-        control=open_control(config, providers, memory.store, reporters.metrics),
+        metrics=reporters.metrics,
         on_report=reporters.record,
         on_close=reporters.close,
     )
