@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from segue.conversation.blocks import Origin
 from segue.conversation.extra import Extra
@@ -73,21 +73,24 @@ def encode_after(
     new = encoded.fields[dialect.messages_field]
     if encoded.is_linked or type(new) is not list:  # or a single message that came in no list
         return EncodedBody(encoded.body, encoded.repairs, EncodedPrefix())
-    before, after = _around(encoded.fields, dialect.messages_field, tools)
+    settings, before, after = _around(encoded.fields, dialect.messages_field, tools)
+    around = len(before) + sum(map(len, after))
     ends = [end for end in prefix.ends if end[0] <= steps]
-    reply = encoded.before_reply
-    messages: list[bytes | memoryview]
     if steps:
-        messages = [memoryview(prefix.body)[prefix.start : prefix.start + known], b",", _written(new)]
-    elif cut := _last_reply(transcript) if reply else 0:
+        messages = memoryview(_ENCODER.encode(new))[1:-1]
+        earlier = memoryview(prefix.body)[prefix.start : prefix.start + known]
+        # One join: a request is large, and a copy of it costs a good part of encoding it.
+        body = b"".join((before, earlier, b",", messages, *after))
+    elif cut := _last_reply(transcript) if encoded.before_reply else 0:
         # The last step may still grow, and then the next request begins before the reply that it belongs to.
-        messages = [_written(new[:reply]), b",", _written(new[reply:])]
-        ends.append((cut, len(messages[0])))
+        reply = _ENCODER.encode(new[encoded.before_reply :])[1:-1]
+        settings[dialect.messages_field] = [*new[: encoded.before_reply], Raw(reply)]
+        body = _ENCODER.encode(settings)
+        ends.append((cut, len(body) - around - len(reply) - 1))
     else:
-        messages = [_written(new)]
-    ends.append((len(transcript.steps), sum(map(len, messages))))
-    # One join: a request is large, and a copy of it costs a good part of encoding it.
-    body = b"".join((before, *messages, *after))
+        settings[dialect.messages_field] = new
+        body = _ENCODER.encode(settings)
+    ends.append((len(transcript.steps), len(body) - around))
     kept = EncodedPrefix(
         transcript.steps,
         body,
@@ -136,25 +139,23 @@ def _last_reply(transcript: Transcript) -> int:
     return next((at for at in range(len(steps) - 1, 0, -1) if type(steps[at]) is ModelStep), 0)
 
 
-def _written(messages: list[Any]) -> memoryview:
-    """The messages of a list, without its brackets."""
-    return memoryview(_ENCODER.encode(messages))[1:-1]
-
-
 def _around(
     fields: dict[str, Any], messages_field: str, tools: tuple[ToolSpec, ...]
-) -> tuple[bytes, list[bytes]]:
-    """What stands before and behind the messages in the body, the latter in pieces: tools are large, and are copied once,
-    when all is joined."""
+) -> tuple[dict[str, Any], bytes, list[bytes]]:
+    """The fields without messages, as JSON already; and what stands before and behind the messages in the body, the latter
+    in pieces: tools are large, and are copied once, when all is joined."""
+    settings: dict[str, Any] = {}
     pieces: list[bytes] = []
-    before, comma = b"", b"{"
+    before = b""
     for name, value in fields.items():
-        pieces += (comma, _ENCODER.encode(name), b":")
-        comma = b","
+        pieces.append(b"%b%b:" % (b"," if settings else b"{", _ENCODER.encode(name)))
         if name == messages_field:
+            settings[name] = ()
             before = b"".join((*pieces, b"["))
             pieces = [b"]"]
         else:
-            pieces.append(as_json(tools, value, _ENCODER.encode) if name == FIELD else _ENCODER.encode(value))
+            written = as_json(tools, value, _ENCODER.encode) if name == FIELD else _ENCODER.encode(value)
+            settings[name] = Raw(written)
+            pieces.append(written)
     pieces.append(b"}")
-    return before, pieces
+    return settings, before, pieces

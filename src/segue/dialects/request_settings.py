@@ -4,6 +4,7 @@ depend on what is known about the model.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -155,12 +156,14 @@ def _what_counts(options: Options, dialect: str) -> str:
     came = options.own
     if options.response_schema is not None or (came is not None and came.dialect == dialect):
         return ""
-    if came is None:
-        return repr(options)
     # Of the fields of another wire only the names are reported.
-    around = came.container
-    lost = ((*around.fields,), (*around.hints,)) if around is not None else ()
-    return repr((structs.replace(options, own=None), came.dialect, (*came.fields,), lost))
+    around = came.container if came is not None else None
+    lost = (came.dialect, *came.fields) if came is not None else ()
+    lost_around = ((*around.fields,), (*around.hints,)) if around is not None else ()
+    return repr((_counted(options), lost, lost_around))
+
+
+_counted = attrgetter(*(name for name in Options.__struct_fields__ if name not in ("own", "response_schema")))
 
 
 class RequestSettings:

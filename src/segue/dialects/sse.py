@@ -91,7 +91,7 @@ class FrameDecoder:
         if portion.startswith(self._head):
             alike, end, rest = portion.rpartition(END)
             pieces = alike.removeprefix(self._head).split(END + self._head)
-            if end and alike.count(b"\n") == len(pieces) * (3 if self._name else 2) - 2:
+            if end and _LF not in b"".join(pieces):
                 data += pieces
                 names += [self._name] * len(pieces)
                 portion = rest
