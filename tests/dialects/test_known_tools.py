@@ -106,6 +106,19 @@ def test_known_tools_are_counted_as_a_part_of_the_body() -> None:
         assert cache.parse(body).count(b'"cache_control"') == 4
 
 
+def test_marks_on_known_tools_count_among_those_of_the_request() -> None:
+    mark = {"cache_control": {"type": "ephemeral"}}
+    tools = [{"name": f"tool{number}", "input_schema": {"type": "object"}, **mark} for number in range(3)]
+    content = [{"type": "text", "text": "Hello", **mark} for _ in range(3)]
+    body = {"model": "m", "messages": [{"role": "user", "content": content}], "tools": tools}
+    alone = DIALECTS["anthropic"].decode_request(body)
+    assert [repair.path for repair in alone.repairs] == ["tools[0]", "tools[1]"]
+    cache = ReadCache(1_000_000, least=0)
+    for _ in range(3):
+        read = cache.read(DIALECTS["anthropic"], msgspec.json.encode(body))
+        assert read.repairs == alone.repairs
+
+
 FIRST: list[Any] = [{"name": "a"}, {"name": "b"}]
 
 

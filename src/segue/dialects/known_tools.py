@@ -45,15 +45,17 @@ class GivenTools(list[Any]):
         self.text = text
         """Their JSON, as it came."""
         self.read: dict[str, KnownTools] = {}
-        self._counts: dict[bytes, int] = {}
+        self._results: dict[Hashable, Any] = {}
         self.behind = 0
         """How many bytes followed them in the last body: mostly as many as in the next."""
 
     def count(self, mark: bytes) -> int:
         """How often their JSON holds it."""
-        if mark not in self._counts:
-            self._counts[mark] = self.text.count(mark)
-        return self._counts[mark]
+        return self.once(mark, lambda: self.text.count(mark))
+
+    def once(self, what: Hashable, work_out: Callable[[], _T]) -> _T:
+        """What `work_out` gives for them."""
+        return _once(self._results, what, work_out)
 
 
 @final

@@ -38,7 +38,9 @@ _Place = tuple[str | int, ...]
 def _marks(body: Mapping[str, Any]) -> Iterator[tuple[_Place, Any]]:
     """All marks, in the order in which the provider reads them."""
     tools = body.get("tools")
-    if type(tools) is not GivenTools or tools.count(_FIELD.encode()):
+    if type(tools) is GivenTools:
+        yield from tools.once("marks", lambda: tuple(_in_list([*tools], ("tools",))))
+    else:
         yield from _in_list(tools, ("tools",))
     yield from _in_list(body.get("system"), ("system",))
     messages = body.get("messages")
