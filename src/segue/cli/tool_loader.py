@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct, structs
 
-from segue.chat.lifecycle import Model
 from segue.config.paths import AGENTS
 from segue.config.validation import suggestion
 from segue.errors import SegueError, UsageError
 from segue.plugins import contribution, contributions
+from segue.routing.router import Model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from segue.plugins import Contribution
-    from segue.routing.router import Model
     from segue.tools.definition import Tool
 
 ALL = "all"
