@@ -39,7 +39,7 @@ def _marks(body: Mapping[str, Any]) -> Iterator[tuple[_Place, Any]]:
     """All marks, in the order in which the provider reads them."""
     tools = body.get("tools")
     if type(tools) is GivenTools:
-        yield from tools.once("marks", lambda: tuple(_in_list([*tools], ("tools",))))
+        yield from tools.once("marks", lambda: tuple(_in_list(tools, ("tools",))))
     else:
         yield from _in_list(tools, ("tools",))
     yield from _in_list(body.get("system"), ("system",))
@@ -53,9 +53,7 @@ def _marks(body: Mapping[str, Any]) -> Iterator[tuple[_Place, Any]]:
 
 
 def _in_list(blocks: Any, place: _Place) -> Iterator[tuple[_Place, Any]]:
-    for index, block in enumerate(
-        blocks if isinstance(blocks, list) else ()
-    ):  # known tools are a list of their own
+    for index, block in enumerate(blocks if isinstance(blocks, list) else ()):
         if type(block) is not dict:
             continue
         if block.get(_FIELD):
