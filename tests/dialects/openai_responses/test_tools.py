@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from segue.conversation.events import CallStarted
 from segue.conversation.message import Conversation, user
 from segue.conversation.options import Options
 from segue.dialects.card import UNKNOWN
 from segue.dialects.registry import DIALECTS
+from segue.transcript.adopt import adopt
 from segue.transcript.render import render
 
 _SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
@@ -69,3 +71,29 @@ def test_the_kind_and_the_names_of_a_tool_lead_back_from_what_was_offered() -> N
         ("web_search", "server", "", ""),
         ("shop", "server", "", ""),
     ]
+
+
+def test_a_tool_that_was_found_by_search_has_one_name_in_the_reply_and_in_the_history() -> None:
+    """Its own name is its namespace (as Codex's tool search returns it)."""
+    responses, chat = DIALECTS["openai_responses"], DIALECTS["openai_chat"]
+    call = {
+        "type": "function_call",
+        "name": "look_up",
+        "namespace": "look_up",
+        "call_id": "c1",
+        "arguments": "{}",
+    }
+    result = {"type": "function_call_output", "call_id": "c1", "output": "found"}
+    given = [{"role": "user", "content": "hi"}, call, result]
+    decoded = responses.decode_request({"model": "m", "input": given})
+    started = responses.decode_reply(json.dumps({"output": [call], "status": "completed"}).encode())
+    assert {event.name for event in started if isinstance(event, CallStarted)} == {"look_up"}
+    conversation = adopt(decoded.messages, dialect="openai_responses").conversation
+    sent: dict[str, Any] = {}
+    for dialect in (chat, responses):
+        transcript = render(conversation, None, dialect.rules)
+        sent[dialect.name] = json.loads(
+            dialect.encode_request(transcript, (), Options(model="m"), UNKNOWN).body
+        )
+    assert sent["openai_chat"]["messages"][1]["tool_calls"][0]["function"]["name"] == "look_up"
+    assert sent["openai_responses"]["input"][1:] == [call, result]

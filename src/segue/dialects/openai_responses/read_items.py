@@ -9,7 +9,6 @@ from msgspec import structs
 from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.extra import Extra
 from segue.conversation.message import Message
-from segue.conversation.tools import joined_name
 from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import media_from
 from segue.dialects.opaque_blocks import seal_block
@@ -199,20 +198,15 @@ def _decode_reasoning(item: dict[str, Any], path: str, origin: Origin) -> Reason
 
 def _decode_call(item: dict[str, Any], path: str) -> ToolCall:
     parsed, raw = read_arguments(item.get("arguments"))
-    name = _our_name(item, text(item.get("name"), f"{path}.name"))
+    name = wire.name_of(item) or text(item.get("name"), f"{path}.name")
     call_id = text(item.get("call_id"), f"{path}.call_id")
     written = {"type": "function_call", "name": name, "call_id": call_id, "arguments": raw}
     return ToolCall("", name, parsed, raw, call_id, extra=_ITEMS.found(item, written))
 
 
-def _our_name(item: dict[str, Any], name: str) -> str:
-    namespace = item.get("namespace")
-    return joined_name(namespace, name) if isinstance(namespace, str) and namespace else name
-
-
 def _decode_client_call(item: dict[str, Any], call_id: str, name: str, arguments: Any) -> ToolCall:
     """A call that is none of a function: it goes back as what it was."""
-    ours = _our_name(item, name)
+    ours = wire.name_of(item) or name
     if item["type"] == wire.CUSTOM_CALL:
         written = {"name": ours, "call_id": call_id, "input": item.get("input")}
     else:
