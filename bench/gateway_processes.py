@@ -22,6 +22,8 @@ from bench.gateway_load import KEY, Figures, Run
 from bench.gateway_upstream import Mode
 
 _ROOT = Path(__file__).parents[1]
+_MEASURED, _OTHERS = 0, -1
+"""Cores: one for what is measured, of which one process at a time is busy, and one for the provider and the clients."""
 
 
 class Measured:
@@ -49,10 +51,10 @@ class Bench:
     def __init__(self, stack: ExitStack, folder: Path) -> None:
         self._stack = stack
         self._folder = folder
-        upstream = self._start([sys.executable, "-m", "bench.gateway_upstream"])
+        upstream = self._start([sys.executable, "-m", "bench.gateway_upstream"], _OTHERS)
         self._upstream = upstream
         self.upstream_port = int(_line(upstream))
-        self._load = self._start([sys.executable, "-m", "bench.gateway_load"])
+        self._load = self._start([sys.executable, "-m", "bench.gateway_load"], _OTHERS)
         _line(self._load)
         bare = self._start([sys.executable, "-m", "bench.gateway_bare", self.upstream_url])
         self.bare = Measured(bare, int(_line(bare)))
@@ -86,16 +88,27 @@ class Bench:
         return (self._folder / "gateway" / "access.log").read_text()[-1_000:]
 
     def _start(
-        self, command: list[str], *, stderr: IO[bytes] | None = None, **environment: str
+        self,
+        command: list[str],
+        core: int = _MEASURED,
+        /,
+        *,
+        stderr: IO[bytes] | None = None,
+        **environment: str,
     ) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(  # noqa: S603 - our own words
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            cwd=_ROOT,
-            env={**os.environ, "NO_PROXY": "*", **environment},
-        )
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[core]})  # a child inherits it
+        try:
+            process = subprocess.Popen(  # noqa: S603 - our own words
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                cwd=_ROOT,
+                env={**os.environ, "NO_PROXY": "*", **environment},
+            )
+        finally:
+            os.sched_setaffinity(0, cores)
         self._stack.callback(_end, process)
         return process
 
