@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from segue.cli.clients import KEY_VARIABLE
 from segue.cli.command_table import read_settings
 from segue.config.resources import open_providers
 from segue.errors import TransportError, UsageError
@@ -79,7 +80,7 @@ class _Remote:
 
     def _ask(self, path: str, body: object = None) -> Any:
         headers = {"content-type": "application/json"}
-        if key := os.environ.get("SEGUE_GATEWAY_KEY", ""):
+        if key := os.environ.get(KEY_VARIABLE, ""):
             headers["authorization"] = f"Bearer {key}"
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self._url + path, data, headers)  # noqa: S310 - the user's own gateway

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from segue.cli.command_table import add_set
+from segue.cli.command_table import add_set, read_settings
 from segue.cli.display.lists import print_json, print_table
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
@@ -187,10 +187,9 @@ def _label(text: str) -> tuple[str, str]:
 
 def with_administration(sets: list[str], act: Callable[[Administration], Awaitable[_T]]) -> _T:
     """Do something with the accounts of the gateway that the settings describe."""
-    from segue.config.layers import load_settings  # noqa: PLC0415
     from segue.gateway.accounts.administration import Administration  # noqa: PLC0415
 
-    config = load_settings(sets=sets).config
+    config = read_settings(sets).config
     if config.gateway.memory.keep == "memory":
         raise UsageError(
             'This gateway keeps its accounts only in its process (gateway.memory.keep = "memory").',
