@@ -23,7 +23,13 @@ class Embedder(ProviderAdapter):
         self.capabilities = Capabilities(embed=self._embed if able else None)
 
     async def _embed(
-        self, texts: Any, *, model: str = "", dimensions: int | None = None, on_progress: Any = None
+        self,
+        texts: Any,
+        *,
+        model: str = "",
+        dimensions: int | None = None,
+        on_progress: Any = None,
+        on_counted: Any = None,
     ) -> Any:
         self.calls += 1
         if self._fails:

@@ -13,6 +13,7 @@ from gateway.clients import AGENTS, ChatAgent, MessagesAgent
 from gateway.world import ROUTES, GatewayWorld
 from segue.config.schema import CallerSettings, GatewayLimits
 from segue.dialects import DIALECTS
+from segue.emulators import tokens
 from segue.emulators.faults import Fault
 from segue.emulators.model_reply import Call, Reply, Say
 from segue.transports.asgi import AsgiTransport
@@ -422,6 +423,27 @@ def test_embeddings_come_from_any_provider_on_any_wire() -> None:
         assert len(many.json()["embeddings"]) == 1
         ollama = await world.ask("/api/embed", {"model": "vectors", "input": "a"})
         assert ollama.json()["embeddings"][0] == openai["data"][0]["embedding"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("model", "is_estimate"),
+    [("openai/text-embedding-3-small", False), ("gemini/gemini-embedding-001", True)],
+)
+def test_tokens_of_embedded_texts_are_those_of_the_provider_or_marked_as_an_estimate(
+    model: str, is_estimate: bool
+) -> None:
+    async def main() -> None:
+        world = GatewayWorld(models={"vectors": model})
+        reply = await world.ask("/v1/embeddings", {"model": "vectors", "input": ["four", "Ünïcödé words"]})
+        assert reply.status == 200, reply.body
+        assert (reply.headers.get("x-segue-usage") == "estimate") == is_estimate
+        shown = reply.json()["usage"]["prompt_tokens"]
+        assert shown > 0
+        if not is_estimate:
+            texts = world.emulator.log[-1].body["input"]
+            assert shown == sum(map(tokens.count, texts))
 
     asyncio.run(main())
 

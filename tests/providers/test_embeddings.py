@@ -27,7 +27,7 @@ from segue.providers import embeddings
 from segue.providers.embeddings import ATTEMPTS, Embeddings, batches
 from segue.providers.endpoint import Endpoint
 from segue.providers.models.catalog import EmbeddingLimits, catalog
-from segue.providers.services import Services, services_of
+from segue.providers.services import Counted, Services, services_of
 from segue.providers.token_estimates import family_of, text_tokens
 from strategies.endpoints import closing, emulated, endpoint_at
 
@@ -113,6 +113,20 @@ def test_a_request_that_is_too_large_after_all_is_halved(segue_emulator_server: 
 
     assert len(asyncio.run(main())) == 240
     assert [entry.status for entry in segue_emulator_server.emulator.log] == [400, 200, 200]
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "mistral", "ollama"])
+def test_the_tokens_that_a_provider_counted_are_added_up(dialect: str, segue_emulator_server: Served) -> None:
+    counted: list[int] = []
+
+    async def main() -> list[list[float]]:
+        return await closing(
+            emulated(segue_emulator_server, dialect),
+            lambda at: Embeddings(at, services_of(dialect)).embed(["four"] * 600, on_counted=counted.append),
+        )
+
+    assert len(asyncio.run(main())) == 600
+    assert counted == [600]
 
 
 def test_no_texts_are_no_request() -> None:
@@ -240,7 +254,7 @@ def test_what_no_waiting_cures_is_sent_once(segue_emulator_server: Served) -> No
 def test_who_is_refused_again_and_again_hears_of_it() -> None:
     asked = 0
 
-    async def refuse(*_: Any) -> list[list[float]]:
+    async def refuse(*_: Any) -> Counted:
         nonlocal asked
         asked += 1
         raise RateLimitError("Too soon.", retry_after=0.0)
@@ -276,11 +290,9 @@ def test_nobody_listening_is_told_with_provider_and_address(monkeypatch: pytest.
 
 
 def _giving(*lengths: int) -> Services:
-    async def make(
-        _: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
-    ) -> list[list[float]]:
+    async def make(_: Endpoint, model: str, texts: Sequence[str], dimensions: int | None) -> Counted:
         del model, texts, dimensions
-        return [[1.0] * length for length in lengths]
+        return [[1.0] * length for length in lengths], None
 
     return Services(embed=make, embedding_limits=EmbeddingLimits(model="m"))
 
@@ -304,16 +316,14 @@ def test_vectors_that_do_not_fit_are_refused(
 def test_no_more_requests_are_on_their_way_than_allowed(parallel: int) -> None:
     under_way, most = 0, 0
 
-    async def make(
-        _: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
-    ) -> list[list[float]]:
+    async def make(_: Endpoint, model: str, texts: Sequence[str], dimensions: int | None) -> Counted:
         nonlocal under_way, most
         del model, dimensions
         under_way += 1
         most = max(most, under_way)
         await asyncio.sleep(0.001 * (len(texts[0]) % 3))  # the later may be the faster
         under_way -= 1
-        return [[float(text)] for text in texts]
+        return [[float(text)] for text in texts], None
 
     services = Services(embed=make, embedding_limits=EmbeddingLimits(model="m", texts=2, parallel=parallel))
     vectors = asyncio.run(Embeddings(NOWHERE, services).embed([str(number) for number in range(21)]))
@@ -324,15 +334,13 @@ def test_no_more_requests_are_on_their_way_than_allowed(parallel: int) -> None:
 def test_one_failure_ends_the_others() -> None:
     asked: list[str] = []
 
-    async def make(
-        _: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
-    ) -> list[list[float]]:
+    async def make(_: Endpoint, model: str, texts: Sequence[str], dimensions: int | None) -> Counted:
         del model, dimensions
         asked.append(texts[0])
         if texts[0] == "0":
             raise InvalidRequestError("No.")
         await asyncio.sleep(30)
-        return [[1.0]]
+        return [[1.0]], None
 
     services = Services(embed=make, embedding_limits=EmbeddingLimits(model="m", texts=1, parallel=2))
     with pytest.raises(InvalidRequestError, match=r"text 1 of 9 .*No\."):

@@ -29,7 +29,7 @@ from segue.gateway.memory.replies import RememberedReply
 from segue.gateway.memory.store import ConversationInfo
 from segue.gateway.report import AttemptReport
 from segue.gateway.turns import plain_turn
-from segue.gateway.usage_estimates import ESTIMATE, HEADER
+from segue.gateway.usage_estimates import mark_estimate
 from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.routing.router import GiveUp, Retry
 
@@ -289,7 +289,7 @@ class Exchange:
             **attempt.headers,
         }
         if self._report.usage_estimated:
-            headers[HEADER] = ESTIMATE
+            mark_estimate(headers)
         if repairs:
             headers["x-segue-repairs"] = counts_of(repairs)
         if losses:

@@ -21,6 +21,7 @@ from segue.gateway.compaction import ClientCompaction, compacted_events
 from segue.gateway.doors import Door
 from segue.gateway.model_lists import ProviderModels
 from segue.gateway.turns import PreparedRequest, model_of, read_fields, read_turn, streams
+from segue.gateway.usage_estimates import mark_estimate, tokens_of
 from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.providers.token_estimates import estimate_request, family_of
 from segue.routing.route import provider_of
@@ -229,10 +230,16 @@ class ClientServices:
                 status=404,
                 hint="Map the name to a model that has: gateway.models.",
             )
-        vectors = await embed(wanted.texts, model=route.model, dimensions=wanted.dimensions)
-        tokens = sum(len(text) // 4 + 1 for text in wanted.texts)
-        body = server.encode_embeddings(wanted, vectors, model=asked, tokens=tokens)
-        return _json(body, {"x-segue-route": route.name})
+        counted: list[int] = []
+        vectors = await embed(
+            wanted.texts, model=route.model, dimensions=wanted.dimensions, on_counted=counted.append
+        )
+        headers = {"x-segue-route": route.name}
+        if not counted:
+            counted.append(tokens_of(wanted.texts, route.model))
+            mark_estimate(headers)
+        body = server.encode_embeddings(wanted, vectors, model=asked, tokens=counted[0])
+        return _json(body, headers)
 
     async def explain(self, request: WebRequest, caller: str) -> WebResponse:
         """What a target would get of a request, without sending it."""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from segue.dialects.server import ServerFacts
     from segue.providers.adapter import ChatRequest
 
-HEADER: Final = "x-segue-usage"
-ESTIMATE: Final = "estimate"
+_HEADER: Final = "x-segue-usage"
+_ESTIMATE: Final = "estimate"
 
 
 def missing_usage(request: ChatRequest, events: Sequence[Event]) -> Usage | None:
@@ -31,7 +31,18 @@ def missing_usage(request: ChatRequest, events: Sequence[Event]) -> Usage | None
     return Usage(input_tokens=estimate_request(request, family), output_tokens=written)
 
 
+def tokens_of(texts: Sequence[str], model: str) -> int:
+    """An estimate for texts that a model makes vectors of."""
+    family = family_of(model)
+    return sum(math.ceil(text_tokens(text, family)) for text in texts)
+
+
+def mark_estimate(headers: dict[str, str]) -> None:
+    """The mark in the headers of a reply."""
+    headers[_HEADER] = _ESTIMATE
+
+
 def mark_of(server: ServerFacts) -> bytes:
     """The mark in a stream, whose headers are sent by then: a comment, on wires that have comments."""
     has_comments = server.keep_alive.startswith(b":")
-    return f": {HEADER}: {ESTIMATE}\n\n".encode() if has_comments else b""
+    return f": {_HEADER}: {_ESTIMATE}\n\n".encode() if has_comments else b""

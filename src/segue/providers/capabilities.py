@@ -78,6 +78,8 @@ class ConfigProblem(Struct, frozen=True, kw_only=True):
 OnPull: TypeAlias = Callable[[PullProgress], None]
 OnEmbedded: TypeAlias = Callable[[int, int], None]
 """Called with the number of texts that are done, and the number of all."""
+OnCounted: TypeAlias = Callable[[int], None]
+"""Called with the tokens of all texts, if their provider counts them."""
 
 
 class ListModels(Protocol):
@@ -102,6 +104,7 @@ class Embed(Protocol):
         model: str = "",
         dimensions: int | None = None,
         on_progress: OnEmbedded | None = None,
+        on_counted: OnCounted | None = None,
     ) -> list[list[float]]: ...
 
 

@@ -24,7 +24,7 @@ from segue.errors import (
     prefixed,
     retry_after_of,
 )
-from segue.providers.capabilities import OnEmbedded
+from segue.providers.capabilities import OnCounted, OnEmbedded
 from segue.providers.endpoint import Endpoint
 from segue.providers.models.catalog import catalog, catalog_model
 from segue.providers.models.listing import show_model
@@ -33,7 +33,7 @@ from segue.providers.token_estimates import family_of, text_tokens
 
 if TYPE_CHECKING:
     from segue.providers.models.catalog import EmbeddingLimits
-    from segue.providers.services import Services
+    from segue.providers.services import Counted, Services
 
 ATTEMPTS: Final = 4
 FIRST_PAUSE: Final = 0.5
@@ -62,6 +62,7 @@ class Embeddings:
         model: str = "",
         dimensions: int | None = None,
         on_progress: OnEmbedded | None = None,
+        on_counted: OnCounted | None = None,
     ) -> list[list[float]]:
         """The vectors of all texts, in their order and all equally long. No texts, no request."""
         if isinstance(texts, str):
@@ -84,6 +85,8 @@ class Embeddings:
         except BaseExceptionGroup as failures:
             first = failures.exceptions[0]
             raise first from first.__cause__
+        if on_counted is not None and work.tokens is not None:
+            on_counted(work.tokens)
         return work.vectors
 
     async def dimensions(self, model: str = "") -> int:
@@ -143,6 +146,8 @@ class _Work(Struct):
     on_progress: OnEmbedded | None
     vectors: list[list[float]]
     done: int = 0
+    tokens: int | None = 0
+    """None if the provider does not count them."""
     length: int | None = None
     """Of each vector, once one is known."""
     random: Random = field(default_factory=Random)
@@ -154,7 +159,7 @@ class _Work(Struct):
     async def _fill(self, places: range) -> None:
         texts = self.texts[places.start : places.stop]
         try:
-            vectors = await self._with_retries(texts)
+            vectors, tokens = await self._with_retries(texts)
         except SegueError as error:
             if error.remedy == "shrink" and len(places) > 1:
                 middle = len(places) // 2
@@ -163,8 +168,9 @@ class _Work(Struct):
                 return
             raise prefixed(error, self._what(places)) from error
         self._keep(places, vectors)
+        self.tokens = None if tokens is None or self.tokens is None else self.tokens + tokens
 
-    async def _with_retries(self, texts: Sequence[str]) -> list[list[float]]:
+    async def _with_retries(self, texts: Sequence[str]) -> Counted:
         for attempt in range(1, ATTEMPTS):
             try:
                 return await self.embed(self.endpoint, self.model, texts, self.dimensions)

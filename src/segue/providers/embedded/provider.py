@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from segue.providers.adapter import ChatRequest, StreamEvent
-    from segue.providers.capabilities import Health, OnEmbedded, OnPull, PullProgress
+    from segue.providers.capabilities import Health, OnCounted, OnEmbedded, OnPull, PullProgress
     from segue.providers.embedded.engine import Purpose
     from segue.providers.embedded.forms import FormName
     from segue.providers.embedded.weights import Weights
@@ -138,8 +138,10 @@ class EmbeddedProvider(ProviderAdapter):
         model: str = "",
         dimensions: int | None = None,
         on_progress: OnEmbedded | None = None,
+        on_counted: OnCounted | None = None,
     ) -> list[list[float]]:
         """The mean of what the model makes of each token. Read docs/embedded.md before you rely on it."""
+        del on_counted  # it counts none
         named = self._named(model)
         known = self._folder.find(named).dimensions
         if dimensions is not None and known is not None and dimensions != known:

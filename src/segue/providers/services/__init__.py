@@ -35,7 +35,9 @@ _LOADS_WITH_OPTIONS: Final = "ollama"
 ListService: TypeAlias = Callable[[Endpoint], Awaitable[list[ModelInfo]]]
 ShowService: TypeAlias = Callable[[Endpoint, str], Awaitable[ModelInfo]]
 DeleteService: TypeAlias = Callable[[Endpoint, str], Awaitable[None]]
-EmbedService: TypeAlias = Callable[[Endpoint, str, Sequence[str], int | None], Awaitable[list[list[float]]]]
+Counted: TypeAlias = tuple[list[list[float]], int | None]
+"""Vectors, and the tokens of their texts as their provider counted them."""
+EmbedService: TypeAlias = Callable[[Endpoint, str, Sequence[str], int | None], Awaitable[Counted]]
 """Model, texts, dimensions: the vectors of one request, within the limits, which the caller keeps."""
 CountService: TypeAlias = Callable[[Endpoint, str, bytes], Awaitable[int]]
 """Model, and the body of a chat request in the endpoint's dialect."""

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from segue.providers.capabilities import ModelInfo, ModelType
 from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
-from segue.providers.services import Services
+from segue.providers.services import Counted, Services
 from segue.providers.services.json_answer import in_path, request_json, text, whole
 
 if TYPE_CHECKING:
@@ -94,16 +94,14 @@ class _Vectors(Struct):
     embeddings: list[_Vector]
 
 
-async def embed(
-    endpoint: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
-) -> list[list[float]]:
+async def embed(endpoint: Endpoint, model: str, texts: Sequence[str], dimensions: int | None) -> Counted:
     name = _full_name(model)
     fields = {} if dimensions is None else {"outputDimensionality": dimensions}
     requests = [{"model": name, "content": {"parts": [{"text": text}]}, **fields} for text in texts]
     answer = await request_json(
         endpoint, "POST", f"/{name}:batchEmbedContents", _Vectors, {"requests": requests}
     )
-    return [vector.values for vector in answer.embeddings]
+    return [vector.values for vector in answer.embeddings], None
 
 
 # Tokens (GEM-46)

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from segue.providers.capabilities import ModelInfo, ModelType
 from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
-from segue.providers.services import Services
+from segue.providers.services import Counted, Services
 from segue.providers.services.json_answer import in_path, moment, request_json, text, whole
 from segue.providers.services.openai_like import embedded
 
@@ -71,9 +71,7 @@ def _type(name: str, able: Mapping[str, Any]) -> ModelType:
     return kind if kind != "chat" or not able else "other"
 
 
-async def embed(
-    endpoint: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
-) -> list[list[float]]:
+async def embed(endpoint: Endpoint, model: str, texts: Sequence[str], dimensions: int | None) -> Counted:
     """MIS-17: the wire has its own word for dimensions."""
     return await embedded(
         endpoint, model, texts, {} if dimensions is None else {"output_dimension": dimensions}

@@ -15,7 +15,7 @@ from segue.dialects.ollama.errors import error_from
 from segue.errors import TransportError, while_doing
 from segue.providers.capabilities import ModelInfo, ModelType, OnPull, PullProgress
 from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
-from segue.providers.services import Services
+from segue.providers.services import Counted, Services
 from segue.providers.services.json_answer import request_json, text, unreadable, whole
 from segue.providers.token_estimates import Estimator, family_of
 from segue.transports.transport import Timeouts
@@ -178,16 +178,16 @@ async def delete_model(endpoint: Endpoint, name: str) -> None:
 
 class _Vectors(Struct):
     embeddings: list[list[float]]
+    prompt_eval_count: int | None = None
 
 
-async def embed(
-    endpoint: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
-) -> list[list[float]]:
+async def embed(endpoint: Endpoint, model: str, texts: Sequence[str], dimensions: int | None) -> Counted:
     # By default the server silently cuts off what is too long.
     body: dict[str, Any] = {"model": model, "input": list(texts), "truncate": False}
     if dimensions is not None:
         body["dimensions"] = dimensions
-    return (await request_json(endpoint, "POST", "/api/embed", _Vectors, body)).embeddings
+    answer = await request_json(endpoint, "POST", "/api/embed", _Vectors, body)
+    return answer.embeddings, answer.prompt_eval_count
 
 
 # The window (OLL-15, OLL-16)

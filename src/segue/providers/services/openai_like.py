@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from segue.providers.capabilities import ModelInfo, ModelType
 from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
-from segue.providers.services import Services
+from segue.providers.services import Counted, Services
 from segue.providers.services.json_answer import in_path, moment, request_json, text, unreadable, whole
 
 if TYPE_CHECKING:
@@ -121,19 +121,22 @@ class _Vector(Struct):
     index: int | None = None
 
 
+class _Usage(Struct):
+    prompt_tokens: int | None = None
+
+
 class _Vectors(Struct):
     data: list[_Vector]
+    usage: _Usage | None = None
 
 
-async def embed(
-    endpoint: Endpoint, model: str, texts: Sequence[str], dimensions: int | None
-) -> list[list[float]]:
+async def embed(endpoint: Endpoint, model: str, texts: Sequence[str], dimensions: int | None) -> Counted:
     return await embedded(endpoint, model, texts, {} if dimensions is None else {"dimensions": dimensions})
 
 
 async def embedded(
     endpoint: Endpoint, model: str, texts: Sequence[str], fields: Mapping[str, Any]
-) -> list[list[float]]:
+) -> Counted:
     """The vectors of one request. `fields`: fields beside model and input."""
     body = {"model": model, "input": list(texts), **fields}
     answer = await request_json(endpoint, "POST", "/embeddings", _Vectors, body)
@@ -142,7 +145,8 @@ async def embedded(
         for place, vector in enumerate(answer.data)
     ]
     numbered.sort(key=lambda pair: pair[0])
-    return [vector for _, vector in numbered]
+    counted = answer.usage.prompt_tokens if answer.usage is not None else None
+    return [vector for _, vector in numbered], counted
 
 
 # Tokens (OAI-06)
