@@ -43,6 +43,7 @@ _TAIL_LETTERS = b"} \n"
 _PADDED_TAILS = frozenset(b"}%b}\n\n" % (b" " * spaces) for spaces in range(32))
 """The provider pads its events with spaces between the two closing braces."""
 _MORE = b"content_block_delta"
+_USUAL = b'{"type":"content_block_delta"'
 _NEAR = 64
 """Within so many bytes, most frames name their type."""
 _decode_text = msgspec.json.Decoder(str).decode
@@ -123,7 +124,8 @@ class ReplyDecoder(RepeatedChunkDecoder):
         for data in frames:
             if self._over:
                 break
-            if data.find(_MORE, 0, _NEAR) < 0:  # to fail to read it would take longer
+            # To fail to read it would take longer.
+            if not data.startswith(_USUAL) and data.find(_MORE, 0, _NEAR) < 0:
                 self._read_any(data, events)
                 continue
             try:
