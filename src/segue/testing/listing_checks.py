@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -43,6 +44,7 @@ async def the_list_describes_sessions(stores: Stores) -> None:
     lease = await begin(store, start)
     other = await begin(store)
     await append(store, other, entry(1))
+    await asyncio.sleep(0.002)  # a store may count in milliseconds
     question = UserSaid(Message("user", (Text("  How does the\nFOX jump?  "),)), "two/b")
     await append(store, lease, question, ModelReplied(Message("model", (Text("Very HIGHLY."),))))
     await append(store, lease, SettingsChanged(title="Foxes & ÖLE"))
