@@ -143,8 +143,7 @@ def encode_settings_once(
 ) -> tuple[dict[str, Any], Sequence[Repair]]:
     """What `encode` gives for these settings, which must not be changed. `also`: all else that it depends on."""
     target, names = transcript.target, transcript.names
-    known = _what_counts(options, target.dialect) if type(tools) is KnownTools else ""
-    if type(tools) is not KnownTools or not known:
+    if type(tools) is not KnownTools or not (known := _what_counts(options, target.dialect)):
         return encode()
     # The names are kept along with the settings: as long as they live, no others have their identity.
     what = target.dialect, target.model, card, id(names), known, *also
