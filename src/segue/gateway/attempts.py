@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, final
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, final
 
 from msgspec import structs
 
@@ -49,11 +49,8 @@ if TYPE_CHECKING:
 _IN_WORDS: Final = Repair("calls_as_text", "", "tools", decision="the model gets its tools in words")
 
 
-class Piece(NamedTuple):
-    """Some of a reply. `data` is for a client that streams."""
-
-    events: list[Event]
-    data: bytes
+Piece: TypeAlias = tuple[list[Event], bytes]
+"""Some of a reply, and what a client that streams gets for it."""
 
 
 class RouteAttempt(Protocol):
@@ -143,11 +140,11 @@ class TranslatedAttempt:
         """What the client gets for these events."""
         translation = self._translation
         if translation is None:
-            return Piece(events, b"")
+            return events, b""
         last = type(events[-1])
         ends = last is Failed or last is Finished
         if not (self._keep or ends):
-            return Piece(events, translation.feed(events))
+            return events, translation.feed(events)
         if self._whole:
             events = _joined(events)
         if last is Finished:
@@ -160,9 +157,9 @@ class TranslatedAttempt:
             # Either comes alone; and what ends well for the provider may not be a reply that the client can read.
             events = [one for one in shown if type(one) is Failed] or events
         if self._whole or type(events[-1]) is Failed:
-            return Piece(events, b"")
+            return events, b""
         mark = mark_of(self._turn.dialect.server) if reported else b""
-        return Piece(events, mark + translation.encode(shown))
+        return events, mark + translation.encode(shown)
 
     def _begin(self, sent: RequestSent) -> None:
         turn = self._turn
@@ -245,19 +242,19 @@ class ForwardedAttempt:
                 }
                 if not turn.stream:
                     self._whole = await answer.read()
-                    yield Piece(turn.dialect.decode_reply(self._whole), b"")
+                    yield turn.dialect.decode_reply(self._whole), b""
                     return
                 decoder = turn.dialect.new_decoder()
                 async for portion in answer.portions():
                     events = decoder.feed(portion)
-                    yield Piece(events, self._renaming.feed(portion, events))
-            yield Piece(decoder.close(), self._renaming.close())
+                    yield events, self._renaming.feed(portion, events)
+            yield decoder.close(), self._renaming.close()
         except SegueError as error:
-            yield Piece([Failed(error)], b"")
+            yield [Failed(error)], b""
         except Exception as error:  # whatever it is, the gateway continues
             failure = ProtocolError(f"Unexpected {type(error).__name__}.", code="unexpected")
             failure.__cause__ = error
-            yield Piece([Failed(failure)], b"")
+            yield [Failed(failure)], b""
 
     def close(self) -> bytes:
         return b""

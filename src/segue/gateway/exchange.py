@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from segue.routing.router import Routing
     from segue.transcript.repairs import Repair
 
-_LIFECYCLE: Final = (ReplyStarted, UsageReported)
+_LIFECYCLE: Final = frozenset[type]({ReplyStarted, UsageReported, Finished})
+"""Without content."""
 
 
 @final
@@ -200,16 +201,16 @@ class Exchange:
         attempt.so_far = self._events
         try:
             async with aclosing(attempt.pieces()) as pieces:
-                async for piece in pieces:
-                    for event in piece.events:
+                async for events, data in pieces:
+                    for event in events:
                         if type(event) is Failed:
                             return event.error
                         if type(event) is Finished:
                             finished = True
-                        elif self._first_content is None and not isinstance(event, _LIFECYCLE):
-                            await self._commit(attempt)
-                    self._events += piece.events
-                    await self._write(piece.data)
+                    if self._first_content is None and not _LIFECYCLE.issuperset(map(type, events)):
+                        await self._commit(attempt)
+                    self._events += events
+                    await self._writer.write(self._outgoing(data))
         except asyncio.CancelledError:
             routing.aborted()
             await self._remember_broken(attempt)
@@ -231,16 +232,17 @@ class Exchange:
         if not self._writer.started:
             await self._writer.start(200, headers)
         held, self._held = b"".join(self._held), []
-        await self._write(held)
+        await self._writer.write(self._outgoing(held))
 
-    async def _write(self, data: bytes) -> None:
+    def _outgoing(self, data: bytes) -> bytes:
+        """What the client gets of it now: nothing before the first content."""
         if not data:
-            return
+            return b""
         if not self._committed:
             self._held.append(data)
-            return
+            return b""
         self._last_write = monotonic()
-        await self._writer.write(data if self._reframe is None else self._reframe.feed(data))
+        return data if self._reframe is None else self._reframe.feed(data)
 
     async def _finish(self, attempt: RouteAttempt, reply: Reply) -> None:
         """The reply is complete: it is remembered before its last byte leaves."""

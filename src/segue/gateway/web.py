@@ -135,7 +135,7 @@ class ResponseWriter:
     async def whole(self, response: WebResponse) -> None:
         length = {"content-length": str(len(response.body))}
         await self.start(response.status, {**response.headers, **length})
-        await self._write(response.body, more=False)
+        await self.end(response.body)
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
         self.status = status
@@ -147,14 +147,12 @@ class ResponseWriter:
 
     async def write(self, data: bytes) -> None:
         if data:
-            await self._write(data, more=True)
+            self.sent += len(data)
+            await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end(self, data: bytes = b"") -> None:
-        await self._write(data, more=False)
-
-    async def _write(self, data: bytes, *, more: bool) -> None:
         self.sent += len(data)
-        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+        await self._send({"type": "http.response.body", "body": data, "more_body": False})
 
 
 async def until_gone(receive: Receive) -> None:

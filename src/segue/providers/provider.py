@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec import structs
 
 from segue.conversation.blocks import Origin
-from segue.conversation.events import CallStarted, Failed, Finished
+from segue.conversation.events import Failed, Finished
 from segue.errors import CredentialsError, InvalidRequestError, ProtocolError, SegueError, UsageError
 from segue.providers.abort import AbortedError, Waiting
 from segue.providers.adapter import ProviderAdapter
@@ -21,20 +21,11 @@ from segue.providers.health import check_health
 from segue.providers.models.cards import card_for_model, default_model
 from segue.providers.models.learned import LearnedCards
 from segue.providers.models.listing import ModelList, show_model
-from segue.providers.reply_events import (
-    ENDS,
-    EVENTS_AT_ONCE,
-    before_last_calls,
-    check_unread,
-    in_batches,
-    too_many_calls,
-    with_own_names,
-)
+from segue.providers.reply_events import EVENTS_AT_ONCE, ReplyReader
 from segue.providers.request_writer import RequestWriter
 from segue.providers.services import new_fitting, services_of
 from segue.redaction import redact_text
 from segue.transports.reply_meter import read_rest
-from segue.transports.transport import shown_address
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -134,19 +125,30 @@ class Provider(ProviderAdapter):
                         return
 
     async def chat_portions(self, request: ChatRequest) -> AsyncGenerator[list[StreamEvent], None]:
-        """The events of `chat_stream`, those together that arrived together. The one that ends it is the last of a list."""
+        """The events of `chat_stream`, those together that arrived together. What ends it comes alone, when the connection is
+        free again."""
         waiting = Waiting(request.abort)
         last: StreamEvent | None = None
         try:
-            async with aclosing(self._reply(request, waiting)) as portions:
-                async for events in portions:
-                    if type(events[-1]) in ENDS:
-                        last = events[-1]
+            prepared = await self._prepare_when_ready(request, waiting)
+            yield [prepared.written.sent]
+            async with AsyncExitStack() as opened:
+                answer = await self._ask(prepared, request, waiting, opened)
+                reader = ReplyReader(prepared.endpoint, prepared.written.tool_names, answer.headers)
+                portions = answer.portions()
+                async for portion in waiting.each(portions):
+                    for batch in reader.feed(portion):
+                        yield batch
+                        waiting.check()
+                        if len(batch) == EVENTS_AT_ONCE:
+                            await asyncio.sleep(0)  # others need the loop too
+                    if reader.end is not None:
                         break
-                    yield events
-                    if waiting.aborted:
-                        last = Finished("cancelled")
-                        break
+                if type(reader.end) is Finished:
+                    await read_rest(portions)
+            for batch in reader.close():
+                yield batch
+            last = reader.end
         except AbortedError:
             last = Finished("cancelled")
         except SegueError as error:
@@ -158,6 +160,24 @@ class Provider(ProviderAdapter):
         if last is None:
             last = Failed(ProtocolError(f"The reply of {self.name} broke off before its end.", code="no_end"))
         yield [self._redacted_end(last)]
+
+    async def _prepare_when_ready(self, request: ChatRequest, waiting: Waiting) -> _Prepared:
+        await waiting.for_(self.endpoint.ready())
+        await waiting.for_(self._learn(request))
+        waiting.check()
+        return self._prepare_once(request)
+
+    async def _ask(
+        self, prepared: _Prepared, request: ChatRequest, waiting: Waiting, opened: AsyncExitStack
+    ) -> WireResponse:
+        sent = prepared.written.sent
+        asking = prepared.endpoint.ask("POST", prepared.path, sent.body, headers=request.headers)
+        try:
+            return await waiting.for_(opened.enter_async_context(asking))
+        except InvalidRequestError as error:
+            error.call_ids = prepared.written.call_ids()
+            error.repairs = tuple(str(repair) for repair in sent.repairs)
+            raise
 
     def preview(self, request: ChatRequest) -> RequestSent:
         """The request that would be sent. Raises what keeps it from being sent."""
@@ -173,54 +193,6 @@ class Provider(ProviderAdapter):
     def _card(self, model: str, dialect: str) -> ModelCard:
         card = self._learned.cards.get(model) or card_for_model(model, dialect)
         return card if self._context is None else structs.replace(card, context=self._context)
-
-    async def _reply(self, request: ChatRequest, waiting: Waiting) -> AsyncGenerator[list[StreamEvent], None]:
-        """Raises what goes wrong. Ends with the end of the reply, alone, after which the connection is free."""
-        await waiting.for_(self.endpoint.ready())
-        await waiting.for_(self._learn(request))
-        if waiting.aborted:
-            raise AbortedError
-        endpoint, path, written, _ = self._prepare_once(request)
-        yield [written.sent]
-        decoder = endpoint.dialect.new_decoder()
-        async with AsyncExitStack() as opened:
-            asking = endpoint.ask("POST", path, written.sent.body, headers=request.headers)
-            try:
-                answer = await waiting.for_(opened.enter_async_context(asking))
-            except InvalidRequestError as error:
-                error.call_ids = written.call_ids()
-                error.repairs = tuple(str(repair) for repair in written.sent.repairs)
-                raise
-            portions = answer.portions()
-            silent, gaps, calls = True, 0, 0
-            while (portion := await waiting.for_(anext(portions, None))) is not None:
-                silent = silent and not portion
-                events = decoder.feed(portion)
-                if len(decoder.unread) > gaps:
-                    check_unread(self.name, decoder.unread[gaps:], endpoint.dialect.call_marks)
-                    gaps = len(decoder.unread)
-                calls += list(map(type, events)).count(CallStarted)
-                surplus = calls - endpoint.limits.calls
-                if surplus > 0:
-                    events = before_last_calls(events, surplus)
-                events = with_own_names(events, written.tool_names)
-                for batch in in_batches(events, answer.headers, gaps):
-                    if type(batch[-1]) is Finished:
-                        await read_rest(portions)
-                    yield batch
-                    if len(batch) == EVENTS_AT_ONCE:
-                        await asyncio.sleep(0)  # others need the loop too
-                if surplus > 0:
-                    raise too_many_calls(self.name, endpoint.limits.calls)
-        if silent:
-            raise ProtocolError(
-                "No response body",
-                code="empty_body",
-                hint=f"Check that {shown_address(endpoint.base_url)} is the right address.",
-            )
-        events = with_own_names(decoder.close(), written.tool_names)
-        for batch in in_batches(events, answer.headers, len(decoder.unread)):
-            yield batch
 
     def endpoint_of(self, model: str, *, stream: bool = True) -> tuple[Endpoint, str, str]:
         """Where requests for a model go: the endpoint, the path, and the model's own name."""

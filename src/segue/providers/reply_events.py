@@ -3,48 +3,107 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
 
 from msgspec import structs
 
-from segue.conversation.events import CallStarted, Event, Failed, Finished
+from segue.conversation.events import CallStarted, Event, Failed, Finished, TextDelta
 from segue.dialects.errors import request_id
 from segue.errors import ProtocolError, ProviderError
+from segue.transports.transport import shown_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segue.providers.adapter import StreamEvent
+    from segue.providers.endpoint import Endpoint
 
 EVENTS_AT_ONCE: Final = 100
-ENDS: Final = frozenset[type]({Finished, Failed})
+_ENDS: Final = frozenset[type]({Finished, Failed})
 _LOG: Final = logging.getLogger(__name__)
 
 
-def check_unread(name: str, unread: list[bytes], call_marks: tuple[bytes, ...]) -> None:
-    """A line that cannot be read is dropped and logged; but a call with a gap in it must not be run."""
-    _LOG.warning("%s: %d line(s) of a reply could not be read and were dropped", name, len(unread))
-    if any(mark in line for line in unread for mark in call_marks):
-        raise ProtocolError(
-            f"A tool call in the reply of {name} could not be read.",
-            code="malformed_call",
-            hint="Ask again.",
-        )
+@final
+class ReplyReader:
+    """Reads one reply: its events in batches, held to the limits, with the conversation's own names of tools."""
+
+    def __init__(self, endpoint: Endpoint, names: dict[str, str], headers: Mapping[str, str]) -> None:
+        """`names`: the conversation's, of tools that were renamed. `headers`: of the response."""
+        self._endpoint = endpoint
+        self._decoder = endpoint.dialect.new_decoder()
+        self._names = names
+        self._headers = headers
+        self._silent = True
+        self._gaps = 0
+        self._calls = 0
+        self.end: Finished | Failed | None = None
+        """What ended the reply, behind all batches."""
+
+    def feed(self, portion: bytes) -> list[list[StreamEvent]]:
+        """Not too many events at once, and all but the reply's end."""
+        events = self._decoder.feed(portion)
+        if len(self._decoder.unread) > self._gaps:
+            self._check_unread()
+        if len(events) == 1 and type(events[0]) is TextDelta:  # nearly always
+            self._silent = False
+            return [events]  # type: ignore[list-item]  # nobody adds to it
+        self._silent = self._silent and not portion
+        self._calls += list(map(type, events)).count(CallStarted)
+        surplus = self._calls - self._endpoint.limits.calls
+        if surplus <= 0:
+            return self._in_batches(events)
+        batches = self._in_batches(_before_last_calls(events, surplus))
+        self.end = self.end or Failed(_too_many_calls(self._endpoint))
+        return batches
+
+    def close(self) -> list[list[StreamEvent]]:
+        """Nothing more will come, if the reply has not ended yet."""
+        if self.end is not None:
+            return []
+        if self._silent:
+            raise ProtocolError(
+                "No response body",
+                code="empty_body",
+                hint=f"Check that {shown_address(self._endpoint.base_url)} is the right address.",
+            )
+        return self._in_batches(self._decoder.close())
+
+    def _check_unread(self) -> None:
+        """A line that cannot be read is dropped and logged; but a call with a gap in it must not be run."""
+        name, unread = self._endpoint.provider, self._decoder.unread[self._gaps :]
+        self._gaps += len(unread)
+        _LOG.warning("%s: %d line(s) of a reply could not be read and were dropped", name, len(unread))
+        if any(mark in line for line in unread for mark in self._endpoint.dialect.call_marks):
+            raise ProtocolError(
+                f"A tool call in the reply of {name} could not be read.",
+                code="malformed_call",
+                hint="Ask again.",
+            )
+
+    def _in_batches(self, events: list[Event]) -> list[list[StreamEvent]]:
+        if not _ENDS.isdisjoint(map(type, events)):
+            place, end = next(
+                (place, event) for place, event in enumerate(events) if isinstance(event, Finished | Failed)
+            )
+            self.end, events = self._completed(end), events[:place]
+        if self._names:
+            events = [self._with_own_name(event) if type(event) is CallStarted else event for event in events]
+        return [[*events[at : at + EVENTS_AT_ONCE]] for at in range(0, len(events), EVENTS_AT_ONCE)]
+
+    def _with_own_name(self, call: CallStarted) -> CallStarted:
+        return structs.replace(call, name=self._names.get(call.name, call.name))
+
+    def _completed(self, end: Finished | Failed) -> Finished | Failed:
+        """An error in mid-stream has the request id of its response too, and an end the count of what was not read."""
+        match end:
+            case Failed(error) if isinstance(error, ProviderError) and not error.request_id:
+                error.request_id = request_id(self._headers)
+            case Finished() if self._decoder.unread:
+                return structs.replace(end, unread=len(self._decoder.unread))
+        return end
 
 
-def with_own_names(events: list[Event], names: dict[str, str]) -> list[Event]:
-    """The events with the conversation's own names of tools."""
-    if not names:
-        return events
-    return [
-        structs.replace(event, name=names.get(event.name, event.name))
-        if type(event) is CallStarted
-        else event
-        for event in events
-    ]
-
-
-def before_last_calls(events: list[Event], number: int) -> list[Event]:
+def _before_last_calls(events: list[Event], number: int) -> list[Event]:
     """The events before the last `number` calls begin."""
     for place in range(len(events) - 1, -1, -1):
         if type(events[place]) is CallStarted:
@@ -54,34 +113,9 @@ def before_last_calls(events: list[Event], number: int) -> list[Event]:
     return []
 
 
-def in_batches(events: list[Event], headers: Mapping[str, str], unread: int) -> list[list[StreamEvent]]:
-    """Not too many at once, and the end of a reply alone. `unread`: how many lines could not be read so far."""
-    if len(events) <= EVENTS_AT_ONCE and ENDS.isdisjoint(map(type, events)):
-        return [[*events]] if events else []
-    batches: list[list[StreamEvent]] = [[]]
-    for event in events:
-        ends = type(event) in ENDS
-        if batches[-1] and (ends or len(batches[-1]) == EVENTS_AT_ONCE):
-            batches.append([])
-        batches[-1].append(_completed(event, headers, unread) if ends else event)
-        if ends:
-            batches.append([])
-    return [batch for batch in batches if batch]
-
-
-def _completed(end: Event, headers: Mapping[str, str], unread: int) -> Event:
-    """An error in mid-stream has the request id of its response too, and an end the count of what was not read."""
-    match end:
-        case Failed(error) if isinstance(error, ProviderError) and not error.request_id:
-            error.request_id = request_id(headers)
-        case Finished() if unread:
-            return structs.replace(end, unread=unread)
-    return end
-
-
-def too_many_calls(name: str, most: int) -> ProtocolError:
+def _too_many_calls(endpoint: Endpoint) -> ProtocolError:
     return ProtocolError(
-        f"The reply of {name} has more than {most} tool calls.",
+        f"The reply of {endpoint.provider} has more than {endpoint.limits.calls} tool calls.",
         code="too_many_calls",
-        hint=f"Ask again, or allow more: providers.{name}.limits.calls.",
+        hint=f"Ask again, or allow more: providers.{endpoint.provider}.limits.calls.",
     )

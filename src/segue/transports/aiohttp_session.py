@@ -108,6 +108,7 @@ class HttpAnswer:
         self.status = response.status
         self.headers = {name.lower(): value for name, value in response.headers.items()}
         self._response = response
+        self._content = response.content
         self._limits = limits
 
     def portions(self) -> AsyncIterator[bytes]:
@@ -118,13 +119,22 @@ class HttpAnswer:
         return self
 
     async def __anext__(self) -> bytes:
-        if portion := await self._more():
-            return portion
-        raise StopAsyncIteration
+        limits = self._limits
+        try:
+            with limits:
+                portion = await self._content.readany()
+        except TimeoutError as error:
+            raise limits.too_long("idle") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise _broken(limits.request.place, error) from error
+        limits.begun = True
+        if not portion:
+            raise StopAsyncIteration
+        return portion
 
     async def _inflated(self, encoding: str) -> AsyncIterator[bytes]:
         body = Inflation(encoding, self._limits.request.place)
-        while portion := await self._more():
+        async for portion in self:
             for piece in body.feed(portion):
                 yield piece
         body.close()
@@ -136,18 +146,6 @@ class HttpAnswer:
         """Closes the connection at once, unless the body was read to its end: then it is back in the pool."""
         self._limits.close()
         self._response.close()
-
-    async def _more(self) -> bytes:
-        """What has arrived; empty at the end."""
-        try:
-            with self._limits:
-                portion = await self._response.content.readany()
-        except TimeoutError as error:
-            raise self._limits.too_long("idle") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise _broken(self._limits.request.place, error) from error
-        self._limits.arrived()
-        return portion
 
 
 @lru_cache(maxsize=16)

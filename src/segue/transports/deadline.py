@@ -91,7 +91,8 @@ class WaitLimits(Deadline):
         self._idle = NEVER if timeouts.idle is None else timeouts.idle
         self._end = NEVER if timeouts.total is None else self.loop.time() + timeouts.total
         self._first_byte = NEVER
-        self._begun = False
+        self.begun = False
+        """Whether some of the body is here: from then on silence is what counts."""
 
     def connected(self) -> None:
         """The connection stands: from now on the server is waited for."""
@@ -100,14 +101,14 @@ class WaitLimits(Deadline):
             self._first_byte = now + self._timeouts.first_byte
         self.move(min(self._end, self._first_byte), look_at=now + self._idle)
 
-    def arrived(self) -> None:
-        """Some of the body is here: from now on silence is what counts."""
-        self._begun = True
-
     def __enter__(self) -> None:
         super().__enter__()
         now = self.loop.time()
-        limit = now + self._idle if self._begun else self._first_byte
+        if self.begun and self._timer is not None:
+            # Each wait may last longer than the one before, and the timer goes off before either: most waits end here.
+            self._at = min(self._end, now + self._idle)
+            return
+        limit = now + self._idle if self.begun else self._first_byte
         # Not later than silence would be noticed, so that the first wait for more need not set the timer anew.
         self.move(min(self._end, limit), look_at=now + self._idle)
 
@@ -115,7 +116,7 @@ class WaitLimits(Deadline):
         if self.loop.time() >= self._end:
             what = "total"
         elif what != "connect":
-            what = "idle" if self._begun else "first_byte"
+            what = "idle" if self.begun else "first_byte"
         seconds: float = getattr(self._timeouts, what) or 0.0
         return TransportError(
             _TOO_LONG[what].format(place=self.request.place, seconds=seconds),

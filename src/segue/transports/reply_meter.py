@@ -13,12 +13,12 @@ from segue.errors import ProtocolError, TransportError
 from segue.transports.deadline import Deadline
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from segue.transports.transport import ReplyLimits, WireRequest, WireResponse
 
 REST_SECONDS: Final = 0.2
-_NOT_CONTENT = b":\n\r"
+_NOT_CONTENT: Final = (b":", b"\n", b"\r")
 
 
 @final
@@ -31,7 +31,7 @@ class MeteredResponse:
         self._response = response
         self._request = request
         self._limits = limits
-        self._portions: AsyncIterator[bytes]
+        self._more: Callable[[], Awaitable[bytes]]
         self._size = 0
         self._silent_since = 0.0
         self._begun = False
@@ -41,7 +41,7 @@ class MeteredResponse:
 
     def portions(self) -> AsyncIterator[bytes]:
         """Raises ProtocolError `reply_too_large` or `line_too_long`, and TransportError as the transport does."""
-        self._portions = self._response.portions()
+        self._more = self._response.portions().__anext__
         self._silent_since = monotonic()
         return self
 
@@ -49,11 +49,20 @@ class MeteredResponse:
         return self
 
     async def __anext__(self) -> bytes:
-        portion = await anext(self._portions)
-        limits = self._limits
-        self._size += len(portion)
+        portion = await self._more()
+        size, limits = len(portion), self._limits
+        self._size += size
         if self._size > limits.body_bytes:
             raise self._too_large(limits.body_bytes)
+        if (
+            self._line + size <= limits.line_bytes
+            and not self._in_comment
+            and portion.endswith(b"\n")
+            and not portion.startswith(_NOT_CONTENT)
+        ):
+            # Nearly all portions: some lines, of which the first has content.
+            self._silent_since, self._begun, self._line = monotonic(), True, 0
+            return portion
         if self._has_content(portion):
             self._silent_since, self._begun = monotonic(), True
         else:
@@ -117,8 +126,7 @@ class MeteredResponse:
 
     def _has_content(self, portion: bytes) -> bool:
         """Whether a portion holds anything but comments and blank lines."""
-        first = portion[:1]
-        if first and first not in _NOT_CONTENT and not self._in_comment:
+        if portion and not portion.startswith(_NOT_CONTENT) and not self._in_comment:
             self._in_comment = portion.startswith(b":", portion.rfind(b"\n") + 1)
             return True
         *lines, rest = portion.replace(b"\r", b"\n").split(b"\n")
