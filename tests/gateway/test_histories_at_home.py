@@ -253,6 +253,28 @@ def test_settings_of_a_chat_client_are_refused_by_no_provider(model: str, field:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_model_that_cannot_be_held_to_a_schema_reads_it(stream: bool) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        asked = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}
+        message = {"role": "user", "content": "Where is it warm?"}
+        for model, reads in (
+            ("anthropic/claude-3-5-haiku-latest", True),
+            (ROUTES["anthropic"], False),
+            (ROUTES["chat"], False),
+        ):
+            body = {"model": model, "messages": [message], "stream": stream, "response_format": asked}
+            reply = await world.ask("/v1/chat/completions", body)
+            assert reply.status == 200, reply.body
+            sent = json.dumps(world.emulator.log[-1].body)
+            assert ("follows this schema" in sent) is reads, model
+            assert ("option_not_sent" in reply.headers.get("x-segue-repairs", "")) is reads, model
+        assert [(entry.rule, entry.body) for entry in world.refusals()] == []
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("model", ROUTES)
 def test_a_mistral_prefix_may_stay_in_the_history(model: str) -> None:
     async def main() -> None:

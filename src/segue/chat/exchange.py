@@ -13,13 +13,7 @@ from msgspec import Struct, structs
 
 from segue.chat.attempt import Attempt
 from segue.chat.lifecycle import ChatSession
-from segue.chat.output_type import (
-    ANSWER_CORRECTED,
-    OutputMismatch,
-    correction_of,
-    instructions_for,
-    takes_schema,
-)
+from segue.chat.output_type import ANSWER_CORRECTED, OutputMismatch, correction_of
 from segue.conversation.blocks import Reasoning, Text, ToolCall
 from segue.conversation.message import Message, mint_missing
 from segue.conversation.usage import Usage
@@ -27,6 +21,7 @@ from segue.dialects.errors import TOOLS_UNSUPPORTED
 from segue.errors import ContextLengthError, InvalidRequestError, SegueError
 from segue.events import Emit, Repaired, Retrying, Switch, Warned
 from segue.providers.models.prices import Bill, cost_of
+from segue.providers.text_requests import schema_in_words, takes_schema
 from segue.routing.route import provider_of
 from segue.routing.router import GiveUp, GoTo, Retry, Routing
 from segue.sessions.entries import ModelReplied, NoteAdded, Switched
@@ -143,7 +138,7 @@ class Exchanges(Struct, kw_only=True):
         session = self.session
         if not takes_schema(provider_of(route, session.providers), session.request(route)):
             self._described = True
-            await self._add_note(instructions_for(output))
+            await self._add_note(schema_in_words(output.schema))
 
     async def _correct_output(self, output: OutputType, message: Message) -> bool:
         """Ask once more for an answer that does not have the type that it must have."""

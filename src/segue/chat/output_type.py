@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import msgspec
 from msgspec import Struct
 
-from segue.errors import SegueError, UsageError
-
-if TYPE_CHECKING:
-    from segue.providers.adapter import ChatRequest, ProviderAdapter
+from segue.errors import UsageError
+from segue.providers.text_requests import schema_in_words
 
 ANSWER_CORRECTED = "answer_corrected"
 """The code of the warning that an answer did not have the type, and is asked for once more."""
@@ -55,29 +53,8 @@ def output_type(source: Any) -> OutputType:
         ) from error
 
 
-def takes_schema(provider: ProviderAdapter, request: ChatRequest) -> bool:
-    """Whether the schema reaches the model: found by making the request that it would get."""
-    preview = provider.capabilities.preview
-    if preview is None:
-        return False
-    try:
-        repairs = preview(request).repairs
-    except SegueError:  # the request itself will fail, with a remedy of its own
-        return True
-    return not any(
-        repair.kind == "option_not_sent" and repair.path.endswith("response_schema") for repair in repairs
-    )
-
-
-def instructions_for(output: OutputType) -> str:
-    return f"Answer with JSON that follows this schema, and with nothing else: {_json(output.schema)}"
-
-
 def correction_of(output: OutputType, mismatch: OutputMismatch) -> str:
-    return (
-        f"Your answer {mismatch}. Answer again with JSON that follows this schema, and with nothing else: "
-        f"{_json(output.schema)}"
-    )
+    return f"Your answer {mismatch}. {schema_in_words(output.schema)}"
 
 
 def second_request(output: OutputType | None, answer: str) -> str:
@@ -88,10 +65,6 @@ def second_request(output: OutputType | None, answer: str) -> str:
         except OutputMismatch as mismatch:
             return correction_of(output, mismatch)
     return "Your last answer could not be used. Answer again."
-
-
-def _json(schema: dict[str, Any]) -> str:
-    return msgspec.json.encode(schema).decode()
 
 
 def _from_schema(schema: dict[str, Any]) -> OutputType:

@@ -17,7 +17,7 @@ from segue.gateway.model_field import renamed
 from segue.providers.adapter import ChatRequest
 from segue.providers.addresses import is_home
 from segue.providers.models.cards import card_for_model
-from segue.providers.text_requests import as_text_request
+from segue.providers.text_requests import as_text_request, with_schema_in_words
 from segue.routing.route import provider_of
 from segue.routing.router import Need
 from segue.transcript.text_tools.form import offer_of
@@ -102,7 +102,7 @@ class Members:
         )
 
     def request(self, turn: ClientTurn, route: Route) -> ChatRequest:
-        """The turn for a route; its provider plans it. A model without tools gets them in words."""
+        """The turn for a route; its provider plans it. What its model lacks it gets in words."""
         same = self.uses_wire_of(turn, route)
         request = ChatRequest(
             model=route.model,
@@ -113,9 +113,9 @@ class Members:
             asks_for_cache=not same,  # on its own wire the client does that itself
             headers=forwarded_headers(turn) if same else {},
         )
-        if not turn.tools or self._names.knows_tools(route):
-            return request
-        return as_text_request(request, offer_of(request.tools, request.options), REACT)
+        if turn.tools and not self._names.knows_tools(route):
+            return as_text_request(request, offer_of(request.tools, request.options), REACT)
+        return with_schema_in_words(request, provider_of(route, self._providers))
 
     def offer_in_words(self, route: Route) -> bool:
         """From now on describe tools to a model that refused them; False if that was done already."""
