@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from segue.cli.clients import KEY_VARIABLE
+from segue.cli.clients import KEY_VARIABLE, gateway_url
 from segue.cli.command_table import read_settings
 from segue.config.resources import open_providers
 from segue.errors import TransportError, UsageError
@@ -36,7 +36,7 @@ def open_gateway_control(url: str, sets: Sequence[str]) -> Iterator[_Local | _Re
     """Its memory is used directly where it is a file on this machine: also while no gateway runs."""
     config = read_settings(sets).config
     if url or config.gateway.memory.keep == "memory":
-        yield _Remote(url or f"http://{config.gateway.host}:{config.gateway.port}")
+        yield _Remote(url or gateway_url(config))
         return
     with asyncio.Runner() as runner:
         store = open_memory(config).store

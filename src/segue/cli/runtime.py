@@ -334,6 +334,10 @@ class Runtime:
             self.tools = tuple(tool for tool in self.tools if tool.name not in old)
             self._add_tools(await self.mcp.reload())
 
+    def load_tools(self, names: Iterable[str]) -> None:
+        """Offer these too, as if they had been asked for at the start."""
+        self._add_tools(self._source.load(names))
+
     def _add_tools(self, more: Iterable[Tool]) -> None:
         known = {tool.name for tool in self.tools}
         self.tools = (*self.tools, *(tool for tool in more if tool.name not in known))

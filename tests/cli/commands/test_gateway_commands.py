@@ -132,6 +132,13 @@ def test_an_agent_is_switched_while_it_runs(cloud: Cloud, start: Starter, asked:
     assert json.loads(gateway.lines[0])["route"] == "openai/gpt-4.1"
 
 
+def test_a_gateway_with_a_certificate_is_asked_over_tls(cloud: Cloud, asked: Here) -> None:
+    cloud.home.configure(
+        '[gateway]\nhost = "::"\nport = 9\ntls_certificate = "gateway.pem"\nmemory.keep = "memory"\n'
+    )
+    assert "https://[::1]:9 does not answer" in asked("gateway", "ps").err
+
+
 def test_other_machines_are_served_only_with_a_key(cloud: Cloud, start: Starter, asked: Here) -> None:
     cloud.home.configure('[gateway]\nport = 0\nmodel = "openai/gpt-4.1"\n')
     refused = asked("serve", "--host", "0.0.0.0")  # noqa: S104

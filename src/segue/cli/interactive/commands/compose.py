@@ -9,7 +9,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from segue.cli.tool_loader import load_tools
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,8 +39,6 @@ async def init(interactive: InteractiveChat, _words: list[str]) -> None:
         raise UsageError(
             f"{INSTRUCTIONS} exists already.", code="already_there", hint="Ask the model to change it."
         )
-    known = {tool.name for tool in runtime.tools}
-    more = load_tools([name for name in _TOOLS if name not in known], workspace=runtime.workspace)
-    runtime.tools = (*runtime.tools, *more)
+    runtime.load_tools(_TOOLS)
     await interactive.chat.equip(runtime.tools)
     await interactive.run_turn(_REQUEST)
