@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -40,10 +41,9 @@ def json_line(report: RequestReport, now: float) -> str:
 
 
 def text_line(report: RequestReport, now: float) -> str:
-    clock = time.strftime("%H:%M:%S", time.localtime(now))
     first = report.first_content
     facts = [
-        f"{clock} {report.status or '---'} {report.method} {report.path}",
+        f"{_clock(int(now))} {report.status or '---'} {report.method} {report.path}",
         " → ".join(name for name in (report.asked, report.route) if name),
         f"{report.seconds:.2f} s" + (f", first content {first:.2f} s" if first is not None else ""),
         f"caller {report.caller}" if report.caller else "",
@@ -55,7 +55,14 @@ def text_line(report: RequestReport, now: float) -> str:
         "client gone" if report.client_gone else "",
         report.request_id,
     ]
-    return " ".join(sanitised("  ".join([fact for fact in facts if fact])).splitlines())
+    line = "  ".join([fact for fact in facts if fact])
+    # Most lines hold nothing that could break one or mislead its reader.
+    return line if line.isprintable() else " ".join(sanitised(line).splitlines())
+
+
+@lru_cache(maxsize=2)
+def _clock(second: int) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(second))
 
 
 def _counts(title: str, counts: dict[str, int]) -> str:

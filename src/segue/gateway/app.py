@@ -98,15 +98,12 @@ class Gateway:
         self._background: set[asyncio.Task[Any]] = set()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        match scope["type"]:
-            case "http":
-                await self._serve(scope, receive, send)
-            case "websocket":
-                await refuse_websocket(scope, receive, send)
-            case "lifespan":
-                await self._live(receive, send)
-
-    async def _serve(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await refuse_websocket(scope, receive, send)
+            return
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
         started = monotonic()
         report = RequestReport(
             request_id=given_id(scope) or token_hex(8),
@@ -245,37 +242,40 @@ class Gateway:
             report.error = late.code
             await write_error(writer, late, dialect)
 
-    async def _perform(
+    def _perform(
         self,
         door: Door | None,
         request: WebRequest,
         account: Account,
         writer: ResponseWriter,
         report: RequestReport,
-    ) -> None:
+    ) -> Awaitable[None]:
         if door is None:
-            await writer.whole(await self._operate(request, account))
-            return
+            return self._operate(request, account, writer)
         report.wire, report.operation = door.dialect.name, door.operation
         if door.operation in ("chat", "generate"):
-            await self._reply(door, request, account, writer, report)
-            return
+            return self._reply(door, request, account, writer, report)
         if door.operation == "get_reply" and request.query.get("stream") == "true":
-            await self._services.background.follow(door, request, account.name, writer)
-            return
+            return self._services.background.follow(door, request, account.name, writer)
+        return self._serve(door, request, account, writer, report)
+
+    async def _serve(
+        self, door: Door, request: WebRequest, account: Account, writer: ResponseWriter, report: RequestReport
+    ) -> None:
+        """What is no reply of a model."""
         async with costs.counted_service(self.accounts, account, self.names, door, request, report):
             answered = await self._services.answer(door, request, account.name)
         await writer.whole(answered)
 
-    async def _operate(self, request: WebRequest, account: Account) -> WebResponse:
+    async def _operate(self, request: WebRequest, account: Account, writer: ResponseWriter) -> None:
         if request.path == EXPLAIN and request.method == "POST":
-            return await self._services.explain(request, account.name)
-        answered = await self.accounts.administration.answer(request, account)
-        if answered is None:
-            answered = await self._control(request, account)
+            answered: WebResponse | None = await self._services.explain(request, account.name)
+        else:
+            answered = await self.accounts.administration.answer(request, account)
+            answered = answered or await self._control(request, account)
         if answered is None:
             raise _no_path(request)
-        return answered
+        await writer.whole(answered)
 
     async def _reply(
         self, door: Door, request: WebRequest, account: Account, writer: ResponseWriter, report: RequestReport

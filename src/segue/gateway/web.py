@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 from urllib.parse import parse_qsl
 
@@ -36,7 +37,7 @@ class WebRequest(Struct, frozen=True, kw_only=True):
     path: str
     query: Mapping[str, str] = {}
     headers: Mapping[str, str] = {}
-    """With lower-case names."""
+    """With lower-case names, which is how a server gives them."""
     body: bytes = b""
 
     def __repr__(self) -> str:
@@ -58,7 +59,8 @@ def json_response(content: object) -> WebResponse:
 
 def read_head(scope: Mapping[str, Any], limits: GatewayLimits) -> WebRequest:
     """The request without its body. Raises when its headers are too large."""
-    if sum([len(name) + len(value) for name, value in scope["headers"]]) > limits.header_bytes:
+    fields = scope["headers"]
+    if sum(map(len, chain.from_iterable(fields))) > limits.header_bytes:
         raise InvalidRequestError(
             f"The headers of the request are larger than {limits.header_bytes} bytes.",
             code="headers_too_large",
@@ -70,7 +72,7 @@ def read_head(scope: Mapping[str, Any], limits: GatewayLimits) -> WebRequest:
         method=scope.get("method", "GET"),
         path=scope["path"],
         query=dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {},
-        headers={name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]},
+        headers={name.decode("latin-1"): value.decode("latin-1") for name, value in fields},
     )
 
 
@@ -79,10 +81,20 @@ async def read_body(receive: Receive, head: WebRequest, limits: GatewayLimits, d
     announced = head.headers.get("content-length", "")
     if announced.isascii() and announced.isdigit() and int(announced[:18]) > limits.body_bytes:
         raise _too_large(limits.body_bytes)
+    portions: list[bytes] = []
+    size, more = 0, True
     deadline.begin(limits.body_timeout)
     try:
         with deadline:
-            return await _portions(receive, limits.body_bytes)
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGoneError
+                portions.append(message.get("body", b""))
+                size += len(portions[-1])
+                if size > limits.body_bytes:
+                    raise _too_large(limits.body_bytes)
+                more = message.get("more_body", False)
     except TimeoutError:
         raise InvalidRequestError(
             f"The request did not arrive within {limits.body_timeout:g} s.",
@@ -90,22 +102,7 @@ async def read_body(receive: Receive, head: WebRequest, limits: GatewayLimits, d
             status=408,
             hint="Send it again, or raise gateway.limits.body_timeout.",
         ) from None
-
-
-async def _portions(receive: Receive, most: int) -> bytes:
-    portions: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGoneError
-        portion = message.get("body", b"")
-        size += len(portion)
-        if size > most:
-            raise _too_large(most)
-        portions.append(portion)
-        if not message.get("more_body", False):
-            return portions[0] if len(portions) == 1 else b"".join(portions)
+    return portions[0] if len(portions) == 1 else b"".join(portions)
 
 
 def _too_large(most: int) -> InvalidRequestError:
