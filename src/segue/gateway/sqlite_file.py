@@ -33,7 +33,7 @@ _CHECKPOINT_AFTER: Final = 1_000_000
 
 
 class SharedFile:
-    """Three connections, opened when they are needed. Not for network disks: they do not lock reliably."""
+    """Connections that are opened when they are needed. Not for network disks: they do not lock reliably."""
 
     def __init__(
         self,
@@ -51,29 +51,38 @@ class SharedFile:
         self._schema = schema
         self._version = version
         self._page_size = page_size
-        self._failures, self._reading = _Failures(self), _Reading(self)
         self._worker = Worker(f"segue-gateway-{self._path.stem}")
         self._writer: sqlite3.Connection | None = None
-        self._reader: sqlite3.Connection | None = None
         self._direct: sqlite3.Connection | None = None
+        self._patient: sqlite3.Connection | None = None
         self._direct_lock = Lock()  # several loops may share the file
         self._small_writes = 0
         self._is_closed = False
         self._checkpoint: asyncio.Task[None] | None = None
 
-    def reading(self) -> _Reading:
-        """The connection of the loop."""
-        return self._reading
-
-    def reader(self) -> sqlite3.Connection:
-        if self._reader is None:
-            self._reader = self._open()
-        return self._reader
+    def read(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
+        """In the loop, by the connection that writes there: it has at hand what it wrote, where another one would read that
+        from the file again."""
+        try:
+            try:
+                with self._direct_lock:
+                    return do(self._direct_connection())
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error):
+                    raise
+            # Another process puts the file in order after a crash: the only time that a reader has to wait.
+            if self._patient is None:
+                self._patient = self._open()
+            return do(self._patient)
+        except (sqlite3.Error, OSError) as error:
+            raise self._failure(error) from error
 
     async def run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Do something in the thread."""
-        with self._failures:
+        try:
             return await self._worker.run(do, *args, **kwargs)
+        except (sqlite3.Error, OSError) as error:
+            raise self._failure(error) from error
 
     async def write(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
         """A transaction, in the thread."""
@@ -81,35 +90,33 @@ class SharedFile:
 
     def write_at_once(self, do: Callable[[sqlite3.Connection], None]) -> bool:
         """A transaction of some ten microseconds, in the loop; False if somebody else is writing, and nothing was done."""
-        with self._failures:
-            return self._try_at_once(do) is not None
+        return self._try_at_once(do) is not None
 
     async def write_small(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
         """The same as soon as nobody else is writing. To have it done by the thread takes several times as long, so that is
         for a file which somebody else writes for long."""
-        with self._failures:
-            for pause in _PAUSES:
-                if (done := self._try_at_once(do)) is not None:
-                    return done[0]
-                await asyncio.sleep(pause)
-            return await self._worker.run(self._write, do)
+        for pause in _PAUSES:
+            if (done := self._try_at_once(do)) is not None:
+                return done[0]
+            await asyncio.sleep(pause)
+        return await self.write(do)
 
     def _try_at_once(self, do: Callable[[sqlite3.Connection], _T]) -> tuple[_T] | None:
         """Its result; None if somebody else is writing."""
         if self._is_closed or not self._direct_lock.acquire(blocking=False):
             return None
         try:
-            if self._direct is None:
-                # It never waits, neither for a lock nor for the disk: to move the log into the file is the thread's work.
-                self._direct = self._open("busy_timeout = 0", "wal_autocheckpoint = 0")
-            self._direct.execute("BEGIN IMMEDIATE")
-            result = do(self._direct)
-            self._direct.execute("COMMIT")
+            connection = self._direct_connection()
+            connection.execute("BEGIN IMMEDIATE")
+            result = do(connection)
+            connection.execute("COMMIT")
         except BaseException as error:
             if self._direct is not None and self._direct.in_transaction:
                 self._direct.execute("ROLLBACK")
             if isinstance(error, sqlite3.OperationalError) and _is_busy(error):
                 return None
+            if isinstance(error, sqlite3.Error | OSError):
+                raise self._failure(error) from error
             raise
         finally:
             self._direct_lock.release()
@@ -119,6 +126,12 @@ class SharedFile:
             self._small_writes = 0
             self._checkpoint = asyncio.ensure_future(self._move_log_later())
         return (result,)
+
+    def _direct_connection(self) -> sqlite3.Connection:
+        """It never waits, neither for a lock nor for the disk: to move the log into the file is the thread's work."""
+        if self._direct is None:
+            self._direct = self._open("busy_timeout = 0", "wal_autocheckpoint = 0")
+        return self._direct
 
     async def _move_log_later(self) -> None:
         if not self._is_closed:
@@ -154,10 +167,10 @@ class SharedFile:
         """`before` is called in the thread, if anything was ever written."""
         self._is_closed = True
         await self._worker.close(lambda: self._close_writer(before))
-        for connection in (self._reader, self._direct):
+        for connection in (self._direct, self._patient):
             if connection is not None:
                 connection.close()
-        self._reader = self._direct = None
+        self._direct = self._patient = None
 
     def _close_writer(self, before: Callable[[], None] | None) -> None:
         if self._writer is not None:
@@ -200,37 +213,13 @@ class SharedFile:
                 hint="Nothing was changed. Run it with a newer segue, or set another gateway.memory.directory.",
             )
 
-    def failure(self, error: Exception) -> JournalError:
+    def _failure(self, error: Exception) -> JournalError:
         return JournalError(
             f"{self._what} cannot be read or written: {error}.",
             code="store_failed",
             path=str(self._path),
             hint="Check the disk's free space and the file's permissions.",
         )
-
-
-class _Failures:
-    """In this context, what SQLite and the disk raise becomes an error that names the file."""
-
-    def __init__(self, file: SharedFile) -> None:
-        self._file = file
-
-    def __enter__(self) -> object:
-        return None
-
-    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
-        if isinstance(error, sqlite3.Error | OSError):
-            raise self._file.failure(error) from error
-
-
-class _Reading(_Failures):
-    """The same, with the connection of the loop."""
-
-    def __enter__(self) -> sqlite3.Connection:
-        try:
-            return self._file.reader()
-        except (sqlite3.Error, OSError) as error:
-            raise self._file.failure(error) from error
 
 
 def _version(connection: sqlite3.Connection) -> int:

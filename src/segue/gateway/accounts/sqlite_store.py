@@ -87,20 +87,21 @@ class SQLiteAccountStore:
         self._expire_at = 0.0
 
     async def revision(self) -> int:
-        with self._file.reading() as connection:
-            return int(connection.execute("SELECT number FROM revision").fetchone()[0])
+        return self._file.read(
+            lambda connection: int(connection.execute("SELECT number FROM revision").fetchone()[0])
+        )
 
     async def accounts(self) -> Sequence[Account]:
-        with self._file.reading() as connection:
-            rows = connection.execute("SELECT account FROM accounts ORDER BY name")
-            return [msgspec.json.decode(row[0], type=Account) for row in rows]
+        rows = self._file.read(
+            lambda connection: connection.execute("SELECT account FROM accounts ORDER BY name").fetchall()
+        )
+        return [msgspec.json.decode(row[0], type=Account) for row in rows]
 
     async def save(self, account: Account, *, new: bool) -> None:
         await self._file.run(self._save, account, new=new)
 
     async def standing(self, name: str) -> tuple[Standing, Reserved]:
-        with self._file.reading() as connection:
-            return _standing_and_reserved(connection, name, self._clock())
+        return self._file.read(lambda connection: _standing_and_reserved(connection, name, self._clock()))
 
     async def admit(
         self, admission_id: str, account: Account, estimate: Charge, *, more: int = 0
@@ -121,12 +122,13 @@ class SQLiteAccountStore:
         await self._file.write(partial(self._record, rows))
 
     async def usage(self, first_day: str, last_day: str) -> Sequence[UsageRow]:
-        with self._file.reading() as connection:
-            rows = connection.execute(
+        rows = self._file.read(
+            lambda connection: connection.execute(
                 "SELECT * FROM usage WHERE day BETWEEN ? AND ? ORDER BY day, caller, asked, route",
                 (first_day, last_day),
-            )
-            return [UsageRow(*row) for row in rows]
+            ).fetchall()
+        )
+        return [UsageRow(*row) for row in rows]
 
     async def close(self) -> None:
         await self._file.close()

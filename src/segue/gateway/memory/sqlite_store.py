@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from segue.gateway.memory.store import ConversationInfo, MemoryRecord
 from segue.gateway.sqlite_file import SharedFile
@@ -82,8 +82,7 @@ class SQLiteMemoryStore:
             await self._file.write(partial(self._write_and_drop, change))
 
     async def read(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        with self._file.reading() as connection:
-            return self._read(connection, keys)
+        return self._file.read(partial(self._read, keys))
 
     async def delete(self, keys: Sequence[bytes]) -> None:
         await self._file.run(self._delete, keys)
@@ -92,20 +91,22 @@ class SQLiteMemoryStore:
         await self.write((), seen)
 
     async def conversation(self, conversation_id: str) -> ConversationInfo | None:
-        with self._file.reading() as connection:
-            row = connection.execute(
+        row = self._file.read(
+            lambda connection: connection.execute(
                 "SELECT * FROM conversations WHERE id = ? AND updated > ?",
                 (conversation_id, self._clock() - self._keep_seconds),
             ).fetchone()
-            return _info(row) if row is not None else None
+        )
+        return ConversationInfo(*row) if row is not None else None
 
     async def conversations(self, limit: int = 50) -> Sequence[ConversationInfo]:
-        with self._file.reading() as connection:
-            rows = connection.execute(
+        rows = self._file.read(
+            lambda connection: connection.execute(
                 "SELECT * FROM conversations WHERE updated > ? ORDER BY updated DESC, id LIMIT ?",
                 (self._clock() - self._keep_seconds, limit),
-            )
-            return [_info(row) for row in rows]
+            ).fetchall()
+        )
+        return [ConversationInfo(*row) for row in rows]
 
     async def switch(self, conversation_id: str, model: str) -> bool:
         return await self._file.run(self._switch, conversation_id, model)
@@ -113,7 +114,7 @@ class SQLiteMemoryStore:
     async def close(self) -> None:
         await self._file.close(self._write_touched)
 
-    def _read(self, connection: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    def _read(self, keys: Sequence[bytes], connection: sqlite3.Connection) -> dict[bytes, bytes]:
         now = self._clock()
         found: dict[bytes, bytes] = {}
         for start in range(0, len(keys), _BATCH):
@@ -242,12 +243,3 @@ def _replace(connection: sqlite3.Connection, rows: list[tuple[bytes, int | None]
     connection.executemany(
         "DELETE FROM records WHERE number = ?1 AND NOT EXISTS (SELECT 1 FROM keys WHERE record = ?1)", old
     )
-
-
-def _info(row: tuple[Any, ...]) -> ConversationInfo:
-    return ConversationInfo(**dict(zip(_COLUMNS, row, strict=True)))
-
-
-_COLUMNS: Final = (
-    "id", "caller", "client", "door", "asked", "route", "switched", "requests", "created", "updated",
-)  # fmt: skip
