@@ -107,3 +107,17 @@ def test_an_application_that_says_nothing_times_out() -> None:
     with pytest.raises(TransportError) as caught:
         asyncio.run(main())
     assert caught.value.code == "first_byte_timeout"
+
+
+def test_an_application_has_longer_for_a_whole_reply() -> None:
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(0.1)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"all"})
+
+    async def main() -> bytes:
+        limits = Timeouts(first_byte=0.02, whole_reply=5)
+        async with AsgiTransport(slow)(chat(timeouts=limits, whole=True)) as answer:
+            return await answer.read()
+
+    assert asyncio.run(main()) == b"all"

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -225,6 +226,33 @@ def test_each_wait_has_a_limit_of_its_own(told: bytes, timeouts: Timeouts, code:
     error = asyncio.run(main())
     assert error.code == code
     assert error.remedy == "wait"
+
+
+@pytest.mark.parametrize(
+    ("timeouts", "code"),
+    [
+        (Timeouts(first_byte=0.05, whole_reply=0.15), "whole_reply_timeout"),
+        (Timeouts(first_byte=0.15, whole_reply=0.05), "first_byte_timeout"),
+        (Timeouts(first_byte=0.05, whole_reply=None, total=0.15), "total_timeout"),
+        (Timeouts(first_byte=None, whole_reply=0.05, total=0.15), "total_timeout"),
+    ],
+)
+def test_a_whole_reply_is_waited_for_as_long_as_the_longer_of_both_limits(
+    timeouts: Timeouts, code: str
+) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        await reader.read()
+
+    async def main() -> tuple[SegueError, float]:
+        async with server(answer) as url:
+            began = monotonic()
+            return await refusal(url, method="GET", timeouts=timeouts, whole=True), monotonic() - began
+
+    error, seconds = asyncio.run(main())
+    assert error.code == code
+    assert seconds >= 0.15
+    assert f"timeouts.{code.removesuffix('_timeout')}" in error.hint
 
 
 def test_a_slow_but_steady_answer_is_waited_for() -> None:

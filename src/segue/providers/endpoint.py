@@ -62,9 +62,13 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         *,
         timeouts: Timeouts | None = None,
         headers: Mapping[str, str] | None = None,
+        whole: bool = False,
     ) -> AbstractAsyncContextManager[WireResponse]:
-        """Send a request. A status other than 2xx is raised as the error that the dialect reads in it."""
-        return _Exchange(self, method, path, body, timeouts or self.timeouts, headers or {})
+        """Send a request. A status other than 2xx is raised as the error that the dialect reads in it.
+
+        `whole`: for a reply that is not streamed, which may be waited for longer.
+        """
+        return _Exchange(self, method, path, body, timeouts or self.timeouts, headers or {}, whole=whole)
 
     async def error_in(self, answer: MeteredResponse) -> ProviderError:
         error = self.dialect.decode_error(answer.status, answer.headers, await answer.read_error())
@@ -133,11 +137,14 @@ class _Exchange:
         body: bytes,
         timeouts: Timeouts,
         headers: Mapping[str, str],
+        *,
+        whole: bool,
     ) -> None:
         self._endpoint = endpoint
         self._request = method, path, body
         self._timeouts = timeouts
         self._headers = headers
+        self._whole = whole
         self._carried: AbstractAsyncContextManager[WireResponse]
 
     async def __aenter__(self) -> WireResponse:
@@ -149,6 +156,7 @@ class _Exchange:
             headers={"content-type": "application/json", **endpoint.headers(), **self._headers},
             body=body,
             timeouts=self._timeouts,
+            whole=self._whole,
         )
         self._carried = endpoint.transport(request)
         try:

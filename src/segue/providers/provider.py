@@ -284,7 +284,7 @@ class Provider(ProviderAdapter):
         self, model: str, body: bytes, *, stream: bool, headers: Mapping[str, str]
     ) -> AbstractAsyncContextManager[WireResponse]:
         endpoint, path, _ = self.endpoint_of(model, stream=stream)
-        return endpoint.ask("POST", path, body, headers=headers)
+        return endpoint.ask("POST", path, body, headers=headers, whole=not stream)
 
     # Besides chat
 

@@ -94,14 +94,13 @@ class _Exchange:
             self._lost = True
 
     async def answer(self) -> _LoopbackAnswer:
-        start = await self.next("first_byte")
+        start = await self.next(self._request.first_wait)
         if start["type"] != "http.response.start":
             raise self.broken(start)
         return _LoopbackAnswer(self, start)
 
-    async def next(self, what: Literal["first_byte", "idle"]) -> AsgiMessage:
-        limits = self._request.timeouts
-        seconds = limits.first_byte if what == "first_byte" else limits.idle
+    async def next(self, what: Literal["first_byte", "whole_reply", "idle"]) -> AsgiMessage:
+        seconds: float | None = getattr(self._request.timeouts, what)
         try:
             async with asyncio.timeout(seconds):
                 return await self._messages.get()

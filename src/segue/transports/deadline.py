@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from segue.transports.transport import WireRequest
 
 NEVER: Final = float("inf")
-Wait: TypeAlias = Literal["connect", "first_byte", "idle", "total"]
+Wait: TypeAlias = Literal["connect", "first_byte", "whole_reply", "idle", "total"]
 _TOO_LONG: Final[Mapping[Wait, str]] = {
     "connect": "No connection to {place} within {seconds:g} s.",
     "first_byte": "{place} accepted the request and sent nothing for {seconds:g} s.",
+    "whole_reply": "{place} accepted the request and sent no reply for {seconds:g} s.",
     "idle": "{place} stopped in the middle of its answer and sent nothing for {seconds:g} s.",
     "total": "{place} did not end its answer within {seconds:g} s.",
 }
@@ -97,8 +98,9 @@ class WaitLimits(Deadline):
     def connected(self) -> None:
         """The connection stands: from now on the server is waited for."""
         now = self.loop.time()
-        if self._timeouts.first_byte is not None:
-            self._first_byte = now + self._timeouts.first_byte
+        seconds: float | None = getattr(self._timeouts, self.request.first_wait)
+        if seconds is not None:
+            self._first_byte = now + seconds
         self.move(min(self._end, self._first_byte), look_at=now + self._idle)
 
     def __enter__(self) -> None:
@@ -116,7 +118,7 @@ class WaitLimits(Deadline):
         if self.loop.time() >= self._end:
             what = "total"
         elif what != "connect":
-            what = "idle" if self.begun else "first_byte"
+            what = "idle" if self.begun else self.request.first_wait
         seconds: float = getattr(self._timeouts, what) or 0.0
         return TransportError(
             _TOO_LONG[what].format(place=self.request.place, seconds=seconds),

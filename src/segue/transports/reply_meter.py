@@ -97,9 +97,8 @@ class MeteredResponse:
         return b"".join(pieces), True
 
     def _check_silence(self, seconds: float) -> None:
-        what = "idle" if self._begun else "first_byte"
-        timeouts = self._request.timeouts
-        limit = timeouts.idle if self._begun else timeouts.first_byte
+        what = "idle" if self._begun else self._request.first_wait
+        limit: float | None = getattr(self._request.timeouts, what)
         if limit is not None and seconds > limit:
             raise TransportError(
                 f"{self._request.place} sent nothing but comments for {limit:g} s.",

@@ -7,7 +7,7 @@ when the body was not read to its end: that is how a reply is cancelled.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, Literal, Protocol, final
 
 from msgspec import Struct
 
@@ -27,6 +27,8 @@ class Timeouts(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     idle: float | None = 120.0
     """Between two portions of an answer; comments in a stream are silence too."""
     total: float | None = None
+    whole_reply: float | None = 600.0
+    """Like `first_byte`, and never less, for a reply that is not streamed: its first byte is sent when all is written."""
 
 
 @final
@@ -52,6 +54,16 @@ class WireRequest(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     body: bytes = b""
     timeouts: Timeouts = Timeouts()
+    whole: bool = False
+    """Whether a reply is asked for that is not streamed."""
+
+    @property
+    def first_wait(self) -> Literal["first_byte", "whole_reply"]:
+        """The limit until the answer begins."""
+        first, whole = self.timeouts.first_byte, self.timeouts.whole_reply
+        if self.whole and first is not None and (whole is None or whole > first):
+            return "whole_reply"
+        return "first_byte"
 
     @property
     def place(self) -> str:
