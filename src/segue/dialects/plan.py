@@ -13,13 +13,15 @@ import msgspec
 from msgspec import Struct, structs
 
 from segue.conversation.blocks import Origin
-from segue.dialects.card import fit_rules
+from segue.conversation.tools import ToolSpec
+from segue.dialects.card import ModelCard, fit_rules
 from segue.dialects.known_tools import work_out_once
 from segue.dialects.registry import DIALECTS
 from segue.dialects.request_cache import EncodedPrefix, encode_after
-from segue.transcript.policy import DEFAULT
+from segue.transcript.policy import DEFAULT, Policy
 from segue.transcript.render import render
 from segue.transcript.repairs import Repair
+from segue.transcript.rules import Rules
 from segue.transcript.steps import Transcript
 
 if TYPE_CHECKING:
@@ -28,10 +30,19 @@ if TYPE_CHECKING:
     from segue.conversation.interaction import Interaction
     from segue.conversation.message import Conversation
     from segue.conversation.options import Options
-    from segue.conversation.tools import ToolSpec
-    from segue.dialects.card import ModelCard
-    from segue.transcript.policy import Policy
-    from segue.transcript.rules import Rules
+    from segue.dialects.dialect import Dialect
+
+
+@final
+class _RenderSettings(Struct, frozen=True, eq=False):
+    """How a conversation is rendered for a target, and what that was worked out from."""
+
+    rules: Rules
+    policy: Policy
+    card: ModelCard
+    tools: tuple[ToolSpec, ...]
+    asked: Policy
+    """Without what the tools add to it."""
 
 
 @final
@@ -40,6 +51,9 @@ class PlanState(Struct, frozen=True):
 
     transcript: Transcript
     encoded: EncodedPrefix
+    settings: _RenderSettings
+    names: dict[str, str]
+    """As in the plan."""
 
 
 @final
@@ -78,7 +92,7 @@ def plan(
     `previous`, the state of an earlier plan of the same conversation, changes the cost and nothing else.
     """
     dialect = DIALECTS[target.dialect]
-    transcript = _rendered(conversation, ledger, target, card, tools, policy, previous)
+    transcript, settings = _rendered(conversation, ledger, dialect, target, card, tools, policy, previous)
     encoded = encode_after(
         previous.encoded if previous is not None else EncodedPrefix(),
         dialect,
@@ -87,13 +101,14 @@ def plan(
         options,
         card,
     )
+    names = _own_names(transcript, previous)
     return Plan(
         body=encoded.body,
         repairs=(*transcript.repairs, *encoded.repairs),
         origin=target,
-        names={wire: name for name, wire in transcript.names.items() if wire != name},
+        names=names,
         transcript=transcript,
-        state=PlanState(transcript, encoded.prefix),
+        state=PlanState(transcript, encoded.prefix, settings, names),
     )
 
 
@@ -109,26 +124,44 @@ def repairs_of_plan(
     previous: PlanState | None = None,
 ) -> tuple[tuple[Repair, ...], PlanState]:
     """The repairs of the same plan, whose messages are not written for it; and the state for the next one."""
-    transcript = _rendered(conversation, ledger, target, card, tools, policy, previous)
+    dialect = DIALECTS[target.dialect]
+    transcript, settings = _rendered(conversation, ledger, dialect, target, card, tools, policy, previous)
     # Behind the last step no messages are left, and only settings have repairs of their own.
-    settings = DIALECTS[target.dialect].encode_request(
-        transcript, tools, options, card, after=len(transcript.steps)
-    )
-    return (*transcript.repairs, *settings.repairs), PlanState(transcript, EncodedPrefix())
+    encoded = dialect.encode_request(transcript, tools, options, card, after=len(transcript.steps))
+    state = PlanState(transcript, EncodedPrefix(), settings, _own_names(transcript, previous))
+    return (*transcript.repairs, *encoded.repairs), state
 
 
 def _rendered(
     conversation: Conversation,
     ledger: Mapping[str, Interaction] | None,
+    dialect: Dialect,
     target: Origin,
     card: ModelCard,
     tools: tuple[ToolSpec, ...],
     policy: Policy,
     previous: PlanState | None,
-) -> Transcript:
-    rules = fit_rules(structs.replace(DIALECTS[target.dialect].rules, target=target), card)
+) -> tuple[Transcript, _RenderSettings]:
     before = previous.transcript if previous is not None else None
-    return render(conversation, ledger, rules, _with_tools(policy, tools, rules), previous=before)
+    settings = previous.settings if previous is not None else None
+    if (
+        settings is None
+        or settings.card is not card
+        or settings.tools is not tools
+        or settings.asked is not policy
+        or settings.rules.target != target
+    ):
+        rules = fit_rules(structs.replace(dialect.rules, target=target), card)
+        settings = _RenderSettings(rules, _with_tools(policy, tools, rules), card, tools, policy)
+    transcript = render(conversation, ledger, settings.rules, settings.policy, previous=before)
+    return transcript, settings
+
+
+def _own_names(transcript: Transcript, previous: PlanState | None) -> dict[str, str]:
+    """The conversation's names of the tools that were renamed for the target."""
+    if previous is not None and previous.transcript.names is transcript.names:
+        return previous.names
+    return {wire: name for name, wire in transcript.names.items() if wire != name}
 
 
 def _with_tools(policy: Policy, tools: tuple[ToolSpec, ...], rules: Rules) -> Policy:

@@ -29,6 +29,39 @@ _ENCODER = msgspec.json.Encoder()
 
 
 @final
+class _Frame(Struct, frozen=True, eq=False):
+    """What stands around the messages of a request."""
+
+    fields: dict[str, Any]
+    """The fields of the request, with something else for the messages."""
+    written: dict[str, bytes]
+    """Each of them as JSON."""
+    before: bytes
+    after: tuple[bytes, ...]
+    """In pieces: tools are large, and are copied once, when all is joined."""
+    size: int
+
+    def fits(self, fields: dict[str, Any], messages_field: str, tools: tuple[ToolSpec, ...]) -> bool:
+        """Whether these fields would be written in the same way."""
+        mine = self.fields
+        if [*fields] != [*mine]:
+            return False
+        for name, value in fields.items():
+            # The very same value is written alike, unless its owner can change it; an equal one may be written otherwise.
+            if name == messages_field or (value is mine[name] and type(value) in _UNCHANGEABLE):
+                continue
+            if _write(name, value, tools) != self.written[name]:
+                return False
+        return True
+
+    def around(self, messages_field: str, messages: list[Any]) -> bytes:
+        """The request with these messages."""
+        settings: dict[str, Any] = {name: Raw(written) for name, written in self.written.items()}
+        settings[messages_field] = messages
+        return _ENCODER.encode(settings)
+
+
+@final
 class EncodedPrefix(Struct, frozen=True, eq=False):
     """The steps of a transcript, and a request that holds their messages."""
 
@@ -43,6 +76,7 @@ class EncodedPrefix(Struct, frozen=True, eq=False):
     card: ModelCard | None = None
     head: Extra | None = None
     """How the system prompt came, where it stands before the messages."""
+    frame: _Frame | None = None
 
 
 @final
@@ -73,33 +107,33 @@ def encode_after(
     new = encoded.fields[dialect.messages_field]
     if encoded.is_linked or type(new) is not list:  # or a single message that came in no list
         return EncodedBody(encoded.body, encoded.repairs, EncodedPrefix())
-    settings, before, after = _around(encoded.fields, dialect.messages_field, tools)
-    around = len(before) + sum(map(len, after))
+    frame = prefix.frame
+    if frame is None or not frame.fits(encoded.fields, dialect.messages_field, tools):
+        frame = _frame(encoded.fields, dialect.messages_field, tools)
     ends = [end for end in prefix.ends if end[0] <= steps]
     if steps:
         messages = memoryview(_ENCODER.encode(new))[1:-1]
         earlier = memoryview(prefix.body)[prefix.start : prefix.start + known]
         # One join: a request is large, and a copy of it costs a good part of encoding it.
-        body = b"".join((before, earlier, b",", messages, *after))
+        body = b"".join((frame.before, earlier, b",", messages, *frame.after))
     elif cut := _last_reply(transcript) if encoded.before_reply else 0:
         # The last step may still grow, and then the next request begins before the reply that it belongs to.
         reply = _ENCODER.encode(new[encoded.before_reply :])[1:-1]
-        settings[dialect.messages_field] = [*new[: encoded.before_reply], Raw(reply)]
-        body = _ENCODER.encode(settings)
-        ends.append((cut, len(body) - around - len(reply) - 1))
+        body = frame.around(dialect.messages_field, [*new[: encoded.before_reply], Raw(reply)])
+        ends.append((cut, len(body) - frame.size - len(reply) - 1))
     else:
-        settings[dialect.messages_field] = new
-        body = _ENCODER.encode(settings)
-    ends.append((len(transcript.steps), len(body) - around))
+        body = frame.around(dialect.messages_field, new)
+    ends.append((len(transcript.steps), len(body) - frame.size))
     kept = EncodedPrefix(
         transcript.steps,
         body,
-        len(before),
+        len(frame.before),
         tuple(ends[-_KEPT_ENDS:]),
         transcript.system,
         transcript.target,
         card,
         head,
+        frame,
     )
     return EncodedBody(body, encoded.repairs, kept)
 
@@ -139,23 +173,26 @@ def _last_reply(transcript: Transcript) -> int:
     return next((at for at in range(len(steps) - 1, 0, -1) if type(steps[at]) is ModelStep), 0)
 
 
-def _around(
-    fields: dict[str, Any], messages_field: str, tools: tuple[ToolSpec, ...]
-) -> tuple[dict[str, Any], bytes, list[bytes]]:
-    """The fields without messages, as JSON already; and what stands before and behind the messages in the body, the latter
-    in pieces: tools are large, and are copied once, when all is joined."""
-    settings: dict[str, Any] = {}
+def _frame(fields: dict[str, Any], messages_field: str, tools: tuple[ToolSpec, ...]) -> _Frame:
+    written: dict[str, bytes] = {}
     pieces: list[bytes] = []
     before = b""
     for name, value in fields.items():
-        pieces.append(b"%b%b:" % (b"," if settings else b"{", _ENCODER.encode(name)))
+        pieces.append(b"%b%b:" % (b"," if written else b"{", _ENCODER.encode(name)))
         if name == messages_field:
-            settings[name] = ()
+            written[name] = b""
             before = b"".join((*pieces, b"["))
             pieces = [b"]"]
         else:
-            written = as_json(tools, value, _ENCODER.encode) if name == FIELD else _ENCODER.encode(value)
-            settings[name] = Raw(written)
-            pieces.append(written)
-    pieces.append(b"}")
-    return settings, before, pieces
+            written[name] = _write(name, value, tools)
+            pieces.append(written[name])
+    after = (*pieces, b"}")
+    size = len(before) + sum(map(len, after))
+    return _Frame({**fields, messages_field: ()}, written, before, after, size)
+
+
+def _write(name: str, value: Any, tools: tuple[ToolSpec, ...]) -> bytes:
+    return as_json(tools, value, _ENCODER.encode) if name == FIELD else _ENCODER.encode(value)
+
+
+_UNCHANGEABLE = frozenset({str, int, float, bool, type(None)})
