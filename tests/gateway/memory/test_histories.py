@@ -9,6 +9,7 @@ from msgspec import structs
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message
 from segue.errors import JournalError
+from segue.gateway.memory.fingerprints import HistoryFingerprints, fingerprint_of
 from segue.gateway.memory.histories import KnownHistories, KnownHistory, Maker
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
@@ -112,7 +113,7 @@ def test_what_a_broken_store_did_not_show_is_looked_up_again() -> None:
 
 def test_known_histories_hold_no_more_bytes_than_they_may() -> None:
     known = KnownHistories(max_bytes=1000)
-    empty = KnownHistory((), (), {}, {})
+    empty = KnownHistory((), (), HistoryFingerprints())
     for number in range(20):
         known.keep(("me", str(number), 0), empty, 300)
     known.keep(("me", "large", 0), empty, 5000)
@@ -155,8 +156,39 @@ def test_the_makers_of_a_history_are_those_of_the_replies_that_are_still_in_it()
 
 def test_two_histories_have_in_common_what_they_begin_with() -> None:
     messages = tuple(history(6))
-    known = KnownHistory(messages, messages, {}, {})
+    known = KnownHistory(messages, messages, HistoryFingerprints(messages))
     for length in range(len(messages) + 1):
-        assert known.common(history(6)[:length]) == length
-        assert known.common([*messages[:length], Message("user", (Text("Else."),))]) == length
-    assert known.common(history(9)) == len(messages)
+        assert known.common(tuple(history(6)[:length])) == length
+        assert known.common((*messages[:length], Message("user", (Text("Else."),)))) == length
+    assert known.common(tuple(history(9))) == len(messages)
+
+
+def test_a_fingerprint_is_the_same_whenever_it_is_asked_for_and_whatever_was_asked_for_before() -> None:
+    messages = tuple(history(6))
+    for asked in ((), (13,), (4,), (9, 2), (13, 11, 13), (0, 1, 2, 12)):
+        known = HistoryFingerprints(messages)
+        for count in asked:
+            assert known.of(count) == fingerprint_of(messages[:count])
+        for common in range(len(messages) + 1):
+            longer = (*messages[:common], *history(9, changed=common // 2)[common:])
+            continued = known.continued(longer, common)
+            for count in range(len(longer), -1, -4):
+                assert continued.of(count) == fingerprint_of(longer[:count])
+            assert known.whole == fingerprint_of(messages)
+
+
+def test_a_reply_without_ids_is_found_where_its_place_was_hashed_late_by_another_gateway() -> None:
+    async def main() -> None:
+        store = CountingStore()
+        first = Memory(store, InstallationKey(b"k" * 32), cache_bytes=0)
+        said = Message("model", (Reasoning("Hm.", Seal(MAKER, "seal")), Text("Done.")), MAKER)
+        for turns in (3, 5):
+            asked = await recall_originals(first, "me", history(turns), session="s", size=100)
+        await first.remember("me", asked.fingerprint, RememberedReply(said, "anthropic/m"))
+        second = Memory(store, InstallationKey(b"k" * 32), cache_bytes=0)
+        shown = [*history(5), Message("model", (Text("Done."),)), Message("user", (Text("Go on."),))]
+        for memory in (first, second):
+            found = await recall_originals(memory, "me", shown, session="s", size=100)
+            assert found.messages[11] == said
+
+    asyncio.run(main())

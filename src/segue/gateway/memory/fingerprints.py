@@ -44,24 +44,79 @@ class Fingerprint:
         twin._state = self._state.copy()
         return twin
 
-    def add(self, message: Message) -> None:
-        if message.instruction:
-            return
+    def add(self, *messages: Message) -> None:
         # With its length before each piece, no two lists of pieces give the same text; nor do two lists of messages, since
         # these begin with a letter.
-        text = ""
-        for block in message.blocks:
-            # Most are texts, and this is done for each block of a history.
-            if piece := block.text.strip() if type(block) is Text else _visible(block):
-                text += f" {len(piece)}:{piece}"
-        if text:
-            self._state.update(f"{message.speaker}{text}".encode("utf-8", "surrogatepass"))
+        whole = ""
+        for message in messages:
+            if message.instruction:
+                continue
+            text = ""
+            for block in message.blocks:
+                # Most are texts, and this is done for each block of a history.
+                if piece := block.text.strip() if type(block) is Text else _visible(block):
+                    text += f" {len(piece)}:{piece}"
+            if text:
+                whole += message.speaker + text
+        self._state.update(whole.encode("utf-8", "surrogatepass"))
+
+
+@final
+class HistoryFingerprints:
+    """Of the beginnings of one history, of any length.
+
+    They are worked out when they are asked for, which may be long after the request was read: few replies are looked for by
+    them. What was added once is not added again, neither here nor in the history that continues this one.
+    """
+
+    __slots__ = ("_added", "_begun", "_messages")
+
+    def __init__(self, messages: tuple[Message, ...] = ()) -> None:
+        self._messages = messages
+        self._begun = Fingerprint()
+        self._added = 0
+        """So many messages are in what was begun: no more than a history that continues this one surely begins with."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HistoryFingerprints) and self.whole == other.whole
+
+    def __hash__(self) -> int:
+        return hash(self.whole)
+
+    @property
+    def whole(self) -> bytes:
+        """Of all messages."""
+        return self.of(len(self._messages))
+
+    def of(self, count: int) -> bytes:
+        """Of so many messages from the start."""
+        if count < self._added:
+            return fingerprint_of(self._messages[:count])
+        lasting = min(count, len(self._messages) - _NEAR_END)
+        if lasting > self._added:
+            self._begun.add(*self._messages[self._added : lasting])
+            self._added = lasting
+        if count == self._added:
+            return self._begun.digest
+        rest = self._begun.fork()
+        rest.add(*self._messages[self._added : count])
+        return rest.digest
+
+    def continued(self, messages: tuple[Message, ...], common: int) -> HistoryFingerprints:
+        """Those of a history that begins with so many messages of this one."""
+        made = HistoryFingerprints(messages)
+        if 0 < self._added <= common:
+            made._begun, made._added = self._begun.fork(), self._added
+        return made
+
+
+_NEAR_END: Final = 3
+"""The next request changes no more messages than that, but for those that it adds."""
 
 
 def fingerprint_of(messages: Iterable[Message]) -> bytes:
     made = Fingerprint()
-    for message in messages:
-        made.add(message)
+    made.add(*messages)
     return made.digest
 
 

@@ -7,16 +7,13 @@ anything. Bounded by bytes, least recently used first.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
+from typing import Final, NamedTuple, TypeAlias, final
 
 from msgspec import Struct
 
 from segue.conversation.message import Message
-from segue.gateway.memory.fingerprints import Fingerprint
+from segue.gateway.memory.fingerprints import HistoryFingerprints
 from segue.gateway.memory.replies import RememberedReply
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MAX_BYTES: Final = 32 << 20
 
@@ -43,9 +40,8 @@ class KnownHistory(Struct, frozen=True, eq=False):
 
     messages: tuple[Message, ...]
     restored: tuple[Message, ...]
-    fingerprints: dict[int, Fingerprint]
-    """Of so many messages from the start: of all, and of a few less."""
-    replies: dict[int, RememberedReply]
+    fingerprints: HistoryFingerprints
+    replies: dict[int, RememberedReply] = {}
     """Index of a message → the reply that it was. Model messages that are missing here are not remembered."""
     call_ids: frozenset[str] = frozenset()
     """Of all calls, as the client has them."""
@@ -54,19 +50,9 @@ class KnownHistory(Struct, frozen=True, eq=False):
     makers: frozenset[Maker] = frozenset()
     """Of all replies."""
 
-    def fingerprint(self, count: int) -> Fingerprint:
-        """Of its first messages, to be continued."""
-        held = self.fingerprints.get(count)
-        if held is not None:
-            return held.fork()
-        made = Fingerprint()
-        for message in self.messages[:count]:
-            made.add(message)
-        return made
-
-    def common(self, messages: Sequence[Message]) -> int:
+    def common(self, given: tuple[Message, ...]) -> int:
         """With how many of these messages the history begins."""
-        known, given = self.messages, tuple(messages)
+        known = self.messages
         most = min(len(known), len(given))
         try:
             # Mostly all return, or all but the last, from which a mark has gone: found without a loop over all of them.

@@ -7,20 +7,21 @@ stands, and only what belongs to its calls is added.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
 
 from msgspec import Struct, structs
 
 from segue.conversation.blocks import Media, Origin, Reasoning, ToolCall
 from segue.conversation.message import Message
+from segue.gateway.memory.fingerprints import HistoryFingerprints
 from segue.gateway.memory.histories import KnownHistory, Maker
 from segue.gateway.memory.replies import RememberedReply
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from segue.conversation.blocks import Block
-    from segue.gateway.memory.fingerprints import Fingerprint
     from segue.gateway.memory.memory import Memory
 
 
@@ -29,8 +30,8 @@ class Originals(Struct, frozen=True):
     """A history with its originals, and what is known of it."""
 
     messages: tuple[Message, ...]
-    fingerprint: bytes
-    """Of the messages as the client sent them: `before` for the reply to come."""
+    fingerprints: HistoryFingerprints
+    """Of the messages as the client sent them."""
     replies: dict[int, RememberedReply] = {}
     """Index of a message → the reply that it was."""
     last: RememberedReply | None = None
@@ -45,6 +46,11 @@ class Originals(Struct, frozen=True):
     makers: frozenset[Maker] = frozenset()
     """Of all replies that are remembered."""
 
+    @property
+    def fingerprint(self) -> bytes:
+        """Of all messages as the client sent them: `before` for the reply to come."""
+        return self.fingerprints.whole
+
 
 async def recall_originals(
     memory: Memory, caller: str, messages: Sequence[Message], *, session: str = "", size: int = 0
@@ -54,106 +60,111 @@ async def recall_originals(
     `session`: the client's own name for it. `size`: the bytes of the request, by which the history is held for the next
     one; 0: it is not.
     """
+    messages = tuple(messages)
     key = caller, session, hash(messages[0].text) if messages else 0
     known = memory.histories.get(key) if size else None
     common = known.common(messages) if known is not None else 0
     if known is None or not common:
         known, common = _NOTHING, 0
-    fingerprint = known.fingerprint(common)
-    fingerprints = {at: one for at, one in known.fingerprints.items() if common - _NEAR_END < at <= common}
+    fingerprints = known.fingerprints.continued(messages, common)
     replies = known.replies.copy()
     dropped = [replies.pop(index, None) for index in range(common, len(known.messages))]
-    wanted = _wanted(memory, caller, messages, common, fingerprint, fingerprints)
+    new = _look_at(memory, caller, messages, common, fingerprints)
     failures = memory.failed_reads
-    recalled = await memory.recall([key for keys in wanted.values() for key in keys]) if wanted else {}
-    restored = [*known.restored[:common], *messages[common:]]
-    new: list[RememberedReply] = []
-    for index, keys in wanted.items() if recalled else ():
-        found = dict.fromkeys(key for key in keys if key in recalled)
-        candidates = [recalled[key] for key in found if _may_be(messages[index], recalled[key])]
-        if candidates:
-            restored[index] = _restore(messages[index], candidates)
-            replies[index] = candidates[-1]
-            new.append(candidates[-1])
+    recalled = (
+        await memory.recall([key for keys in new.wanted.values() for key in keys]) if new.wanted else {}
+    )
     failed = memory.failed_reads != failures
-    makers = _makers(replies.values()) if any(dropped) else known.makers | _makers(new)
-    images = [
-        *[index for index in known.images if index < common],
-        *[
-            index
-            for index in range(common, len(restored))
-            for block in restored[index].blocks
-            if type(block) is Media and block.kind == "image"
-        ],
-    ]
-    call_ids = [
-        block.native_id
-        for index in range(common, len(messages))
-        for block in messages[index].blocks
-        if type(block) is ToolCall
-    ]
+    restored = known.restored[:common] + messages[common:]
+    images = [index for index in known.images if index < common] + new.images
+    makers = _makers(replies.values()) if any(dropped) else known.makers
+    if recalled:
+        found = _found(messages, new.wanted, recalled)
+        changed = [*restored]
+        for index, candidates in found.items():
+            changed[index] = _restore(messages[index], candidates)
+            replies[index] = candidates[-1]
+        restored = tuple(changed)
+        images = [index for index in images if index not in found]
+        images += [index for index in found for block in restored[index].blocks if _is_image(block)]
+        makers |= _makers([replies[index] for index in found])
     originals = Originals(
-        tuple(restored),
-        fingerprint.digest,
+        restored,
+        fingerprints,
         replies,
-        _last_reply(messages, replies),
+        _last_reply(messages, replies) if replies else None,
         known=common,
         failed=failed,
-        call_ids=known.call_ids.union(call_ids),
+        call_ids=known.call_ids.union(new.call_ids),
         has_images=bool(images),
         makers=makers,
     )
     if size and not failed:
-        history = KnownHistory(
-            tuple(messages),
-            originals.messages,
-            fingerprints,
-            replies,
-            originals.call_ids,
-            tuple(images),
-            makers,
-        )
+        call_ids = originals.call_ids
+        history = KnownHistory(messages, restored, fingerprints, replies, call_ids, tuple(images), makers)
         memory.histories.keep(key, history, 2 * size)
     return originals
 
 
-def _wanted(
-    memory: Memory,
-    caller: str,
-    messages: Sequence[Message],
-    start: int,
-    fingerprint: Fingerprint,
-    fingerprints: dict[int, Fingerprint],
-) -> dict[int, Sequence[bytes]]:
-    """Of each model's message from `start` on, the keys under which its original may be.
+@final
+class _New(Struct):
+    """What is looked for in the messages of a history that are new."""
 
-    Adds all of these messages to the fingerprint, and what it was near the end to `fingerprints`.
-    """
+    wanted: dict[int, Sequence[bytes]]
+    """Of each model's message, the keys under which its original may be."""
+    call_ids: list[str]
+    images: list[int]
+    """Indexes of messages that show one."""
+
+
+def _look_at(
+    memory: Memory, caller: str, messages: tuple[Message, ...], start: int, fingerprints: HistoryFingerprints
+) -> _New:
+    """All messages from `start` on, in one loop: a history has hundreds when it is seen first."""
     wanted: dict[int, Sequence[bytes]] = {}
-    ids: list[str] = []
-    calls: list[tuple[int, int]] = []
-    near = len(messages) - _NEAR_END
+    call_ids: list[str] = []
+    images: list[int] = []
+    calls: list[tuple[int, int, int]] = []
     for index in range(start, len(messages)):
         message = messages[index]
+        first = len(call_ids)
+        for block in message.blocks:
+            if type(block) is ToolCall:
+                call_ids.append(block.native_id)
+            elif type(block) is Media and _is_image(block):
+                images.append(index)
         if message.speaker == "model":
-            found = [
-                block.native_id for block in message.blocks if type(block) is ToolCall and block.native_id
-            ]
-            if found:
+            if any(call_ids[first:]):
                 wanted[index] = ()
-                calls.append((index, len(found)))
-                ids += found
+                calls.append((index, first, len(call_ids)))
             else:
-                wanted[index] = (memory.place_key(caller, fingerprint.digest, message),)
-        fingerprint.add(message)
-        if index >= near:
-            fingerprints[index + 1] = fingerprint.fork()
-    keys = memory.call_keys(caller, ids) if ids else []
-    at = 0
-    for index, count in calls:
-        wanted[index] = keys[at : at + count]
-        at += count
-    return wanted
+                wanted[index] = (memory.place_key(caller, fingerprints.of(index), message),)
+    keys = memory.call_keys(caller, call_ids) if calls else []
+    for index, first, end in calls:
+        # A call without an id has no key.
+        wanted[index] = [
+            key for key, native_id in zip(keys[first:end], call_ids[first:end], strict=True) if native_id
+        ]
+    return _New(wanted, call_ids, images)
+
+
+def _is_image(block: Block) -> bool:
+    return type(block) is Media and block.kind == "image"
+
+
+def _found(
+    messages: tuple[Message, ...],
+    wanted: Mapping[int, Sequence[bytes]],
+    recalled: Mapping[bytes, RememberedReply],
+) -> dict[int, list[RememberedReply]]:
+    """Of each message that is remembered, the replies that it may have been."""
+    found: dict[int, list[RememberedReply]] = {}
+    for index, keys in wanted.items():
+        distinct = dict.fromkeys([key for key in keys if key in recalled])
+        candidates = [recalled[key] for key in distinct if _may_be(messages[index], recalled[key])]
+        if candidates:
+            found[index] = candidates
+    return found
 
 
 def _makers(replies: Iterable[RememberedReply]) -> frozenset[Maker]:
@@ -167,9 +178,7 @@ def _maker(reply: RememberedReply) -> Maker:
 
 
 _NOBODY = Origin()
-_NEAR_END = 3
-"""The next request changes no more messages than that, but for those that it adds."""
-_NOTHING = KnownHistory((), (), {}, {})
+_NOTHING = KnownHistory((), (), HistoryFingerprints())
 
 
 def _last_reply(
