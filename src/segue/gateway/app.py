@@ -309,7 +309,7 @@ class Gateway:
     ) -> None:
         report.asked, report.stream, report.conversation = turn.asked, turn.stream, turn.conversation_id
         report.describe_history(turn.conversation.messages, turn.originals)
-        switched = await self.memory.switched(turn.conversation_id)
+        switched = "" if turn.begins else await self.memory.switched(turn.conversation_id)
         routes = self.names.router(switched or turn.asked).routes
         admission, expected = await costs.admit(self.accounts, account, turn, routes)
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct, structs
@@ -17,7 +16,7 @@ from segue.dialects.read_cache import ReadRequest
 from segue.errors import InvalidRequestError
 from segue.gateway.doors import Door
 from segue.gateway.memory.fingerprints import fingerprint_of
-from segue.gateway.memory.memory import is_capsule
+from segue.gateway.memory.memory import is_capsule, new_conversation_id
 from segue.gateway.memory.originals import Originals, recall_originals
 from segue.gateway.web import WebRequest
 from segue.transcript.adopt import adopt
@@ -75,6 +74,8 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
     originals: Originals
     used_ids: frozenset[str]
     conversation_id: str
+    begins: bool
+    """Whether the conversation got its id just now: nobody can know it yet."""
     read: ReadRequest | None = None
     """Its body as it was read; None if that was changed before."""
     bound: str = ""
@@ -197,6 +198,7 @@ async def read_turn(
     conversation = structs.replace(read.conversation, messages=originals.messages)
     # A history whose messages were adopted as they came ends with what the client wrote last.
     ends_with_tool = as_it_came is not None and as_it_came.head > 0 and messages[-1].speaker == "tool"
+    known_as = _conversation_of(memory, caller, session, messages, originals)
     continues = originals.last is not None and (ends_with_tool or _ends_with_results(dialect, fields))
     return ClientTurn(
         door=door,
@@ -212,7 +214,8 @@ async def read_turn(
         read=as_it_came,
         originals=originals,
         used_ids=originals.call_ids,
-        conversation_id=_conversation_of(memory, caller, session, messages, originals),
+        conversation_id=known_as or new_conversation_id(),
+        begins=not known_as,
         bound=originals.last.route if continues and originals.last is not None else "",
     )
 
@@ -220,17 +223,16 @@ async def read_turn(
 def _conversation_of(
     memory: Memory, caller: str, session: str, messages: Sequence[Message], originals: Originals
 ) -> str:
-    """By the client's own name for it, else by the replies that it returns. A conversation that begins without a name gets
-    a new id: others may begin with the same words."""
+    """By the client's own name for it, else by the replies that it returns. Empty if it begins without a name: others may
+    begin with the same words."""
     if not session and originals.replies:
         replies = reversed(originals.replies.values())
         known = next((reply.conversation for reply in replies if reply.conversation), "")
         if known:
             return known
-    if not session:
-        begins = all(message.speaker != "model" for message in messages)
-        session = token_hex(16) if begins else _first_message(messages)
-    return memory.conversation_id(caller, session)
+    if not session and all(message.speaker != "model" for message in messages):
+        return ""
+    return memory.conversation_id(caller, session or _first_message(messages))
 
 
 def plain_turn(turn: ClientTurn, *, planned: bool) -> ClientTurn | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
+import secrets
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
@@ -62,9 +63,7 @@ class Memory:
         """The short id of a conversation, from what its client sends to tell sessions apart."""
         known = self._conversations.get((caller, session))
         if known is None:
-            digest = self._key.digest("conversation", caller, session)
-            number = int.from_bytes(digest[:5], "big")
-            known = "".join([_LETTERS[number >> shift & 31] for shift in range(35, -1, -5)])
+            known = _short_id(self._key.digest("conversation", caller, session))
             if len(self._conversations) >= _KEPT_IDS:
                 self._conversations.clear()
             if len(session) <= _SHORT:
@@ -176,6 +175,16 @@ class Memory:
         while self._cached_bytes > self._cache_bytes:
             _, (_, dropped) = self._cache.popitem(last=False)
             self._cached_bytes -= dropped
+
+
+def new_conversation_id() -> str:
+    """For a conversation that its client has no name for."""
+    return _short_id(secrets.token_bytes(5))
+
+
+def _short_id(digest: bytes) -> str:
+    number = int.from_bytes(digest[:5], "big")
+    return "".join([_LETTERS[number >> shift & 31] for shift in range(35, -1, -5)])
 
 
 def is_capsule(text: str) -> bool:
