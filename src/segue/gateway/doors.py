@@ -7,14 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from segue.dialects.dialect import Dialect
 from segue.dialects.registry import DIALECTS, WIRES
 from segue.dialects.server import Operation
 
 if TYPE_CHECKING:
-    from segue.dialects.server import ServerPath
     from segue.gateway.web import WebRequest
 
 USUAL: Final = "openai_chat"
@@ -38,32 +37,29 @@ class Doors:
     """All paths of all wires. Where wires share a path, the client's headers show which one it uses."""
 
     def __init__(self) -> None:
-        self._exact: dict[str, list[tuple[Dialect, ServerPath]]] = {}
-        self._patterns: list[tuple[re.Pattern[str], Dialect, ServerPath]] = []
+        self._exact: dict[tuple[str, str], list[Door]] = {}
+        self._patterns: list[tuple[str, re.Pattern[str], Door]] = []
         for name in WIRES:
             dialect = DIALECTS[name]
             for path in dialect.server.paths:
+                door = Door(dialect=dialect, operation=path.operation, stream=path.stream)
                 for pattern in (path.pattern, dialect.server.prefix + path.pattern):
                     if "{" in pattern:
-                        self._patterns.append((_compiled(pattern), dialect, path))
+                        self._patterns.append((path.method, _compiled(pattern), door))
                     else:
-                        self._exact.setdefault(pattern, []).append((dialect, path))
+                        self._exact.setdefault((path.method, pattern), []).append(door)
 
     def find(self, method: str, path: str, headers: Mapping[str, str]) -> Door | None:
         """None if there is no such path, or not with this method."""
         path = path.rstrip("/") or "/"
-        found: list[tuple[Dialect, ServerPath, dict[str, str]]] = [
-            (dialect, known, {}) for dialect, known in self._exact.get(path, ()) if known.method == method
-        ] or [
-            (dialect, known, match.groupdict())
-            for pattern, dialect, known in self._patterns
-            if known.method == method and (match := pattern.fullmatch(path))
+        found = self._exact.get((method, path)) or [
+            structs.replace(door, params=match.groupdict())
+            for wanted, pattern, door in self._patterns
+            if wanted == method and (match := pattern.fullmatch(path))
         ]
-        if not found:
-            return None
-        one = found[0] if len(found) == 1 else min(found, key=lambda entry: _rank(entry[0], headers))
-        dialect, known, params = one
-        return Door(dialect=dialect, operation=known.operation, params=params, stream=known.stream)
+        if len(found) > 1:
+            return min(found, key=lambda door: _rank(door.dialect, headers))
+        return found[0] if found else None
 
     def wire_of(self, method: str, path: str, headers: Mapping[str, str]) -> Dialect:
         """The wire whose clients come closest to this request, for the form of an error."""
@@ -93,7 +89,11 @@ def _rank(dialect: Dialect, headers: Mapping[str, str]) -> int:
 def keys_of(request: WebRequest, dialect: Dialect) -> list[str]:
     """The keys that a client sends, in whichever headers its wire has for them."""
     server = dialect.server
-    found = [request.headers.get(name, "") for name in server.key_headers]
-    if server.key_query:
-        found.append(request.query.get(server.key_query, ""))
-    return [key[7:].strip() if key[:7].lower() == "bearer " else key for key in found if key]
+    keys = [_bare(key) for name in server.key_headers if (key := request.headers.get(name))]
+    if server.key_query and (key := request.query.get(server.key_query)):
+        keys.append(_bare(key))
+    return keys
+
+
+def _bare(key: str) -> str:
+    return key[7:].strip() if key[:7].lower() == "bearer " else key

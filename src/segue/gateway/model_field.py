@@ -33,7 +33,7 @@ class ModelField:
         self._key = b'"%b"' % field.encode()
         self._asked = asked
         self._needed: bool | None = None
-        self._name = re.compile(b"")
+        self._name: re.Pattern[bytes] | None = None
         self._replacement = b""
         self._rest = b""
 
@@ -54,8 +54,7 @@ class ModelField:
         return self._renamed(rest)
 
     def _renamed(self, frames: bytes) -> bytes:
-        last = frames.rfind(self._key) if self._needed else -1
-        if last < 0:
+        if self._name is None or (last := frames.rfind(self._key)) < 0:
             return frames
         # On many wires only the first frame holds the name, and to look for it in all others takes a while.
         end = frames.find(b"\n", last)

@@ -104,7 +104,7 @@ async def _admit(
     accounts: Accounts, account: Account, asked: str, routes: Sequence[Route], usage: Callable[[], Usage]
 ) -> tuple[Admission | None, Charge]:
     """What is reserved for a request, and what it may come to; nothing of both where nothing is limited."""
-    if not account.may_use(asked, [route.name for route in routes]):
+    if not account.may_use(asked, (route.name for route in routes)):
         raise model_error(account, asked)
     if not account.is_limited:
         return None, Charge()

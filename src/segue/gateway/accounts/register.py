@@ -245,7 +245,7 @@ class Accounts:
 
     def _record_later(self, row: UsageRow) -> None:
         """Together with others: without limits, usage is all that a store is needed for."""
-        if row.place in self._rows or len(self._rows) < _MOST_ROWS:
+        if len(self._rows) < _MOST_ROWS or row.place in self._rows:
             add_usage(self._rows, row)
         if self._flush is None or self._flush.done():
             self._flush = self._start(self._flush_later())

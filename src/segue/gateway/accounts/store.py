@@ -92,8 +92,8 @@ class UsageRow(Struct, frozen=True):
 
     def plus(self, other: UsageRow) -> UsageRow:
         """Both together, at the place of this one."""
-        ours, theirs = structs.astuple(self)[len(PLACE) :], structs.astuple(other)[len(PLACE) :]
-        return structs.replace(self, **dict(zip(SUMS, map(add, ours, theirs), strict=True)))
+        sums = map(add, structs.astuple(self)[len(PLACE) :], structs.astuple(other)[len(PLACE) :])
+        return UsageRow(*self.place, *sums)
 
 
 @final
@@ -113,8 +113,9 @@ SUMS = tuple(name for name in UsageRow.__struct_fields__ if name not in PLACE)
 
 def add_usage(rows: dict[tuple[str, str, str, str], UsageRow], row: UsageRow) -> None:
     """To the row at the same place, if there is one."""
-    known = rows.get(row.place)
-    rows[row.place] = row if known is None else known.plus(row)
+    place = row.place
+    known = rows.get(place)
+    rows[place] = row if known is None else known.plus(row)
 
 
 NAMES_PER_DAY = 1000

@@ -8,7 +8,7 @@ and dropping what is old, are the thread's.
 from __future__ import annotations
 
 import time
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from segue.gateway.memory.store import ConversationInfo, MemoryRecord
@@ -119,11 +119,7 @@ class SQLiteMemoryStore:
         found: dict[bytes, bytes] = {}
         for start in range(0, len(keys), _BATCH):
             batch = keys[start : start + _BATCH]
-            rows = connection.execute(
-                f"""SELECT key, body, number, used FROM keys JOIN records ON number = record
-                WHERE key IN ({",".join("?" * len(batch))}) AND used > ?""",  # noqa: S608 - question marks
-                (*batch, now - self._keep_seconds),
-            )
+            rows = connection.execute(_select(len(batch)), (*batch, now - self._keep_seconds))
             for key, body, number, used in rows:
                 found[key] = body
                 if used < now - _TOUCH_SECONDS:
@@ -230,6 +226,13 @@ class SQLiteMemoryStore:
                 "UPDATE conversations SET switched = ? WHERE id = ?", (model, conversation_id)
             )
             return changed.rowcount > 0
+
+
+@lru_cache(maxsize=_BATCH)
+def _select(count: int) -> str:
+    marks = ",".join("?" * count)
+    return f"""SELECT key, body, number, used FROM keys JOIN records ON number = record
+        WHERE key IN ({marks}) AND used > ?"""  # noqa: S608 - question marks
 
 
 def _replace(connection: sqlite3.Connection, rows: list[tuple[bytes, int | None]]) -> None:
