@@ -211,10 +211,16 @@ class ForwardedAttempt:
     repairs: tuple[Repair, ...] = ()
 
     def __init__(
-        self, turn: ClientTurn, forward: Forward, model: str, body: bytes, headers: Mapping[str, str]
+        self,
+        turn: ClientTurn,
+        forward: Forward,
+        target: Origin,
+        model: str,
+        body: bytes,
+        headers: Mapping[str, str],
     ) -> None:
-        """`headers`: those of the client that belong to its wire."""
-        self.origin = forward.target(model)
+        """`target`: who answers for this `model`. `headers`: those of the client that belong to its wire."""
+        self.origin = target
         self.headers: Mapping[str, str] = {}
         self.so_far: list[Event] = []
         self.estimated: Usage | None = None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 from msgspec import structs
 
 from segue.conversation.events import Event, Failed, Finished, ReplyStarted, UsageReported, fold
+from segue.conversation.message import mint_missing
 from segue.dialects.errors import TOOLS_UNSUPPORTED
 from segue.errors import InvalidRequestError, ProtocolError, SegueError
 from segue.gateway.attempts import ForwardedAttempt
@@ -280,10 +281,6 @@ class Exchange:
             await self._writer.whole(error_response(error, self._turn.dialect))
 
     def _headers(self, attempt: RouteAttempt, content_type: str) -> Mapping[str, str]:
-        repairs = attempt.repairs
-        losses = [repair for repair in repairs if repair.lossy]
-        self._report.repairs = _counted(repairs)
-        self._report.losses = _counted(losses)
         headers = {
             "content-type": content_type,
             "x-segue-route": self._report.route,
@@ -292,10 +289,12 @@ class Exchange:
         }
         if self._report.usage_estimated:
             mark_estimate(headers)
-        if repairs:
+        if repairs := attempt.repairs:
+            losses = [repair for repair in repairs if repair.lossy]
+            self._report.repairs, self._report.losses = _counted(repairs), _counted(losses)
             headers["x-segue-repairs"] = counts_of(repairs)
-        if losses:
-            headers["x-segue-losses"] = counts_of(losses)
+            if losses:
+                headers["x-segue-losses"] = counts_of(losses)
         if self._turn.stream:
             headers["cache-control"] = "no-cache"
         return headers
@@ -339,7 +338,7 @@ class Exchange:
     def _folded(self, attempt: RouteAttempt) -> Reply:
         """The reply as it stands in the conversation, its calls with canonical ids."""
         reply = fold(self._events, attempt.origin, made_under=attempt.made_under)
-        message = self._turn.conversation.append(reply.message).messages[-1]
+        message, _ = mint_missing(reply.message, self._turn.conversation.minted)
         return structs.replace(reply, message=message)
 
     async def _remember(self, attempt: RouteAttempt, reply: Reply, *, broken: bool = False) -> None:

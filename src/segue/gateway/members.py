@@ -145,7 +145,7 @@ class Members:
         field, body = turn.dialect.server.model_field, turn.request.body
         if field and turn.asked != target.model:
             body = renamed(body, field, target.model, turn.read)
-        return ForwardedAttempt(turn, forward, route.model, body, request.headers)
+        return ForwardedAttempt(turn, forward, target, route.model, body, request.headers)
 
     def uses_wire_of(self, turn: ClientTurn, route: Route) -> bool:
         """Whether a route is of the client's own wire, be it at its own provider or not."""
