@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import deque
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -51,6 +52,7 @@ class Emulator:
         clock: Callable[[], float] = time.time,
         secret: bytes = SECRET,
         keys: Iterable[str] | None = None,
+        unstreamed: Iterable[str] = (),
         log_size: int = 1000,
     ) -> None:
         self.strict = strict
@@ -60,6 +62,10 @@ class Emulator:
         self.secret = secret
         self.keys = None if keys is None else frozenset(keys)
         """The API keys that are accepted; None accepts any key."""
+        self.unstreamed = tuple(unstreamed)
+        """Patterns of models that the account may not stream, with providers that have words for it."""
+        self.sends_whole = False
+        """Set it, and replies come whole, also where a stream is asked for: as from servers that know none."""
         self.faults: deque[Fault] = deque()
         self.log: deque[Entry] = deque(maxlen=log_size)
         self.hung_up = 0
@@ -90,13 +96,17 @@ class Emulator:
         Asking with segments does not yet remember them; `remember` does, once the request is accepted.
         """
         account = account_of(request)
+        facts = facts_for(provider, model)
+        if facts and any(fnmatchcase(model, pattern) for pattern in self.unstreamed):
+            facts = {**facts, "streams": False}
         return Context(
             model=model,
-            facts=facts_for(provider, model),
+            facts=facts,
             headers=request.headers,
             account=account,
             platform="vertex" if "/publishers/" in request.path else "api",
             strict=self.strict,
+            sends_whole=self.sends_whole,
             extra_rules=self.extra_rules,
             secret=self.secret,
             memory=self.memory(provider),

@@ -118,7 +118,7 @@ def reply_response(
 ) -> Response:
     """A reply as the provider's module of replies writes it: whole, or streamed if the request asks for that."""
     headers = errors.headers(None, context)
-    if body.get("stream") is True:
+    if body.get("stream") is True and not context.sends_whole:
         return stream_response(replies.stream(reply, body, context), headers=headers, delay=reply.delay)
     return json_response(replies.whole(reply, body, context), headers=headers)
 

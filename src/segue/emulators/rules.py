@@ -26,6 +26,8 @@ class Context(Struct, frozen=True, kw_only=True):
     strict: bool = False
     extra_rules: frozenset[str] = frozenset()
     """Ids of L rules to enforce all the same."""
+    sends_whole: bool = False
+    """Replies come whole, also where a stream is asked for."""
     secret: bytes = SECRET
     """What seals are made with (signatures.py)."""
     memory: Mapping[str, Any] = field(default_factory=dict)

@@ -32,6 +32,8 @@ def generate(request: Request, emulator: Emulator) -> Response:
 @rule("GEM-50")
 def stream(request: Request, emulator: Emulator) -> Response:
     """Without `alt=sse` a stream is a JSON array, and so is its error."""
+    if emulator.sends_whole:
+        return generate(request, emulator)
     if request.query.get("alt") == "sse":
         body, context, reply = _replied(request, emulator)
         events = replies.stream(reply, body, context)

@@ -18,7 +18,7 @@ def chat(request: Request, emulator: Emulator) -> Response:
     if not body.get("messages"):
         return json_response(replies.loaded(context, unload=kept == 0))
     reply = emulator.reply(replies.prompt_of(body, context))
-    if body.get("stream") is False:
+    if body.get("stream") is False or context.sends_whole:
         return json_response(replies.whole(reply, body, context))
     lines = replies.stream(reply, body, context)
     return stream_response(lines, content_type=management.NDJSON, delay=reply.delay)

@@ -88,6 +88,7 @@ def unknown_model(body: Mapping[str, Any], context: Context, profile: Profile) -
 
 def capability_complaints(body: Mapping[str, Any], messages: list[Any], context: Context) -> Complaints:
     yield from system_message_refused(messages, context)
+    yield from wording.unstreamed(body, context)
     yield from tools_need_effort_none(body, context)
     yield from refused_sampling(body, context)
     yield from refused_effort(body, context)

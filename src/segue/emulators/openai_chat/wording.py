@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from segue.emulators.rules import Complaints, Confidence, Refusal, rule
+from segue.emulators.rules import Complaints, Confidence, Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,6 +129,18 @@ def no_such_model(rule_id: str, model: str) -> Refusal:
         status=404,
         code="model_not_found",
     )
+
+
+@rule("OAI-08", "H")
+def unstreamed(body: Mapping[str, Any], context: Context) -> Complaints:
+    """Some models are streamed only to organisations that have proved who they are; all get whole replies of them."""
+    if body.get("stream") is True and context.facts.get("streams") is False:
+        text = (
+            "Your organization must be verified to stream this model. Please go to: "
+            "https://platform.openai.com/settings/organization/general and click on Verify Organization. "
+            "If you just verified, it can take up to 15 minutes for access to propagate."
+        )
+        yield _refused("OAI-08", text, "unsupported_value", "stream")
 
 
 def unsupported_effort(rule_id: str, param: str, effort: str, model: str, levels: Sequence[str]) -> Refusal:

@@ -73,6 +73,7 @@ def complaints(body: object, context: Context) -> Complaints:
     yield from unknown_model(body, context)
     yield from two_chains(body)
     yield from chain_complaints(body, [item for item in items if isinstance(item, Mapping)], context)
+    yield from wording.unstreamed(body, context)
     yield from refused_parameters(body, context)
     yield from context_too_long(body, context)
 

@@ -48,7 +48,7 @@ def create(request: Request, emulator: Emulator) -> Response:
     reply = Reply() if asked else emulator.reply(prompt_of(body, items, thinking=_thinks(body, context)))
     final = replies.whole(reply, body, context)
     headers = errors.headers(None, context)
-    if body.get("stream") is True:
+    if body.get("stream") is True and not context.sends_whole:
         portions = _then_store(replies.stream(reply, body, context), final, items, emulator)
         return stream_response(portions, headers=headers, delay=reply.delay)
     _store(final, items, emulator)

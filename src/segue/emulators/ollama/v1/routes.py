@@ -26,7 +26,7 @@ def chat_completions(request: Request, emulator: Emulator) -> Response:
     management.load(emulator, translated, context)
     prompt = structs.replace(prompt_of(translated, context), schema=schema_in(body.get("response_format")))
     reply = emulator.reply(prompt)
-    if body.get("stream") is True:
+    if body.get("stream") is True and not context.sends_whole:
         chunks = replies.stream(reply, body, context)
         return stream_response(chunks, content_type="text/event-stream", delay=reply.delay)
     return json_response(replies.whole(reply, body, context))
