@@ -36,6 +36,8 @@ Phrases: TypeAlias = tuple[tuple[str, type[ProviderError]], ...]
 """Parts of messages in lower case, and the errors they stand for; the first that is found counts."""
 TOOLS_UNSUPPORTED = "tools_unsupported"
 """The code of the error for tools offered to a model that takes none: they can still be described in the prompt."""
+_NO_STREAM = "streaming_not_supported"
+"""The code of gateways that name no parameter."""
 _BY_STATUS: Mapping[int, type[ProviderError]] = {
     401: CredentialsError,
     402: QuotaError,
@@ -169,6 +171,30 @@ def class_by_phrase(message: str, phrases: Phrases) -> type[ProviderError] | Non
     """The error that a message is about; None if it contains none of the phrases."""
     lowered = message.lower()
     return next((found for phrase, found in phrases if phrase in lowered), None)
+
+
+def refuses_stream(error: SegueError) -> bool:
+    """Whether a provider refused the field `stream` and nothing else: it may answer the same request with a whole reply.
+
+    OpenAI does so for organisations that are not verified, and for models that it does not stream (OAI-08).
+    """
+    return isinstance(error, InvalidRequestError) and (error.path == "stream" or error.code == _NO_STREAM)
+
+
+def fault_place(fault: Mapping[str, Any]) -> str:
+    """The place in the request that a fault found by a server's schema check is about; empty if it names none."""
+    location = fault.get("loc")
+    steps = [step for step in location if step != "body"] if isinstance(location, list) else []
+    place = ""
+    for step in steps:
+        place += f"[{step}]" if isinstance(step, int) else f".{step}" if place else str(step)
+    return place
+
+
+def first_fault_place(faults: Any) -> str:
+    """The place of the first of a list of them; empty if it is no such list."""
+    first = faults[0] if isinstance(faults, list) and faults else None
+    return fault_place(first) if isinstance(first, dict) else ""
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -11,6 +11,8 @@ from msgspec import structs
 
 from segue.conversation.blocks import Origin
 from segue.conversation.events import Failed, Finished
+from segue.dialects.errors import refuses_stream
+from segue.dialects.whole_reply import decoder_for
 from segue.errors import CredentialsError, InvalidRequestError, ProtocolError, SegueError, UsageError
 from segue.providers.abort import AbortedError, Waiting
 from segue.providers.adapter import ProviderAdapter
@@ -55,6 +57,7 @@ class _Prepared(NamedTuple):
     path: str
     written: WrittenRequest
     card: ModelCard
+    stream: bool
 
 
 class Provider(ProviderAdapter):
@@ -133,8 +136,9 @@ class Provider(ProviderAdapter):
             prepared = await self._prepare_when_ready(request, waiting)
             yield [prepared.written.sent]
             async with AsyncExitStack() as opened:
-                answer = await self._ask(prepared, request, waiting, opened)
-                reader = ReplyReader(prepared.endpoint, prepared.written.tool_names, answer.headers)
+                answer, streamed = await self._send(request, prepared, waiting, opened)
+                decoder = decoder_for(prepared.endpoint.dialect, answer.headers, stream=streamed)
+                reader = ReplyReader(decoder, prepared.endpoint, prepared.written.tool_names, answer.headers)
                 portions = answer.portions()
                 async for portion in waiting.each(portions):
                     for batch in reader.feed(portion):
@@ -167,18 +171,6 @@ class Provider(ProviderAdapter):
         waiting.check()
         return self._prepare_once(request)
 
-    async def _ask(
-        self, prepared: _Prepared, request: ChatRequest, waiting: Waiting, opened: AsyncExitStack
-    ) -> WireResponse:
-        sent = prepared.written.sent
-        asking = prepared.endpoint.ask("POST", prepared.path, sent.body, headers=request.headers)
-        try:
-            return await waiting.for_(opened.enter_async_context(asking))
-        except InvalidRequestError as error:
-            error.call_ids = prepared.written.call_ids()
-            error.repairs = tuple(str(repair) for repair in sent.repairs)
-            raise
-
     def preview(self, request: ChatRequest) -> RequestSent:
         """The request that would be sent. Raises what keeps it from being sent."""
         prepared = self._prepare(request)
@@ -194,6 +186,23 @@ class Provider(ProviderAdapter):
         card = self._learned.cards.get(model) or card_for_model(model, dialect)
         return card if self._context is None else structs.replace(card, context=self._context)
 
+    async def _send(
+        self, request: ChatRequest, prepared: _Prepared, waiting: Waiting, opened: AsyncExitStack
+    ) -> tuple[WireResponse, bool]:
+        """The answer, and whether it was asked to be a stream. A model that refuses to stream is asked again for a whole
+        reply, and from then on for nothing else."""
+        endpoint, path, written, _, stream = prepared
+        asking = endpoint.ask("POST", path, written.sent.body, headers=request.headers, whole=not stream)
+        try:
+            return await waiting.for_(opened.enter_async_context(asking)), stream
+        except InvalidRequestError as error:
+            if stream and refuses_stream(error):
+                self.ask_whole(request.model)
+                return await self._send(request, self._prepare(request), waiting, opened)
+            error.call_ids = written.call_ids()
+            error.repairs = tuple(str(repair) for repair in written.sent.repairs)
+            raise
+
     def endpoint_of(self, model: str, *, stream: bool = True) -> tuple[Endpoint, str, str]:
         """Where requests for a model go: the endpoint, the path, and the model's own name."""
         endpoint, name = self.endpoint_for(model)
@@ -204,16 +213,16 @@ class Provider(ProviderAdapter):
         previewed, self._previewed = self._previewed, None
         if previewed is not None and previewed[0] is request:
             prepared = previewed[1]
-            if prepared.card == self.card(request.model):
+            if prepared.card == self.card(request.model) and prepared.stream == self.streams(request.model):
                 return prepared
         return self._prepare(request)
 
     def _prepare(self, request: ChatRequest, wire: str = "") -> _Prepared:
         endpoint, asked, card, options = self._fitted(request, wire)
         dialect = endpoint.dialect.name
-        path = path_of(dialect, asked.model)
+        path = path_of(dialect, asked.model, stream=options.stream)
         written = self._writers[dialect].write(asked, options, card, endpoint.base_url + path)
-        return _Prepared(endpoint, path, written, card)
+        return _Prepared(endpoint, path, written, card, options.stream)
 
     def _fitted(
         self, request: ChatRequest, wire: str = ""
@@ -227,7 +236,8 @@ class Provider(ProviderAdapter):
         asks_for_cache = asked.session and asked.asks_for_cache
         lasting = self.address.in_sessions if asks_for_cache and self.address is not None else {}
         extra = {**lasting, **(fitting.extra or {})} or None
-        return endpoint, asked, card, structs.replace(fitting, model=asked.model, stream=True, extra=extra)
+        stream = name not in self._learned.unstreamed
+        return endpoint, asked, card, structs.replace(fitting, model=asked.model, stream=stream, extra=extra)
 
     def endpoint_for(self, model: str) -> tuple[Endpoint, str]:
         """With the dialect that the model needs by its card, if this provider has it; and the model's own name."""
@@ -276,6 +286,12 @@ class Provider(ProviderAdapter):
         endpoint, name = self.endpoint_for(model)
         return Origin(endpoint.dialect.name, self.name, endpoint.base_url, name)
 
+    def streams(self, model: str) -> bool:
+        return self.endpoint_for(model)[1] not in self._learned.unstreamed
+
+    def ask_whole(self, model: str) -> None:
+        self._learned.unstreamed.add(self.endpoint_for(model)[1])
+
     def repairs(self, request: ChatRequest, size: int) -> tuple[Repair, ...]:
         endpoint, asked, card, options = self._fitted(request)
         return self._writers[endpoint.dialect.name].repairs(asked, options, card, size)
@@ -311,7 +327,7 @@ class Provider(ProviderAdapter):
 
     async def _count_tokens(self, dialect: str, count: CountService, request: ChatRequest) -> int:
         await self._learn(request)
-        endpoint, _, written, _ = self._prepare(request, dialect)
+        endpoint, _, written, *_ = self._prepare(request, dialect)
         return await count(endpoint, written.sent.origin.model, written.sent.body)
 
 

@@ -15,6 +15,7 @@ from segue.transports.transport import shown_address
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from segue.dialects.dialect import ReplyDecoder
     from segue.providers.adapter import StreamEvent
     from segue.providers.endpoint import Endpoint
 
@@ -27,10 +28,12 @@ _LOG: Final = logging.getLogger(__name__)
 class ReplyReader:
     """Reads one reply: its events in batches, held to the limits, with the conversation's own names of tools."""
 
-    def __init__(self, endpoint: Endpoint, names: dict[str, str], headers: Mapping[str, str]) -> None:
+    def __init__(
+        self, decoder: ReplyDecoder, endpoint: Endpoint, names: dict[str, str], headers: Mapping[str, str]
+    ) -> None:
         """`names`: the conversation's, of tools that were renamed. `headers`: of the response."""
+        self._decoder = decoder
         self._endpoint = endpoint
-        self._decoder = endpoint.dialect.new_decoder()
         self._names = names
         self._headers = headers
         self._silent = True
@@ -48,13 +51,7 @@ class ReplyReader:
             self._silent = False
             return [events]  # type: ignore[list-item]  # nobody adds to it
         self._silent = self._silent and not portion
-        self._calls += list(map(type, events)).count(CallStarted)
-        surplus = self._calls - self._endpoint.limits.calls
-        if surplus <= 0:
-            return self._in_batches(events)
-        batches = self._in_batches(_before_last_calls(events, surplus))
-        self.end = self.end or Failed(_too_many_calls(self._endpoint))
-        return batches
+        return self._in_batches(events)
 
     def close(self) -> list[list[StreamEvent]]:
         """Nothing more will come, if the reply has not ended yet."""
@@ -81,7 +78,12 @@ class ReplyReader:
             )
 
     def _in_batches(self, events: list[Event]) -> list[list[StreamEvent]]:
-        if not _ENDS.isdisjoint(map(type, events)):
+        kinds = [*map(type, events)]
+        self._calls += kinds.count(CallStarted)
+        surplus = self._calls - self._endpoint.limits.calls
+        if surplus > 0:
+            events = [*_before_last_calls(events, surplus), Failed(_too_many_calls(self._endpoint))]
+        if surplus > 0 or not _ENDS.isdisjoint(kinds):
             place, end = next(
                 (place, event) for place, event in enumerate(events) if isinstance(event, Finished | Failed)
             )

@@ -476,3 +476,15 @@ def test_help_loads_nothing_heavy(cloud: Cloud, words: tuple[str, ...]) -> None:
     }
     assert loaded & heavy == set()
     assert len(words) > 1 or "asyncio" not in loaded
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-4.1", "openai/gpt-5.5"])
+def test_a_model_that_may_not_be_streamed_answers_all_the_same(cloud: Cloud, asked: Here, model: str) -> None:
+    cloud.emulator.unstreamed = ("*",)
+    cloud.reply("Good day.")
+    told = asked("-m", model, "--json", "hello")
+    assert told.code == Exit.OK
+    assert lines(told.out)[0]["result"] == "Good day."
+    assert told.err == ""
+    cloud.reply("Good evening.")
+    assert asked("-m", model, "hello").out == "Good evening.\n"

@@ -73,7 +73,8 @@ def error_from(
     message = response.words(message)
     found = class_of_error(message, _PHRASES, response.status, (_BY_DETAIL, detail), (BY_TYPE, kind))
     code = detail if isinstance(detail, str) else kind
-    return response.error(found, message, code=code, request_id=request_id)
+    path = "stream" if message.startswith("stream: ") else ""  # ANT-03: a message begins with its place
+    return response.error(found, message, code=code, path=path, request_id=request_id)
 
 
 # The other way

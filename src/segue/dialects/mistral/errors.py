@@ -12,6 +12,7 @@ from segue.dialects.errors import (
     FailedResponse,
     Phrases,
     class_of_error,
+    fault_place,
     message_for,
     read_response,
     status_for,
@@ -85,7 +86,9 @@ def error_from(error: Mapping[str, Any], response: FailedResponse = IN_REPLY) ->
     if "function calling is not enabled for" in message.lower():
         kind = TOOLS_UNSUPPORTED
     code = kind if isinstance(kind, str) else str(code) if isinstance(code, int) else code
-    return response.error(found, message, code=code, path=path, request_id=error.get("request_id"))
+    return response.error(
+        found, message, code=code, path=path or error.get("param"), request_id=error.get("request_id")
+    )
 
 
 def _message(error: Any) -> tuple[str, str]:
@@ -102,16 +105,7 @@ def _message(error: Any) -> tuple[str, str]:
     faults = [fault for fault in message if isinstance(fault, dict)]
     if not faults:
         return "", ""
-    return "; ".join(f"{_place(fault)}: {fault.get('msg')}" for fault in faults), _place(faults[0])
-
-
-def _place(fault: Mapping[str, Any]) -> str:
-    location = fault.get("loc")
-    steps = [step for step in location if step != "body"] if isinstance(location, list) else []
-    place = ""
-    for step in steps:
-        place += f"[{step}]" if isinstance(step, int) else f".{step}" if place else str(step)
-    return place
+    return "; ".join(f"{fault_place(fault)}: {fault.get('msg')}" for fault in faults), fault_place(faults[0])
 
 
 # The other way

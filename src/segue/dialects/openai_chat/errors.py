@@ -16,6 +16,7 @@ from segue.dialects.errors import (
     FailedResponse,
     class_of_status,
     entry_for,
+    first_fault_place,
     read_response,
     status_for,
     wait_in,
@@ -199,7 +200,7 @@ def _read(value: Any) -> _ErrorFields:
     found = _ErrorFields(
         message,
         [str(name) for name in names if isinstance(name, str | int) and name],
-        _text(fields.get("param")),
+        _text(fields.get("param")) or first_fault_place(fields.get("detail")),
         _text(value.get("request_id") or fields.get("request_id")),
         _status(fields),
         float(wait) if isinstance(wait, int | float) else None,

@@ -11,6 +11,7 @@ from segue.dialects.errors import (
     Phrases,
     class_of_error,
     entry_for,
+    first_fault_place,
     read_response,
     status_for,
     wait_in,
@@ -93,6 +94,8 @@ def _error_in(value: Any) -> Mapping[str, Any]:
         return error
     if isinstance(error, str):
         return {"message": error, "code": value.get("code")}
+    if place := first_fault_place(error):
+        return {"param": place}
     return value if isinstance(value.get("message"), str) else {}
 
 

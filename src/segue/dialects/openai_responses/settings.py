@@ -70,6 +70,8 @@ class _Settings(RequestSettings):
         self.body["model"] = options.model or transcript.target.model
         if options.stream:
             self.body["stream"] = True
+        elif self.extra.pop("stream_options", None) is not None:
+            self.note("hints_dropped", "stream_options", "only streams have it")
         system, _ = leading_system(transcript, NAME)
         if system:
             self.body["instructions"] = system

@@ -1,0 +1,58 @@
+"""Whole replies where a stream might have come: which answers are read so, and how."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segue.conversation.events import Event
+    from segue.dialects.dialect import Dialect, ReplyDecoder
+
+_JSON: Final = "application/json"
+_FRAMES: Final = "text/event-stream"
+
+
+def decoder_for(dialect: Dialect, headers: Mapping[str, str], *, stream: bool = True) -> ReplyDecoder:
+    """What reads the body of an answer, by its headers: a server may send a whole reply though a stream was asked for, or
+    the other way round. `stream`: whether one was asked for."""
+    sent = _type_in(headers.get("content-type", ""))
+    streamed = _type_in(dialect.server.stream_type)
+    # On a wire without frames a whole reply is a stream of one line.
+    if sent != streamed and (not stream or (sent == _JSON and streamed == _FRAMES)):
+        return WholeReplyDecoder(dialect)
+    return dialect.new_decoder()
+
+
+@final
+class WholeReplyDecoder:
+    """Holds a reply until all of it is there. What is no JSON object is a stream all the same, whatever its headers say."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._pieces: list[bytes] = []
+        self._stream: ReplyDecoder | None = None
+        self.unread: list[bytes] = []
+
+    def feed(self, data: bytes) -> list[Event]:
+        if self._stream is not None:
+            return self._stream.feed(data)
+        # Some servers send blank lines while a whole reply is written.
+        if not self._pieces and not (data := data.lstrip()):
+            return []
+        if not self._pieces and data[:1] != b"{":
+            self._stream = self._dialect.new_decoder()
+            self.unread = self._stream.unread
+            return self._stream.feed(data)
+        self._pieces.append(data)
+        return []
+
+    def close(self) -> list[Event]:
+        if self._stream is not None:
+            return self._stream.close()
+        return self._dialect.decode_reply(b"".join(self._pieces))
+
+
+def _type_in(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
