@@ -140,6 +140,28 @@ def test_a_conversation_is_compacted_for_a_client_by_any_model(version: int, str
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_model_that_a_conversation_was_switched_to_compacts_it(version: int) -> None:
+    async def main() -> None:
+        world = GatewayWorld(responder=Summariser())
+        agent = ResponsesAgent(world, ROUTES["responses"])
+        await agent.turn("I am Ann.")
+        await world.gateway.settle()
+        conversation = world.reports[-1].conversation
+        assert await world.store.switch(conversation, ROUTES["gemini"])
+        if version == 1:
+            body: Any = {"model": agent.model, "input": agent.history}
+            reply = await world.ask(f"{PATH}/compact", body)
+        else:
+            agent.history.append({"type": "compaction_trigger"})
+            reply = await agent.send()
+        assert reply.status == 200, reply.body
+        assert reply.json()["output"][-1]["type"] == "compaction"
+        assert (world.reports[-1].route, world.emulator.log[-1].provider) == (ROUTES["gemini"], "gemini")
+
+    asyncio.run(main())
+
+
 def test_the_providers_own_compaction_stays_its_own() -> None:
     async def main() -> None:
         world = GatewayWorld()

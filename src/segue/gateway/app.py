@@ -264,7 +264,7 @@ class Gateway:
     ) -> None:
         """What is no reply of a model."""
         async with costs.counted_service(self.accounts, account, self.names, door, request, report):
-            answered = await self._services.answer(door, request, account.name)
+            answered = await self._services.answer(door, request, account.name, report)
         await writer.whole(answered)
 
     async def _operate(self, request: WebRequest, account: Account, writer: ResponseWriter) -> None:
@@ -316,7 +316,7 @@ class Gateway:
             if admission is not None:
                 standing = costs.standing_of(admission)
                 writer.headers.update(turn.dialect.server.standing_headers(standing))
-            if (compacted := await self._services.compacted(turn)) is not None:
+            if (compacted := await self._services.compacted(turn, report, switched)) is not None:
                 await writer.whole(compacted)
                 return
             exchange = Exchange(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from segue.conversation.events import Reply
     from segue.gateway.members import Members
     from segue.gateway.memory.memory import Memory
+    from segue.gateway.report import RequestReport
     from segue.gateway.turns import ClientTurn
     from segue.providers.registry import KnownProviders
     from segue.routing.router import Routing
@@ -41,20 +43,24 @@ class ClientCompaction:
         self._providers = providers
         self._memory = memory
 
-    async def summarise(self, turn: ClientTurn) -> Reply:
-        """The reply with the summary. Raises why there is none."""
+    async def summarise(self, turn: ClientTurn, report: RequestReport, switched: str = "") -> Reply:
+        """The reply with the summary, which is reported as what the request used. Raises why there is none. `switched`: the
+        model that an operator chose for the conversation."""
+        began = monotonic()
         conversation = turn.conversation.append(user(INSTRUCTION))
         options = structs.replace(
             turn.options, tool_choice="none" if turn.tools else None, response_schema=None
         )
         asked = structs.replace(turn, conversation=conversation, options=options, bound="")
         error: SegueError | None = None
-        for opened in self._members.routings(asked):
+        for opened in self._members.routings(asked, switched):
             routing = opened()
             while True:
                 reply = await self._ask(asked, routing)
                 error = reply.error
                 if error is None:
+                    report.route, report.usage = routing.route.name, reply.usage
+                    report.first_content = monotonic() - began
                     return reply
                 step = routing.failed(error, shown=False, ran=False)
                 if isinstance(step, GiveUp | Retry):

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from segue.conversation.blocks import Origin
 from segue.conversation.events import fold
+from segue.conversation.usage import Usage
 from segue.dialects.registry import DIALECTS, proper_name, recognise
 from segue.errors import InvalidRequestError, SegueError, UsageError
 from segue.gateway.archive import ReplyArchive
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from segue.gateway.members import Members
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
+    from segue.gateway.report import RequestReport
     from segue.gateway.turns import ClientTurn
     from segue.gateway.web import WebRequest
     from segue.providers.registry import KnownProviders
@@ -92,14 +94,15 @@ class ClientServices:
             prepared = structs.replace(prepared, fields=opened, changed=prepared.changed or own)
         return prepared
 
-    async def compacted(self, turn: ClientTurn) -> WebResponse | None:
+    async def compacted(self, turn: ClientTurn, report: RequestReport, switched: str) -> WebResponse | None:
         """The compacted conversation that a chat asks for; None if it asks for none, or the provider makes it itself."""
         stored = turn.dialect.server.stored
         if stored is None or not turn.prepared.asks_for_compaction:
             return None
-        if not turn.changed and self._members.is_native(turn, self._names.router(turn.asked).routes[0]):
+        answering = self._names.router(switched or turn.asked).routes[0]
+        if not turn.changed and self._members.is_native(turn, answering):
             return None
-        summary = await self._compactor.summarise(turn)
+        summary = await self._compactor.summarise(turn, report, switched)
         item = stored.compacted_item(token_hex(16), self._compactor.capsule(turn.caller, summary))
         events = compacted_events(item, f"resp_{token_hex(24)}", turn, summary)
         dialect = turn.dialect
@@ -109,14 +112,17 @@ class ClientServices:
         body = b"".join(map(encoder.feed, events)) + encoder.close()
         return WebResponse(headers={"content-type": dialect.server.stream_type}, body=body)
 
-    async def _compact(self, door: Door, request: WebRequest, caller: str) -> WebResponse:
+    async def _compact(
+        self, door: Door, request: WebRequest, caller: str, report: RequestReport
+    ) -> WebResponse:
         fields = read_fields(request.body)
         stored = door.dialect.server.stored
         if stored is None:
             raise InvalidRequestError("Nothing is compacted here.", code="not_found", status=404)
         prepared = await self.prepare(door, fields, caller)
         turn = await self.read(door, request, prepared, caller)
-        summary = await self._compactor.summarise(turn)
+        switched = await self._memory.switched(turn.conversation_id)
+        summary = await self._compactor.summarise(turn, report, switched)
         item = stored.compacted_item(token_hex(16), self._compactor.capsule(caller, summary))
         usage = {"input": summary.usage.input_tokens or 0, "output": summary.usage.output_tokens or 0}
         return _json(stored.encode_compaction(prepared.fields, token_hex(24), item, int(time()), usage))
@@ -147,7 +153,10 @@ class ClientServices:
         """Keep a reply that its client may ask for by its id."""
         return self._archive.keep(turn, body, provider)
 
-    async def answer(self, door: Door, request: WebRequest, caller: str) -> WebResponse:
+    async def answer(
+        self, door: Door, request: WebRequest, caller: str, report: RequestReport
+    ) -> WebResponse:
+        """`report` gets what a model used for it."""
         match door.operation:
             case "list_models":
                 return _json(door.dialect.server.encode_models(await self._listed(), request.query))
@@ -156,9 +165,9 @@ class ClientServices:
             case "count_tokens":
                 return await self._count(door, request, caller)
             case "embed":
-                return await self._embed(door, request)
+                return await self._embed(door, request, report)
             case "compact":
-                return await self._compact(door, request, caller)
+                return await self._compact(door, request, caller, report)
             case "get_reply" | "delete_reply" | "cancel_reply" | "list_input":
                 return await self.background.answer(door, request, caller)
             case "version":
@@ -213,7 +222,7 @@ class ClientServices:
         tokens = estimate_request(chat, family_of(route.model))
         return _json(server.encode_count(tokens), {"x-segue-count": "estimate"})
 
-    async def _embed(self, door: Door, request: WebRequest) -> WebResponse:
+    async def _embed(self, door: Door, request: WebRequest, report: RequestReport) -> WebResponse:
         server = door.dialect.server
         fields = read_fields(request.body)
         if server.decode_embedding is None or server.encode_embeddings is None:
@@ -238,6 +247,8 @@ class ClientServices:
         if not counted:
             counted.append(tokens_of(wanted.texts, route.model))
             mark_estimate(headers)
+            report.usage_estimated = True
+        report.route, report.usage = route.name, Usage(input_tokens=counted[0], output_tokens=0)
         body = server.encode_embeddings(wanted, vectors, model=asked, tokens=counted[0])
         return _json(body, headers)
 

@@ -98,6 +98,39 @@ def test_real_usage_is_settled_and_warned_about() -> None:
     asyncio.run(story())
 
 
+def test_summaries_and_vectors_are_charged_as_their_provider_counts_them() -> None:
+    async def story() -> None:
+        world = world_of(tokens_per_minute=1_000_000)
+        headers = {"authorization": f"Bearer {KEY}"}
+        said = {
+            "type": "message",
+            "role": "user",
+            "content": [{"type": "input_text", "text": "word " * 4000}],
+        }
+        asked = {"model": "anthropic/claude-sonnet-4-6", "input": [said]}
+        trigger = {**asked, "input": [said, {"type": "compaction_trigger"}]}
+        texts = {"model": "openai/text-embedding-3-small", "input": ["word " * 4000]}
+        for path, body in (
+            ("/v1/responses/compact", asked),
+            ("/v1/responses", trigger),
+            ("/v1/embeddings", texts),
+        ):
+            answered = await world.ask(path, body, headers=headers)
+            assert answered.status == 200, answered.body
+            await world.gateway.settle()
+            counted = answered.json()["usage"]
+            report = world.reports[-1]
+            assert report.usage.input_tokens == counted.get("input_tokens", counted.get("prompt_tokens"))
+            assert (report.usage.input_tokens or 0) > 1000
+            assert report.route == body["model"]
+        today = time.strftime("%Y-%m-%d", time.gmtime())
+        rows = await world.gateway.accounts.store.usage(today, today)
+        assert all(row.input_tokens for row in rows)
+        assert sum(row.requests for row in rows) == 3
+
+    asyncio.run(story())
+
+
 def test_a_client_that_leaves_is_charged_and_its_reservation_ends() -> None:
     async def story() -> None:
         world = world_of(dollars_per_day=1.0, concurrent=1)

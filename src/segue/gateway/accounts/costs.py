@@ -49,7 +49,7 @@ def admit(
 
 def settle(accounts: Accounts, admission: Admission | None, expected: Charge, report: RequestReport) -> None:
     """Count what a turn came to."""
-    came_to = used(report, expected)
+    came_to = used(report, expected, sent=report.first_content is not None)
     accounts.ended(admission, came_to, usage_row(report, came_to))
 
 
@@ -76,7 +76,7 @@ async def counted_service(
         done = True
     finally:
         report.route = report.route or routes[0].name
-        came_to = expected if done else Charge()
+        came_to = used(report, expected, sent=done)
         accounts.ended(admission, came_to, usage_row(report, came_to))
 
 
@@ -139,11 +139,11 @@ def _estimate(account: Account, usage: Usage, route: Route) -> Charge:
     return Charge(usage.total_tokens or 0, micros(dollars or 0.0))
 
 
-def used(report: RequestReport, expected: Charge) -> Charge:
+def used(report: RequestReport, expected: Charge, *, sent: bool) -> Charge:
     """What counts, which is noted in the report too. Where the provider did not report it and something was sent, what
     was expected."""
     if report.usage.total_tokens is None:
-        return expected if report.first_content is not None else Charge()
+        return expected if sent else Charge()
     provider, _, model = report.route.partition("/")
     dollars = report.dollars = cost_of(report.usage, provider, model)
     return Charge(report.usage.total_tokens, expected.micros if dollars is None else micros(dollars))
