@@ -108,5 +108,13 @@ def test_an_operator_switches_a_conversation_from_its_next_turn_on() -> None:
         await agent.turn("Thank you.")
         assert routes_of(agent) == [ROUTES["anthropic"], ROUTES["anthropic"], ROUTES["gemini"]]
         assert {reply.json()["model"] for reply in agent.replies} == {ROUTES["anthropic"]}
+        body = agent.body(agent.model)
+        counted = await world.ask(
+            "/v1/messages/count_tokens", {name: body[name] for name in ("model", "messages")}
+        )
+        assert counted.status == 200, counted.body
+        assert world.emulator.log[-1].provider == "gemini"
+        explained = (await world.ask("/segue/v1/explain", body)).json()
+        assert [route["route"] for route in explained["routes"]] == [ROUTES["gemini"]]
 
     asyncio.run(main())

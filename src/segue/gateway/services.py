@@ -206,7 +206,8 @@ class ClientServices:
         field = server.model_field
         body = {**server.chat_request(fields), **({field: fields[field]} if field in fields else {})}
         turn = await self.read(door, request, PreparedRequest(body), caller)
-        router = self._names.router(turn.asked)
+        switched = await self._memory.switched(turn.conversation_id)
+        router = self._names.router(switched or turn.asked)
         names = [route.name for route in router.routes]
         last = turn.bound or turn.last_route
         route = router.routes[names.index(last)] if last in names else router.routes[0]
@@ -264,7 +265,7 @@ class ClientServices:
             )
         door = Door(dialect=DIALECTS[proper_name(wire)], operation="chat", params=dict(request.query))
         turn = await self.read(door, request, PreparedRequest(fields), caller)
-        to = request.query.get("to") or turn.asked
+        to = request.query.get("to") or await self._memory.switched(turn.conversation_id) or turn.asked
         explained = [self._explained(turn, route) for route in self._names.router(to).routes]
         return _json(
             msgspec.json.encode(
