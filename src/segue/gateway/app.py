@@ -126,7 +126,6 @@ class Gateway:
                 with suppress(Exception):
                     await writer.whole(error_response(defect, dialect))
         finally:
-            deadline.close()
             self.running -= 1
             report.status, report.reply_bytes = writer.status, writer.sent
             report.seconds = monotonic() - started

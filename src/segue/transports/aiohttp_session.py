@@ -59,11 +59,7 @@ class AiohttpSession:
 
     async def send(self, request: WireRequest) -> HttpAnswer:
         limits = WaitLimits(request)
-        try:
-            return HttpAnswer(await self._ask(request, limits), limits)
-        except BaseException:
-            limits.close()
-            raise
+        return HttpAnswer(await self._ask(request, limits), limits)
 
     async def _ask(self, request: WireRequest, limits: WaitLimits) -> aiohttp.ClientResponse:
         url = _url(request)
@@ -144,7 +140,6 @@ class HttpAnswer:
 
     def close(self) -> None:
         """Closes the connection at once, unless the body was read to its end: then it is back in the pool."""
-        self._limits.close()
         self._response.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
+from weakref import WeakKeyDictionary
 
 from segue.errors import TransportError
 
@@ -25,16 +26,16 @@ _TOO_LONG: Final[Mapping[Wait, str]] = {
 
 
 class Deadline:
-    """`with deadline:` around a wait raises TimeoutError when it takes too long; `close` it at the end.
+    """`with deadline:` around a wait raises TimeoutError when it takes too long.
 
-    A timer for each wait, as `asyncio.timeout` sets it, would cost more than most waits: this one stays as it is when the
-    deadline is put off, and looks at it when it goes off.
+    A timer for each wait, as `asyncio.timeout` sets it, would cost more than most waits: one watches those of all tasks.
     """
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self._at = NEVER
-        self._timer: asyncio.TimerHandle | None = None
+        self.at = NEVER
+        """By the loop's clock."""
+        self._watch = _watch_of(self.loop)
         self._task: asyncio.Task[object] | None = None
         self._cancelling = 0
         self._expired = False
@@ -43,47 +44,79 @@ class Deadline:
         """So long from now."""
         self.move(self.loop.time() + seconds)
 
-    def move(self, at: float, *, look_at: float = NEVER) -> None:
-        """To this time of the loop's clock. `look_at`: when to look at the latest, because it may be moved forward soon."""
-        self._at = at
-        timer = self._timer
-        if timer is not None and timer.when() > at:
-            self.close()
-            timer = None
-        if timer is None and at != NEVER:
-            self._timer = self.loop.call_at(min(at, look_at), self._look)
+    def move(self, at: float) -> None:
+        """To this time of the loop's clock."""
+        self.at = at
+        if at < self._watch.due:
+            self._watch.look_at(at)
 
     def __enter__(self) -> None:
         self._task = task = asyncio.current_task(self.loop)
         if task is not None:
             self._cancelling = task.cancelling()
+        watch = self._watch
+        watch.waits.add(self)
+        if self.at < watch.due:
+            watch.look_at(self.at)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
+        self._watch.waits.discard(self)
         task, self._task = self._task, None
         if self._expired and task is not None:
             self._expired = False
             if task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
                 raise TimeoutError from error
 
-    def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _look(self) -> None:
-        self._timer = None
-        if self.loop.time() < self._at:
-            self.move(self._at)
-        elif self._task is not None:
+    def expire(self) -> None:
+        if self._task is not None:
             self._expired = True
             self._task.cancel()
 
 
 @final
+class _Watch:
+    """Notices the deadlines of one event loop, with a timer for the next of them only. Most are put off before it goes off,
+    or their wait is over."""
+
+    def __init__(self) -> None:
+        self.waits: set[Deadline] = set()
+        self.due = NEVER
+        """When the timer goes off."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def look_at(self, at: float) -> None:
+        """Not later than this."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.due = at
+        self._timer = asyncio.get_running_loop().call_at(at, self._look)
+
+    def _look(self) -> None:
+        self.due, self._timer = NEVER, None
+        now = asyncio.get_running_loop().time()
+        for wait in [wait for wait in self.waits if wait.at <= now]:
+            self.waits.discard(wait)
+            wait.expire()
+        following = min([wait.at for wait in self.waits], default=NEVER)
+        if following != NEVER:
+            self.look_at(following)
+
+
+_WATCHES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch]] = WeakKeyDictionary()
+
+
+def _watch_of(loop: asyncio.AbstractEventLoop) -> _Watch:
+    watch = _WATCHES.get(loop)
+    if watch is None:
+        watch = _WATCHES[loop] = _Watch()
+    return watch
+
+
+@final
 class WaitLimits(Deadline):
-    """The limits of one request, watched by one timer. Which one holds depends on how far it has come."""
+    """The limits of one request. Which one holds depends on how far it has come."""
 
     def __init__(self, request: WireRequest) -> None:
         super().__init__()
@@ -97,22 +130,14 @@ class WaitLimits(Deadline):
 
     def connected(self) -> None:
         """The connection stands: from now on the server is waited for."""
-        now = self.loop.time()
         seconds: float | None = getattr(self._timeouts, self.request.first_wait)
         if seconds is not None:
-            self._first_byte = now + seconds
-        self.move(min(self._end, self._first_byte), look_at=now + self._idle)
+            self._first_byte = self.loop.time() + seconds
+        self.move(min(self._end, self._first_byte))
 
     def __enter__(self) -> None:
+        self.at = min(self._end, self.loop.time() + self._idle if self.begun else self._first_byte)
         super().__enter__()
-        now = self.loop.time()
-        if self.begun and self._timer is not None:
-            # Each wait may last longer than the one before, and the timer goes off before either: most waits end here.
-            self._at = min(self._end, now + self._idle)
-            return
-        limit = now + self._idle if self.begun else self._first_byte
-        # Not later than silence would be noticed, so that the first wait for more need not set the timer anew.
-        self.move(min(self._end, limit), look_at=now + self._idle)
 
     def too_long(self, what: Wait) -> TransportError:
         if self.loop.time() >= self._end:

@@ -142,12 +142,9 @@ async def read_rest(portions: AsyncIterator[bytes]) -> None:
     """Read on after the end of a reply, for a moment: then its connection can be used again."""
     deadline = Deadline()
     deadline.begin(REST_SECONDS)
-    try:
-        with suppress(TimeoutError, TransportError), deadline:
-            async for _ in portions:
-                pass
-    finally:
-        deadline.close()
+    with suppress(TimeoutError, TransportError), deadline:
+        async for _ in portions:
+            pass
 
 
 def _amount(size: int) -> str:
