@@ -8,6 +8,7 @@ import pytest
 
 from gateway.clients import AGENTS
 from gateway.world import GatewayWorld
+from segue.emulators.faults import Fault
 from segue.emulators.model_reply import Prompt, Reply, Say
 
 CALL = 'Thought: The tool knows.\nAction: weather\nAction Input: {"city": "Rome"}'
@@ -42,6 +43,17 @@ def test_a_tool_turn_with_a_model_that_knows_no_tools(wire: str, model: str, *, 
         agent.add_user("Thank you.")
         left = await agent.at_home()
         assert left.status == 200, left.body
+
+    asyncio.run(main())
+
+
+def test_tools_that_are_refused_to_several_clients_at_the_same_time_are_described_to_all() -> None:
+    async def main() -> None:
+        world = GatewayWorld(responder=WordyModel())
+        refusal = Fault(status=400, message="This model does not support tools", retry_after=None)
+        world.emulator.faults.extend([refusal] * 3)
+        agents = [AGENTS["anthropic"](world, "openai/gpt-4.1", stream=True) for _ in range(3)]
+        assert await asyncio.gather(*(agent.turn("Please look.") for agent in agents)) == ["It is rain."] * 3
 
     asyncio.run(main())
 

@@ -61,6 +61,8 @@ class RouteAttempt(Protocol):
     repairs: tuple[Repair, ...]
     """Of the request, from the client's bytes on."""
     forwarded: bool
+    described: bool
+    """Whether the model gets its tools in words."""
     headers: Mapping[str, str]
     """Of the provider's response, as far as they are the client's affair."""
     so_far: list[Event]
@@ -106,6 +108,7 @@ class TranslatedAttempt:
     ) -> None:
         self.origin = Origin(provider=provider.name, model=request.model)
         self.made_under = ""
+        self.described = request.policy.text_form is not None
         self.repairs: tuple[Repair, ...] = turn.repairs
         self.headers: Mapping[str, str] = {}
         self.so_far: list[Event] = []
@@ -166,8 +169,7 @@ class TranslatedAttempt:
         self.origin, self.made_under = sent.origin, sent.made_under
         if self._translation is not None:
             return  # the model was asked again, and the client has got nothing yet
-        described = self._request.policy.text_form is not None
-        self.repairs = (*turn.repairs, *sent.repairs, *([_IN_WORDS] if described else ()))
+        self.repairs = (*turn.repairs, *sent.repairs, *([_IN_WORDS] if self.described else ()))
         asked = ClientRequest(
             wire=turn.dialect.client,
             nonce=self._nonce,
@@ -207,6 +209,7 @@ class ForwardedAttempt:
     """The client's bytes go to a provider of the same wire, and its bytes come back."""
 
     forwarded = True
+    described = False
     made_under = ""
     repairs: tuple[Repair, ...] = ()
 

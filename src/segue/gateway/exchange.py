@@ -15,7 +15,6 @@ from msgspec import structs
 
 from segue.conversation.events import Event, Failed, Finished, ReplyStarted, UsageReported, fold
 from segue.conversation.message import mint_missing
-from segue.dialects.errors import TOOLS_UNSUPPORTED
 from segue.errors import InvalidRequestError, ProtocolError, SegueError
 from segue.gateway.attempts import ForwardedAttempt
 from segue.gateway.client_errors import (
@@ -79,6 +78,7 @@ class Exchange:
         self._note = note
         self._noted = False
         self._keep_alive = members.keep_alive
+        self._attempt: RouteAttempt | None = None
         self._held: list[bytes] = []
         self._events: list[Event] = []
         self._first_content: float | None = None
@@ -125,7 +125,7 @@ class Exchange:
         while True:
             route = routing.route
             error = await self._try(route, routing, self._turn)
-            if error is not None and error.code == TOOLS_UNSUPPORTED and self._members.offer_in_words(route):
+            while error is not None and self._members.asks_otherwise(self._turn, route, error, self._attempt):
                 error = await self._try(route, routing, self._turn)
             if error is not None and _is_refusal(error) and not self._committed:
                 error = await self._try_plain(route, routing, error)
@@ -157,7 +157,7 @@ class Exchange:
     async def _try(self, route: Route, routing: Routing, turn: ClientTurn) -> SegueError | None:
         self._report.attempts += 1
         self._report.route = route.name
-        self._held, self._events, self._first_content = [], [], None
+        self._attempt, self._held, self._events, self._first_content = None, [], [], None
         self._started = monotonic()
         tried = AttemptReport(route=route.name, began=time())
         self._report.tries.append(tried)
@@ -177,7 +177,7 @@ class Exchange:
         try:
             self._members.enter(route.name)
             try:
-                attempt = self._members.attempt(turn, route)
+                self._attempt = attempt = self._members.attempt(turn, route)
                 self._report.forwarded = attempt.forwarded
                 error = await self._read(attempt, routing)
             finally:

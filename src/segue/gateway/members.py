@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, final
 from msgspec import structs
 
 from segue.conversation.options import Options
+from segue.dialects.errors import TOOLS_UNSUPPORTED
 from segue.errors import OverloadError, SegueError
 from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
 from segue.gateway.client_errors import strict_error
@@ -117,9 +118,17 @@ class Members:
             return as_text_request(request, offer_of(request.tools, request.options), REACT)
         return with_schema_in_words(request, provider_of(route, self._providers))
 
-    def offer_in_words(self, route: Route) -> bool:
-        """From now on describe tools to a model that refused them; False if that was done already."""
-        return self._names.forget_tools(route)
+    def asks_otherwise(
+        self, turn: ClientTurn, route: Route, error: SegueError, refused: RouteAttempt | None
+    ) -> bool:
+        """Whether a model is asked in another way from now on, because of what an attempt was refused for: one that takes no
+        tools gets them in words."""
+        if refused is None:
+            return False
+        if error.code == TOOLS_UNSUPPORTED and turn.tools and not refused.described:
+            self._names.forget_tools(route)
+            return True
+        return False
 
     def _forwarded(
         self, turn: ClientTurn, route: Route, forward: Forward | None, request: ChatRequest

@@ -72,11 +72,9 @@ class ModelNames:
                 self._tools[route.name] = known
         return known
 
-    def forget_tools(self, route: Route) -> bool:
-        """Note that a model knows no tools after all; False if that was known."""
-        news = self.knows_tools(route)
+    def forget_tools(self, route: Route) -> None:
+        """Note that a model knows no tools after all."""
         self._tools[route.name] = False
-        return news
 
     def served(self) -> list[ServedModel]:
         """All names that can be asked for, as models."""
