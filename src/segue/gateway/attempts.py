@@ -24,6 +24,7 @@ from segue.conversation.events import (
     fold,
 )
 from segue.dialects.reply_translation import ReplyTranslation
+from segue.dialects.whole_reply import WholeReplyDecoder, decoder_for
 from segue.errors import ProtocolError, SegueError
 from segue.gateway.model_field import ModelField, renamed
 from segue.gateway.text_tool_replies import portions_of, text_tool_portions
@@ -253,7 +254,12 @@ class ForwardedAttempt:
                     self._whole = await answer.read()
                     yield turn.dialect.decode_reply(self._whole), b""
                     return
-                decoder = turn.dialect.new_decoder()
+                decoder = decoder_for(turn.dialect, answer.headers)
+                if isinstance(decoder, WholeReplyDecoder):
+                    events = [*decoder.feed(await answer.read()), *decoder.close()]
+                    encoder = turn.dialect.new_encoder(turn.asked)
+                    yield Piece(events, b"".join([*map(encoder.feed, events), encoder.close()]))
+                    return
                 async for portion in answer.portions():
                     events = decoder.feed(portion)
                     yield events, self._renaming.feed(portion, events)

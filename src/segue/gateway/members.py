@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, final
 from msgspec import structs
 
 from segue.conversation.options import Options
-from segue.dialects.errors import TOOLS_UNSUPPORTED
+from segue.dialects.errors import TOOLS_UNSUPPORTED, refuses_stream
 from segue.errors import OverloadError, SegueError
 from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
 from segue.gateway.client_errors import strict_error
@@ -122,12 +122,16 @@ class Members:
         self, turn: ClientTurn, route: Route, error: SegueError, refused: RouteAttempt | None
     ) -> bool:
         """Whether a model is asked in another way from now on, because of what an attempt was refused for: one that takes no
-        tools gets them in words."""
+        tools gets them in words, and one that does not stream is asked for whole replies."""
         if refused is None:
             return False
         if error.code == TOOLS_UNSUPPORTED and turn.tools and not refused.described:
             self._names.forget_tools(route)
             return True
+        forward = provider_of(route, self._providers).capabilities.forward
+        if refused.forwarded and turn.stream and forward is not None and refuses_stream(error):
+            forward.ask_whole(route.model)
+            return not forward.streams(route.model)
         return False
 
     def _forwarded(
@@ -136,7 +140,7 @@ class Members:
         """The client's own bytes, if this provider takes them as they are; None if they have to be planned."""
         if forward is None or turn.changed or turn.repairs or route.options != _NO_OPTIONS:
             return None
-        if request.policy.text_form is not None:
+        if request.policy.text_form is not None or (turn.stream and not forward.streams(route.model)):
             return None
         target = forward.target(route.model)
         if turn.prepared.at and turn.prepared.at != target.provider:
