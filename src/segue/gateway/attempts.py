@@ -258,7 +258,7 @@ class ForwardedAttempt:
                 if isinstance(decoder, WholeReplyDecoder):
                     events = [*decoder.feed(await answer.read()), *decoder.close()]
                     encoder = turn.dialect.new_encoder(turn.asked)
-                    yield Piece(events, b"".join([*map(encoder.feed, events), encoder.close()]))
+                    yield events, b"".join([*map(encoder.feed, events), encoder.close()])
                     return
                 async for portion in answer.portions():
                     events = decoder.feed(portion)
