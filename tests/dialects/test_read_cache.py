@@ -81,6 +81,18 @@ def test_of_a_conversation_that_grows_only_the_end_is_read(name: str, separators
     assert max(known[2:]) < 30
 
 
+@pytest.mark.parametrize("name", WIRES)
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" ,\n", " :\t")])
+def test_a_long_conversation_is_known_after_its_first_request(name: str, separators: tuple[str, str]) -> None:
+    cache = ReadCache(1_000_000, least=0)
+    for exchanges in (70, 71):
+        fields = json.loads(written(name, example(exchanges)))
+        body = json.dumps(fields, separators=separators).encode()
+        read = cache.read(DIALECTS[name], body)
+        assert parts(read) == alone(name, body)
+    assert len(read.conversation.messages) - read.known <= 6
+
+
 @pytest.mark.parametrize("name", ["anthropic", "openai_chat", "gemini"])
 def test_of_each_request_that_follows_another_only_the_last_exchanges_are_read(name: str) -> None:
     cache = ReadCache(1_000_000, least=0)

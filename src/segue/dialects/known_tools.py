@@ -213,7 +213,7 @@ class ToolCache:
         return _Place(start, end, tools)
 
     def _keep(self, body: bytes, given: list[Any]) -> list[Any]:
-        known = bytes(_TOOLS_ALONE.decode(body).tools)
+        known = _tools_in(body)
         if len(known) < self._least or len(known) * _HELD > self._budget:
             return given
         tools = self._known[known] = GivenTools(given, known)
@@ -222,6 +222,21 @@ class ToolCache:
             dropped, _ = self._known.popitem(last=False)
             self.held -= len(dropped) * _HELD
         return tools
+
+
+def _tools_in(body: bytes) -> bytes:
+    """The JSON of the tools in a body."""
+    at = len(body)
+    for _ in range(_TRIES):
+        if (at := body.rfind(_NAME, 0, at)) < 0:
+            break
+        try:
+            # Mostly they stand at the end, and what is before them need not be read again. What remains of a body behind the
+            # name of a field of its own is an object; behind that of a field in something else, there is too much of it.
+            return bytes(_TOOLS_ALONE.decode(b"{" + body[at:]).tools)
+        except msgspec.DecodeError:
+            continue
+    return bytes(_TOOLS_ALONE.decode(body).tools)
 
 
 class _ToolsAlone(Struct):

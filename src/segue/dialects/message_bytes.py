@@ -9,6 +9,9 @@ import msgspec
 from msgspec import Raw
 
 _BETWEEN = frozenset(b" \t\r\n,")
+_TRIES = 4
+_FIELDS = msgspec.json.Decoder(dict[str, Raw])
+_LIST = msgspec.json.Decoder(list[Raw])
 
 
 @cache
@@ -22,6 +25,32 @@ def split_messages(body: bytes, field: str) -> list[Raw]:
     """The messages of a body, each as it is written."""
     pieces: list[Raw] = _splitter(field).decode(body).messages
     return pieces
+
+
+def split_last_messages(
+    body: bytes, fields: dict[str, Any], field: str, least: int
+) -> tuple[int, list[Raw]] | None:
+    """Where the last messages begin, at least so many of them, and each as it is written; None if that is not found by a look
+    from the end of the body. `fields`: what was read of it. To split a long list from its start takes as long as to read it."""
+    first = next(iter(fields[field][-1]), None)
+    if type(first) is not str:
+        return None
+    start = b'{"%b"' % first.encode()
+    at, names = len(body), [*fields]
+    for number in range(least + _TRIES):
+        if (at := body.rfind(start, 0, at)) < 0:
+            return None
+        if number < least:
+            continue
+        try:
+            rest = _FIELDS.decode(b'{"%b":[%b' % (field.encode(), body[at:]))
+            pieces = _LIST.decode(rest[field])
+        except msgspec.DecodeError:
+            continue  # it began in something else, and there is too much behind it
+        # Behind another list of the body, not all of the fields would follow.
+        if len(pieces) >= least and [*rest] == names[names.index(field) :]:
+            return (at, pieces) if len(pieces) < len(fields[field]) else None
+    return None
 
 
 def start_of_messages(body: bytes, field: str) -> int:

@@ -19,8 +19,14 @@ from segue.conversation.message import Conversation, Message, Speaker
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.dialect import Dialect
+from segue.dialects.known_request import AddedMessages, KnownRequest, ids_of
 from segue.dialects.known_tools import FIELD, LEAST_TOOLS, ParsedBody, ToolCache
-from segue.dialects.message_bytes import end_of_messages, split_messages, start_of_messages
+from segue.dialects.message_bytes import (
+    end_of_messages,
+    split_last_messages,
+    split_messages,
+    start_of_messages,
+)
 from segue.dialects.request_fields import wrong_type
 from segue.transcript import fast_paths
 from segue.transcript.adopt import adopt
@@ -65,70 +71,6 @@ class ReadRequest(Struct, frozen=True, kw_only=True):
 
 
 @final
-class _Known(Struct, frozen=True, eq=False):
-    """A body up to the end of some message, and what was read of it."""
-
-    pieces: tuple[bytes, ...]
-    """Its bytes. What was added by each request is a piece: to join them all each time would cost more than all else."""
-    size: int
-    """Of all pieces."""
-    begin: int
-    """Where the messages begin in them."""
-    head: dict[str, Any]
-    """The fields before the messages."""
-    leading: list[Any]
-    """Messages of the system prompt, as they came."""
-    last: Any
-    """The message at the end, as it came: decoded with those that follow, it must give the same again."""
-    overlap: tuple[Message, ...]
-    """What it was decoded as."""
-    ids: frozenset[str]
-    """The ids of all messages, on wires where they have some."""
-    counted: int
-    """How often it holds what the provider counts in a request."""
-    conversation: Conversation
-
-    def begins(self, body: bytes) -> bool:
-        """Whether a body begins with it."""
-        at = 0
-        for piece in self.pieces:
-            if not body.startswith(piece, at):
-                return False
-            at += len(piece)
-        return True
-
-
-@final
-class _Read(Struct, frozen=True, gc=False):
-    """Messages as they came behind what was known, and what was read of them."""
-
-    given: list[Any]
-    text: bytes
-    """The JSON of an object that holds them."""
-    messages: tuple[Message, ...]
-    """As they were decoded, with the message before them, if there is one."""
-    first: int
-    """Among them, the first that is new."""
-    conversation: Conversation
-    """All of it, adopted."""
-
-    @property
-    def aligned(self) -> bool:
-        """Whether each of them was decoded as one message. It is if there are as many: no wire reads one as several and others
-        together."""
-        return self.first + len(self.given) == len(self.messages)
-
-    def is_unmarked(self, start: int, end: int) -> bool:
-        """Whether these of them surely have no hints for their provider."""
-        return self.aligned and not any(
-            block.extra.hints or (block.extra.container is not None and block.extra.container.hints)
-            for message in self.messages[self.first + start : self.first + end]
-            for block in message.blocks
-            if block.extra is not None
-        )
-
-
-@final
 class ReadCache:
     """The requests read last, found by their bytes. It holds `budget` bytes or so; what was not used longest goes first.
 
@@ -142,7 +84,7 @@ class ReadCache:
         self._held = 0
         self._serial = 0
         self._order: OrderedDict[int, _Place] = OrderedDict()
-        self._known: dict[_Place, dict[int, _Known]] = {}
+        self._known: dict[_Place, dict[int, KnownRequest]] = {}
         self._speakers: dict[str, dict[Any, Speaker | Literal["operator"]]] = {}
 
     def read(
@@ -178,7 +120,7 @@ class ReadCache:
         """How many bytes it takes."""
         return self._held + self._tools.held
 
-    def _keep(self, place: _Place, new: _Known, instead: int | None = None) -> None:
+    def _keep(self, place: _Place, new: KnownRequest, instead: int | None = None) -> None:
         if instead is not None:
             self._drop(instead)
         self._serial += 1
@@ -207,7 +149,7 @@ class _Reader(Struct, frozen=True):
     """Role and type of a message on this wire → who speaks."""
     tools: ToolCache
 
-    def read_whole(self, body: bytes, *, keep: bool) -> tuple[ReadRequest, _Known | None]:
+    def read_whole(self, body: bytes, *, keep: bool) -> tuple[ReadRequest, KnownRequest | None]:
         """A request of which nothing is known; and if it is to be kept, what the next one may begin with."""
         parsed = self.tools.parse(body) if keep else ParsedBody(msgspec.json.decode(body), body)
         fields = parsed.fields
@@ -231,17 +173,19 @@ class _Reader(Struct, frozen=True):
         start = body[: start_of_messages(body, field)]
         head, counted = {name: fields[name] for name in before}, self.dialect.server.count_in(start)
         leading, empty = given[: decoded.leading], Conversation(system=decoded.system)
-        nothing = _Known(
+        nothing = KnownRequest(
             (start,), len(start), len(start), head, leading, None, (), frozenset(), counted, empty
         )
-        found = _Read(given, parsed.text, decoded.messages, -decoded.leading, conversation)
-        known = self._next(nothing, body, found)
         # If tools stood before the messages, the text is shorter there than the body.
         shorter = len(body) - len(parsed.text) if FIELD in before else 0
+        found = AddedMessages(
+            given, parsed.text, decoded.messages, -decoded.leading, conversation, fields, shorter
+        )
+        known = self._next(nothing, body, found)
         at = (known or nothing).size - shorter
         return structs.replace(read, head=len(start), tail=parsed.text[at:]), known
 
-    def read_on(self, known: _Known, body: bytes) -> tuple[ReadRequest, _Known | None] | None:
+    def read_on(self, known: KnownRequest, body: bytes) -> tuple[ReadRequest, KnownRequest | None] | None:
         """The same of a request that begins with known bytes; None if what follows them changes what they mean."""
         comma = _COMMA.match(body, known.size)
         if comma is None:
@@ -252,7 +196,7 @@ class _Reader(Struct, frozen=True):
             return None
         fields = parsed.fields
         new = fields[field]
-        if type(new) is not list or (known.ids and not known.ids.isdisjoint(_ids(new))):
+        if type(new) is not list or (known.ids and not known.ids.isdisjoint(ids_of(new))):
             return None
         fields = {**known.head, **fields, field: [*known.leading, known.last, *new]}
         decoded = self._decode(fields)
@@ -267,7 +211,9 @@ class _Reader(Struct, frozen=True):
         conversation = Conversation((*known.conversation.messages, *clean[0]), decoded.system, clean[1])
         count_known = len(known.conversation.messages)
         read = _read(fields, decoded, conversation, (), count_known, known.begin, parsed.text)
-        return read, self._next(known, body, _Read(new, parsed.text, decoded.messages, count, conversation))
+        return read, self._next(
+            known, body, AddedMessages(new, parsed.text, decoded.messages, count, conversation, fields)
+        )
 
     def _decode(self, fields: dict[str, Any]) -> DecodedRequest:
         named = self.dialect.server.model_field
@@ -281,17 +227,16 @@ class _Reader(Struct, frozen=True):
             {named: fields.get(named), field: given} if named in fields else {field: given}
         ).messages
 
-    def _next(self, known: _Known, body: bytes, read: _Read) -> _Known | None:
+    def _next(self, known: KnownRequest, body: bytes, read: AddedMessages) -> KnownRequest | None:
         """What the next request may begin with; None if there is no such place, or it stays where it was."""
         at = self._place(known, read)
         worth = known.last is None or len(read.given) >= _FEW
         if not at or not (read.aligned or worth):
             return None
-        pieces = split_messages(read.text, self.dialect.messages_field)
-        end = end_of_messages(body, known.size, pieces, at)
+        end = self._end(known, body, read, at)
         if not end:
             return None
-        found = self._aligned(read, at) if read.aligned else None
+        found = read.behind(at) if read.aligned else None
         if found is None and worth:
             found = self._decoded_again(known, read, at)
         if found is None:
@@ -300,7 +245,7 @@ class _Reader(Struct, frozen=True):
         messages, minted = read.conversation.messages, read.conversation.minted
         added = body[known.size : end]
         whole = len(known.pieces) < _MOST_PIECES
-        return _Known(
+        return KnownRequest(
             (*known.pieces, added) if whole else (body[:end],),
             end,
             known.begin,
@@ -308,30 +253,23 @@ class _Reader(Struct, frozen=True):
             known.leading,
             read.given[at - 1],
             overlap,
-            known.ids | ids if (ids := _ids(read.given[:at])) else known.ids,
+            known.ids | ids if (ids := ids_of(read.given[:at])) else known.ids,
             known.counted + self.dialect.server.count_in(added),
             Conversation(messages[: len(messages) - count], read.conversation.system, minted - calls),
         )
 
-    def _aligned(self, read: _Read, at: int) -> tuple[tuple[Message, ...], int, int] | None:
-        """What the message before `at` was decoded as; how many messages of the conversation follow it, and how many calls.
-        Each of the messages was decoded as one; in adopting them, results that follow each other became one."""
-        messages = read.messages[read.first + at :]
-        last = read.messages[read.first + at - 1]
-        before = read.messages[read.first + at - 2] if read.first + at > 1 else None
-        if before is not None and before.speaker == last.speaker != "tool":
-            return None  # alone it would be decoded without the mark that a new message begins
-        if messages[0].speaker != "model" or last.speaker == "model":
-            return None
-        count, speaker = 0, ""
-        for message in messages:
-            count += not message.speaker == speaker == "tool"
-            speaker = message.speaker
-        calls = sum(len(message.calls) for message in messages)
-        return (last,), count, calls
+    def _end(self, known: KnownRequest, body: bytes, read: AddedMessages, at: int) -> int:
+        """Where so many of the messages end in the body; 0 if that is not found."""
+        field, count = self.dialect.messages_field, len(read.given)
+        if known.last is None and count > 2 * _LOOK_BACK:
+            found = split_last_messages(read.text, read.fields, field, _LOOK_BACK)
+            if found is not None:
+                start, pieces = found
+                return end_of_messages(body, start + read.shorter, pieces, at - count + len(pieces))
+        return end_of_messages(body, known.size, split_messages(read.text, field), at)
 
     def _decoded_again(
-        self, known: _Known, read: _Read, at: int
+        self, known: KnownRequest, read: AddedMessages, at: int
     ) -> tuple[tuple[Message, ...], int, int] | None:
         """The same where messages are decoded as several, or several as one."""
         last, conversation = read.given[at - 1], read.conversation
@@ -345,13 +283,13 @@ class _Reader(Struct, frozen=True):
             return None
         return overlap, len(clean[0]), calls
 
-    def _place(self, known: _Known, read: _Read) -> int:
+    def _place(self, known: KnownRequest, read: AddedMessages) -> int:
         """Before the last reply; before the last but one, if marks for the cache, which move along, stand between them. 0 if
         there is none, or the known ones end there already."""
         given, last = read.given, 0
         first = max(len(known.leading) if known.last is None else 0, len(given) - _LOOK_BACK)
         for at in range(len(given) - 1, first, -1):
-            if self._speaker(given[at]) == "model" and self._speaker(given[at - 1]) in ("user", "tool"):
+            if self._speaker(read, at) == "model" and self._speaker(read, at - 1) in ("user", "tool"):
                 if last:
                     return last if read.is_unmarked(at, last) else at
                 last = at
@@ -359,14 +297,18 @@ class _Reader(Struct, frozen=True):
             return last
         return 0
 
-    def _speaker(self, given: Any) -> Speaker | Literal["operator"]:
-        """Whose message it is, decoded once for all that have the same role and type."""
+    def _speaker(self, read: AddedMessages, at: int) -> Speaker | Literal["operator"]:
+        """Whose message it is; if that cannot be seen, it is decoded once for all that have the same role and type."""
+        if read.aligned:
+            message = read.messages[read.first + at]
+            return "operator" if message.instruction else message.speaker
+        given = read.given[at]
         kind = (given.get("role"), given.get("type")) if type(given) is dict else None
         try:
             return self.speakers[kind]
         except (KeyError, TypeError):
-            read = self._messages({}, [given])
-        speaker = "operator" if not read or read[-1].instruction else read[-1].speaker
+            alone = self._messages({}, [given])
+        speaker = "operator" if not alone or alone[-1].instruction else alone[-1].speaker
         if kind is not None:
             self.speakers[kind] = speaker
         return speaker
@@ -391,8 +333,3 @@ def _read(
         head=head,
         tail=tail,
     )
-
-
-def _ids(given: list[Any]) -> frozenset[str]:
-    names = [message["id"] for message in given if type(message) is dict and "id" in message]
-    return frozenset([name for name in names if type(name) is str])

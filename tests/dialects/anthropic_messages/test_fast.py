@@ -36,7 +36,7 @@ THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "SEALED"}
     ],
 )
 def test_common_messages_are_read_fast(message: dict[str, Any]) -> None:
-    fast = read_fast(message, ORIGIN)
+    fast = read_fast(message, ORIGIN, [])
     assert fast is not None
     assert [fast] == list(_read_message(message, "messages[0]", ORIGIN))
 
@@ -59,4 +59,4 @@ def test_common_messages_are_read_fast(message: dict[str, Any]) -> None:
     ],
 )
 def test_what_may_hold_more_is_left_to_the_slow_path(message: Any) -> None:
-    assert read_fast(message, ORIGIN) is None
+    assert read_fast(message, ORIGIN, []) is None

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING, Any
 from segue.dialects.known_tools import GivenTools
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 _FIELD = "cache_control"
 MOST_MARKS = 4
 
 
-def without_excess_marks(body: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+def without_excess_marks(
+    body: Mapping[str, Any], may_be_marked: Sequence[int]
+) -> tuple[Mapping[str, Any], list[str]]:
     """The request with no more marks than its provider takes, and where the others stood.
 
     The last ones stay: each covers all that is before it. A mark that lasts shorter cannot stand before a longer one.
+    `may_be_marked`: the indexes of the messages that are looked at.
     """
-    marks = list(_marks(body))
+    marks = list(_marks(body, may_be_marked))
     most = MOST_MARKS - bool(body.get(_FIELD))
     longest = max([index for index, (_, mark) in enumerate(marks) if _lasts_long(mark)], default=0)
     if len(marks) <= most and not longest:
@@ -35,7 +38,7 @@ def without_excess_marks(body: Mapping[str, Any]) -> tuple[Mapping[str, Any], li
 _Place = tuple[str | int, ...]
 
 
-def _marks(body: Mapping[str, Any]) -> Iterator[tuple[_Place, Any]]:
+def _marks(body: Mapping[str, Any], may_be_marked: Sequence[int]) -> Iterator[tuple[_Place, Any]]:
     """All marks, in the order in which the provider reads them."""
     tools = body.get("tools")
     if type(tools) is GivenTools:
@@ -43,13 +46,8 @@ def _marks(body: Mapping[str, Any]) -> Iterator[tuple[_Place, Any]]:
     else:
         yield from _in_list(tools, ("tools",))
     yield from _in_list(body.get("system"), ("system",))
-    messages = body.get("messages")
-    for index, message in enumerate(messages if type(messages) is list else ()):
-        content = message.get("content") if type(message) is dict else None
-        for block in content if type(content) is list else ():  # most have none, and each message comes here
-            if type(block) is dict and (_FIELD in block or type(block.get("content")) is list):
-                yield from _in_list(content, ("messages", index, "content"))
-                break
+    for index in may_be_marked:
+        yield from _in_list(body["messages"][index].get("content"), ("messages", index, "content"))
 
 
 def _in_list(blocks: Any, place: _Place) -> Iterator[tuple[_Place, Any]]:

@@ -54,24 +54,29 @@ def write_fast(blocks: tuple[StepBlock, ...]) -> tuple[list[Any], list[Any]] | N
     return (content, results) if results else None
 
 
-def read_fast(given: Any, origin: Origin) -> Message | None:
-    """A user's texts, a model's thoughts, texts and calls, tools' texts, or a note; None if it is anything else."""
+def read_fast(given: Any, origin: Origin, marked: list[Any]) -> Message | None:
+    """A user's texts, a model's thoughts, texts and calls, tools' texts, or a note; None if it is anything else. Adds the
+    blocks that have a mark for the cache to `marked`."""
     if type(given) is not dict or len(given) != 2:
         return None
-    role, content = given.get("role"), given.get("content")
-    if type(content) is str:
-        return _read_text(role, content, origin)
-    if type(content) is not list or not content:
+    try:
+        # Here and below: what is missing is found out by the error, which costs nothing while there is none.
+        role, content = given["role"], given["content"]
+        if type(content) is str:
+            return _read_text(role, content, origin)
+        if type(content) is not list or not content:
+            return None
+        if role == "assistant":
+            reply = _read_blocks(content, origin, marked)
+            return Message("model", reply, origin) if reply is not None else None
+        if role != "user":
+            return None
+        if content[0]["type"] == "tool_result":
+            results = _read_results(content, marked)
+            return Message("tool", results) if results is not None else None
+        asked = _read_blocks(content, origin, marked)
+    except (KeyError, TypeError):
         return None
-    if role == "assistant":
-        content_text = _read_blocks(content, origin)
-        return Message("model", content_text, origin) if content_text is not None else None
-    if role != "user":
-        return None
-    if type(content[0]) is dict and content[0].get("type") == "tool_result":
-        results = _read_results(content)
-        return Message("tool", results) if results is not None else None
-    asked = _read_blocks(content, origin)
     return Message("user", asked) if asked is not None else None
 
 
@@ -83,30 +88,31 @@ def _read_text(role: Any, content: str, origin: Origin) -> Message | None:
     return Message("model", (Text(content),), origin) if role == "assistant" else None
 
 
-def _read_blocks(content: list[Any], origin: Origin) -> tuple[Block, ...] | None:
+def _read_blocks(content: list[Any], origin: Origin, marked: list[Any]) -> tuple[Block, ...] | None:
     blocks: list[Block] = []
     for part in content:
         if type(part) is not dict:
             return None
-        kind = part.get("type")
+        kind, size = part["type"], len(part)
         if kind == "text":
-            text = part.get("text")
+            text = part["text"]
             if type(text) is not str:
                 return None
-            if len(part) == 2:
+            if size == 2:
                 blocks.append(Text(text, None, LISTED) if len(content) == 1 else Text(text))
-            elif len(part) == 3 and _MARK in part:
+            elif size == 3:
                 blocks.append(Text(text, None, Extra(NAME, hints={_MARK: part[_MARK]})))
+                marked.append(part)
             else:
                 return None
         elif kind == "tool_use":
-            call_id, name, given = part.get("id"), part.get("name"), part.get("input")
-            if type(call_id) is not str or type(name) is not str or given is None or len(part) != 4:
+            call_id, name, given = part["id"], part["name"], part["input"]
+            if type(call_id) is not str or type(name) is not str or given is None or size != 4:
                 return None
             blocks.append(ToolCall("", name, given, "", call_id))
         elif kind == "thinking":
-            text, signature = part.get("thinking"), part.get("signature")
-            if type(text) is not str or type(signature) is not str or not signature or len(part) != 3:
+            text, signature = part["thinking"], part["signature"]
+            if type(text) is not str or type(signature) is not str or not signature or size != 3:
                 return None
             blocks.append(Reasoning(text, Seal(seal_origin(signature, origin, "anthropic"), signature)))
         else:
@@ -114,26 +120,28 @@ def _read_blocks(content: list[Any], origin: Origin) -> tuple[Block, ...] | None
     return tuple(blocks)
 
 
-def _read_results(content: list[Any]) -> tuple[Block, ...] | None:
+def _read_results(content: list[Any], marked: list[Any]) -> tuple[Block, ...] | None:
     blocks: list[Block] = []
     for part in content:
-        if type(part) is not dict or part.get("type") != "tool_result":
+        if type(part) is not dict or part["type"] != "tool_result":
             return None
-        call_id, content_text = part.get("tool_use_id"), part.get("content")
-        if type(call_id) is not str or type(content_text) is not str:
+        call_id, output = part["tool_use_id"], part["content"]
+        if type(call_id) is not str or type(output) is not str:
             return None
-        extra: Extra | None = None
-        failed: Any = False
-        if len(part) != 3:
-            hints = {_MARK: part[_MARK]} if _MARK in part else {}
-            failed = part.get(_FAILED)
-            form = {_FAILED: False} if failed is False else {}
-            if len(part) != 3 + len(hints) + (failed is True or failed is False):
-                return None
-            extra = Extra(NAME, hints=hints, form=form) if hints or form else None
+        if len(part) == 3:
+            blocks.append(ToolResult("", "", output, complete=True, native_id=call_id))
+            continue
+        hints = {_MARK: part[_MARK]} if _MARK in part else {}
+        failed = part.get(_FAILED)
+        form = {_FAILED: False} if failed is False else {}
+        if len(part) != 3 + len(hints) + (failed is True or failed is False):
+            return None
+        extra = Extra(NAME, hints=hints, form=form) if hints or form else None
+        if hints:
+            marked.append(part)
         if failed:
-            result = ToolResult("", "", None, content_text, complete=True, native_id=call_id, extra=extra)
+            result = ToolResult("", "", None, output, complete=True, native_id=call_id, extra=extra)
         else:
-            result = ToolResult("", "", content_text, complete=True, native_id=call_id, extra=extra)
+            result = ToolResult("", "", output, complete=True, native_id=call_id, extra=extra)
         blocks.append(result)
     return tuple(blocks)

@@ -33,22 +33,28 @@ _UNWRITTEN = Extra(NAME, form={"type": None})
 """Of a text that is no block of its own: the next block has it in a field."""
 
 
-def read_messages(given: list[Any], origin: Origin) -> list[Message]:
+def read_messages(given: list[Any], origin: Origin) -> tuple[list[Message], list[int]]:
+    """The messages, and the indexes of those given that may have marks for the cache."""
     messages: list[Message] = []
+    may_be_marked: list[int] = []
+    marked: list[Any] = []
     try_fast = fast_paths.enabled()
     before: Any = None
     for index, message in enumerate(given):
         at = len(messages)
-        fast = read_fast(message, origin) if try_fast else None
+        fast = read_fast(message, origin, marked) if try_fast else None
         if fast is not None:
             messages.append(fast)
         else:
             messages += _read_message(message, f"messages[{index}]", origin)
+        if marked or fast is None:
+            may_be_marked.append(index)
+            marked = []
         role = message["role"]
         if role == before:  # we would write one message of both
             messages[at] = _begun(messages[at])
         before = role
-    return messages
+    return messages, may_be_marked
 
 
 def _begun(message: Message) -> Message:

@@ -229,10 +229,13 @@ _EMPTY_NOTE = frozenset({"role", "content"})
 
 def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     body, moved = with_notes_in_system(body)
-    body, excess = without_excess_marks(body)
     origin = Origin(NAME, model=text(body.get("model"), "model"))
     given = items(body.get("messages"), "messages")
-    messages = read_messages(given, origin)
+    messages, may_be_marked = read_messages(given, origin)
+    body, excess = without_excess_marks(body, may_be_marked)
+    if excess:
+        given = body["messages"]
+        messages, _ = read_messages(given, origin)
     system, adopted = take_system(read_system(body.get("system")), messages)
     leading = given[: len(messages) - len(adopted)]
     repairs = [Repair("speaker_corrected", NAME, path, decision="system prompt") for path in moved]

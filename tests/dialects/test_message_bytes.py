@@ -1,0 +1,54 @@
+"""The last messages of a long body are found from its end, and never anything else that looks like messages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from segue.dialects.message_bytes import split_last_messages, split_messages
+
+LEAST = 5
+LIKE_MESSAGES = [{"role": "user", "content": "no"}] * 20
+
+
+def messages(count: int = 40, **last: Any) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = [
+        {"role": "user", "content": f'{{"role": {number}'} for number in range(count)
+    ]
+    return [*made[:-1], {**made[-1], **last}]
+
+
+BODIES: dict[str, dict[str, Any]] = {
+    "alone": {"messages": messages()},
+    "in the middle": {"model": "m", "messages": messages(), "system": "s", "stream": True},
+    "before a list of the same kind": {"messages": messages(), "system": LIKE_MESSAGES},
+    "behind a list of the same kind": {"system": LIKE_MESSAGES, "messages": messages(), "stream": True},
+    "with objects of the same kind": {"messages": messages(input={"messages": LIKE_MESSAGES}), "system": "s"},
+    "with few of these": {"messages": messages(input={"messages": LIKE_MESSAGES[:2]}), "system": "s"},
+    "short": {"messages": messages(LEAST)},
+}
+FOUND = {"alone", "in the middle", "behind a list of the same kind", "with few of these"}
+"""Elsewhere more has to be looked at than is worth it."""
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" ,\n", " : ")])
+def test_the_last_messages_are_those_that_a_split_of_all_ends_with(name: str, separators: Any) -> None:
+    body = json.dumps(BODIES[name], separators=separators).encode()
+    found = split_last_messages(body, msgspec.json.decode(body), "messages", LEAST)
+    assert (found is not None) is (name in FOUND)
+    if found is not None:
+        start, pieces = found
+        assert len(pieces) >= LEAST
+        assert pieces == split_messages(body, "messages")[-len(pieces) :]
+        assert [body.startswith(bytes(pieces[0]), at) for at in (start, start + 1)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "given", [{"messages": ["a"] * 40}, {"messages": [{}] * 40}, {"messages": [[]] * 40}]
+)
+def test_messages_that_are_none_are_not_found(given: dict[str, Any]) -> None:
+    assert split_last_messages(msgspec.json.encode(given), given, "messages", LEAST) is None
