@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from gateway.clients import AGENTS
 from gateway.world import ROUTES, GatewayWorld
+from segue.dialects.registry import DIALECTS
 from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
 
 
@@ -32,6 +34,34 @@ def test_a_client_of_any_wire_runs_tools_with_a_model_of_any_other_and_may_leave
         assert at_home.status == 200, at_home.body
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("wire", AGENTS)
+def test_the_provider_of_a_wire_whose_calls_have_ids_takes_none_without(wire: str) -> None:
+    """So its clients surely return them, and the gateway keeps such a reply under its ids only."""
+
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS[wire](world, next(route for route in ROUTES.values() if AGENTS[wire].home in route))
+        await agent.turn("Please look at two cities.")
+        agent.add_user("Thank you.")
+        assert (await agent.at_home()).status == 200
+        agent.history = _without_call_ids(agent.history)
+        refused = (await agent.at_home()).status != 200
+        assert refused == DIALECTS[agent.wire].client.call_ids
+
+    asyncio.run(main())
+
+
+def _without_call_ids(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_call_ids(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_call_ids(one) for name, one in value.items() if name not in _CALL_IDS}
+
+
+_CALL_IDS = ("id", "call_id", "tool_call_id", "tool_use_id")
 
 
 class _Caller:

@@ -355,7 +355,9 @@ class Exchange:
             began = monotonic()
             seen = None if self._noted else self._seen()
             self._noted = True
-            await self._memory.remember(self._turn.caller, self._turn.originals.fingerprint, remembered, seen)
+            by_ids = self._turn.dialect.client.call_ids and remembered.has_ids
+            before = None if by_ids else self._turn.originals.fingerprint
+            await self._memory.remember(self._turn.caller, before, remembered, seen)
             self._report.store_seconds += monotonic() - began
         if self._keep is not None and not broken:
             stored_at = attempt.origin.provider if attempt.forwarded else ""

@@ -28,6 +28,8 @@ class ClientWire(Struct, frozen=True, kw_only=True):
     """Media types that a reply may hold, exact or as ``image/*``."""
     calls_last: bool = False
     """Blocks have an order, and its provider takes nothing back that stands behind a call."""
+    call_ids: bool = True
+    """Whether a call cannot be without an id, so that a reply with calls is known by theirs when it returns."""
     arguments: ArgumentsForm = "text"
     empty: bool = False
     """Whether its provider takes a message without any content back."""

@@ -170,6 +170,18 @@ def test_a_client_that_returns_no_ids_is_known_by_place() -> None:
     asyncio.run(story())
 
 
+def test_a_reply_that_returns_with_its_ids_is_kept_under_them_only() -> None:
+    async def story() -> None:
+        held = memory()
+        await held.remember("me", None, REMEMBERED)
+        by_ids = returned(Text("Let me look."), shown(0, "call_A"), shown(1, "call_B"))
+        assert (await recall_originals(held, "me", by_ids)).replies == {1: REMEMBERED}
+        by_place = returned(Text("Let me look."), shown(0, ""), shown(1, ""))
+        assert (await recall_originals(held, "me", by_place)).replies == {}
+
+    asyncio.run(story())
+
+
 def test_no_caller_sees_what_belongs_to_another() -> None:
     async def story() -> None:
         held = memory()

@@ -41,5 +41,6 @@ CLIENT = ClientWire(
     rules=GEMINI,
     plain_reasoning=True,  # GEM-25
     media=_IMAGES | {"audio/*"},
+    call_ids=False,  # GEM-16
     arguments="object",  # GEM-52
 )

@@ -27,4 +27,9 @@ OLLAMA = Rules(
     instructions="user",
 )
 
-CLIENT = ClientWire(rules=OLLAMA, plain_reasoning=True, arguments="object")  # OLL-02, OLL-04
+CLIENT = ClientWire(
+    rules=OLLAMA,
+    plain_reasoning=True,  # OLL-04
+    call_ids=False,  # OLL-05
+    arguments="object",  # OLL-02
+)

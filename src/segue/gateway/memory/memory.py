@@ -1,7 +1,7 @@
 """The memory of replies: what a client cannot hold of a reply is kept here and found again when its history returns.
 
-`remember` keeps a reply under every call id that leaves us, and under its place and text for those that return without
-ids; `recall` finds many at once. Everything is encrypted and belongs to one caller: the keys of two callers differ.
+`remember` keeps a reply under every call id that leaves us, and under its place and text if it may return without ids;
+`recall` finds many at once. Everything is encrypted and belongs to one caller: the keys of two callers differ.
 """
 
 from __future__ import annotations
@@ -71,15 +71,14 @@ class Memory:
         return known
 
     async def remember(
-        self, caller: str, before: bytes, reply: RememberedReply, seen: ConversationInfo | None = None
+        self, caller: str, before: bytes | None, reply: RememberedReply, seen: ConversationInfo | None = None
     ) -> None:
         """Keep a reply under all its keys, and record its conversation along with it. When this returns, every gateway on
         this store finds it: wait for it before the last byte of the reply, never before the first. A store that fails
-        costs seals, never a reply."""
-        keys = (
-            *self.call_keys(caller, tuple(reply.calls)),
-            self.place_key(caller, before, reply.message),
-        )
+        costs seals, never a reply. `before`: None if it surely returns with the ids of its calls."""
+        keys = tuple(self.call_keys(caller, tuple(reply.calls)))
+        if before is not None:
+            keys = (*keys, self.place_key(caller, before, reply.message))
         data = encode_reply(reply)
         self._keep_at_hand(keys, reply, len(data))
         try:

@@ -27,6 +27,11 @@ class RememberedReply(Struct, frozen=True, omit_defaults=True):
     broken: bool = False
     """The stream broke off after the client had seen a part of it."""
 
+    @property
+    def has_ids(self) -> bool:
+        """Whether the client got it whole, with calls that all have an id."""
+        return not self.broken and 0 < len(self.calls) == len(self.message.calls)
+
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(RememberedReply)
