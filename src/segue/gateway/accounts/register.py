@@ -129,7 +129,9 @@ class Accounts:
 
     async def admit(self, account: Account, estimate: Charge) -> Admission | None:
         """Reserve what the request may come to; None if nobody could count it. Raises what it would go beyond."""
-        quota = self._quotas.setdefault(account.name, LeasedQuota(self._clock))
+        quota = self._quotas.get(account.name)
+        if quota is None:
+            quota = self._quotas[account.name] = LeasedQuota(self._clock)
         decided = await self._reserve(quota, account, estimate)
         for _ in range(2):
             if not isinstance(decided, Refusal) or decided.limit not in _FREED_BY_ENDS:
