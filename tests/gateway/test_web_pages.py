@@ -76,3 +76,35 @@ def test_whoever_has_a_key_is_no_page_that_only_knows_the_address() -> None:
     desktop = {"origin": "app://desktop", "host": "gateway.example"}
     assert send({**desktop, "authorization": "Bearer alice"}, world=world).status == 200
     assert send(desktop, world=GatewayWorld(callers=world.config.gateway.callers)).status == 401
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/segue/v1/conversations"),
+        ("POST", "/segue/v1/conversations/{}/switch"),
+        ("POST", "/segue/v1/explain"),
+        ("GET", "/segue/v1/usage"),
+        ("OPTIONS", "/segue/v1/conversations/{}/switch"),
+    ],
+)
+def test_a_page_that_may_ask_models_gets_no_operators_paths(method: str, path: str) -> None:
+    async def main() -> None:
+        world = GatewayWorld(origins=[PAGE])
+        page = {"origin": PAGE}
+        begun = await world.ask("/v1/chat/completions", BODY, headers={**page, "x-session-id": "one"})
+        conversation = begun.headers["x-segue-conversation"]
+        await world.gateway.settle()
+        body = {**BODY, "model": ROUTES["anthropic"]} if "explain" in path else {"model": ROUTES["anthropic"]}
+        preflight = PREFLIGHT if method == "OPTIONS" else {}
+        reply = await world.ask(
+            path.format(conversation),
+            body if method == "POST" else None,
+            method=method,
+            headers={**page, **preflight},
+        )
+        assert reply.status == 403
+        assert "access-control-allow-origin" not in reply.headers
+        assert await world.gateway.memory.switched(conversation) == ""
+
+    asyncio.run(main())

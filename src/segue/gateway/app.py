@@ -147,6 +147,7 @@ class Gateway:
             report.client = headers.get("user-agent", "")
             report.trace_parent = headers.get("traceparent", "")
             if "origin" in headers:
+                _keep_pages_out(head)
                 writer.headers.update(self._pages.headers(head))
             if (early := self._without_body(head)) is not None:
                 await writer.whole(early)
@@ -193,7 +194,7 @@ class Gateway:
     def _door(self, head: WebRequest) -> Door | None:
         """None for operators' paths."""
         door = self._doors.find(head.method, head.path, head.headers)
-        if door is None and not head.path.startswith((OPERATORS, METRICS)):
+        if door is None and not _is_operators(head):
             raise _no_path(head)
         return door
 
@@ -359,6 +360,18 @@ class Gateway:
                 await send({"type": "lifespan.shutdown.complete"})
                 return
             await send({"type": f"{message['type']}.complete"})
+
+
+def _is_operators(head: WebRequest) -> bool:
+    return head.path.startswith((OPERATORS, METRICS))
+
+
+def _keep_pages_out(head: WebRequest) -> None:
+    """Raises for a page in a browser on an operators' path: without accounts it would count as this machine's user."""
+    if _is_operators(head):
+        raise InvalidRequestError(
+            "Only operators may do this, and no web page.", code="operators_only", status=403
+        )
 
 
 def _no_path(request: WebRequest) -> InvalidRequestError:

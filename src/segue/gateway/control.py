@@ -54,7 +54,7 @@ def open_control(
     async def control(request: WebRequest, account: Account) -> WebResponse | None:
         caller = account.name
         if request.path == METRICS and metrics is not None and request.method == "GET":
-            require_operator(account, request)
+            require_operator(account)
             return WebResponse(headers={"content-type": CONTENT_TYPE}, body=metrics())
         if request.path == CONVERSATIONS and request.method == "GET":
             shown = await store.conversations(_limit(request))
