@@ -131,6 +131,28 @@ def test_summaries_and_vectors_are_charged_as_their_provider_counts_them() -> No
     asyncio.run(story())
 
 
+def test_counting_tokens_costs_a_caller_nothing() -> None:
+    async def story() -> None:
+        world = world_of(dollars_per_day=1.0, tokens_per_minute=100)
+        body = {
+            "model": "anthropic/claude-sonnet-4-6",
+            "messages": [{"role": "user", "content": "word " * 4000}],
+        }
+        for _ in range(3):
+            headers = {"x-api-key": KEY, "anthropic-version": "2023-06-01"}
+            counted = await world.ask("/v1/messages/count_tokens", body, headers=headers)
+            assert counted.status == 200, counted.body
+            assert counted.json()["input_tokens"] > 1000
+            await world.gateway.settle()
+        standing, _ = await world.gateway.accounts.store.standing("ann")
+        assert standing.day_spent == 0
+        today = time.strftime("%Y-%m-%d", time.gmtime())
+        rows = await world.gateway.accounts.store.usage(today, today)
+        assert [(row.requests, row.micros) for row in rows] == [(3, 0)]
+
+    asyncio.run(story())
+
+
 def test_a_client_that_leaves_is_charged_and_its_reservation_ends() -> None:
     async def story() -> None:
         world = world_of(dollars_per_day=1.0, concurrent=1)
