@@ -145,3 +145,29 @@ def test_a_reply_that_nobody_keeps_cannot_be_made_in_the_background() -> None:
         assert (await world.ask(PATH, body)).status == 400
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_reply_that_was_deleted_is_gone_at_the_gateway_that_made_it(elsewhere: bool) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        queued = await begin(world)
+        await completed(world, queued["id"])
+        maker = world.gateway
+        await maker.settle()
+        if elsewhere:
+            world.restart()
+        path = f"{PATH}/{queued['id']}"
+        assert (await world.ask(path, method="DELETE")).status == 200
+        world.gateway = maker
+        for asked, method in (
+            (path, "GET"),
+            (f"{path}?stream=true", "GET"),
+            (f"{path}/input_items", "GET"),
+            (f"{path}/cancel", "POST"),
+            (path, "DELETE"),
+        ):
+            reply = await world.ask(asked, {} if method == "POST" else None, method=method)
+            assert reply.status == 404, (asked, reply.body)
+
+    asyncio.run(main())

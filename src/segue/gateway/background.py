@@ -169,13 +169,24 @@ class BackgroundReplies:
             reply = await self._cancelled(door, caller, reply_id)
             if door.operation == "cancel_reply":
                 return json_response(reply)
+            self._jobs.pop((caller, reply_id), None)
         elif door.operation == "get_reply":
             return json_response(await self._reply(door, caller, reply_id))
         return await self._archive.answer(door, request, caller)
 
+    async def _job(self, caller: str, reply_id: str) -> _Job | None:
+        """None if the reply is not made here, or was deleted, be it at another gateway."""
+        job = self._jobs.get((caller, reply_id))
+        if job is not None and job.task.done():
+            with suppress(SegueError):  # without the store, what is here is shown
+                if await self._archive.find(caller, reply_id) is None:
+                    self._jobs.pop((caller, reply_id), None)
+                    return None
+        return job
+
     async def _reply(self, door: Door, caller: str, reply_id: str) -> dict[str, Any]:
         """A reply as it stands. Raises if there is none."""
-        job = self._jobs.get((caller, reply_id))
+        job = await self._job(caller, reply_id)
         if job is not None:
             return job.events.reply
         found = await self._archive.find(caller, reply_id)
@@ -191,7 +202,7 @@ class BackgroundReplies:
 
     async def _cancelled(self, door: Door, caller: str, reply_id: str) -> dict[str, Any]:
         """The reply, ended. One that is complete stays as it is."""
-        job = self._jobs.get((caller, reply_id))
+        job = await self._job(caller, reply_id)
         if job is not None:
             if not job.done:
                 job.task.cancel()
@@ -217,7 +228,7 @@ class BackgroundReplies:
     async def follow(self, door: Door, request: WebRequest, caller: str, writer: ResponseWriter) -> None:
         """Stream the events of a reply behind the one with the number that the client names."""
         reply_id, after = door.params.get("id", ""), request.query.get("starting_after", "")
-        if (job := self._jobs.get((caller, reply_id))) is not None:
+        if (job := await self._job(caller, reply_id)) is not None:
             await self._follow(job, int(after[:9]) + 1 if after.isascii() and after.isdigit() else 0, writer)
             return
         facts, reply = _facts(door), await self._reply(door, caller, reply_id)
