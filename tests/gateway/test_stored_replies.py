@@ -12,6 +12,7 @@ from gateway.clients import SCHEMA, ResponsesAgent
 from gateway.world import ROUTES, GatewayWorld
 from segue.dialects import DIALECTS
 from segue.emulators.model_reply import Prompt, Reply, Say
+from segue.errors import JournalError
 
 TOOLS = [{"type": "function", "name": "weather", "parameters": SCHEMA, "strict": False}]
 PATH = "/v1/responses"
@@ -174,5 +175,27 @@ def test_the_providers_own_compaction_stays_its_own() -> None:
         agent.history = reply.json()["output"]
         await agent.turn("Who am I?")
         assert world.refusals() == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("route", [ROUTES["anthropic"], ROUTES["responses"]])
+def test_a_store_that_fails_costs_the_record_and_not_the_reply(
+    route: str, stream: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: object) -> None:
+        raise JournalError("The disk is full.")
+
+    async def main() -> None:
+        world = GatewayWorld()
+        monkeypatch.setattr(world.store, "write", fail)
+        reply = await world.ask(PATH, {"model": route, "input": "Hello.", "stream": stream})
+        assert reply.status == 200, reply.body
+        whole = json.loads(reply.body.split(b"data: ")[-1])["response"] if stream else reply.json()
+        assert whole["status"] == "completed"
+        assert "A reply was not kept for its client: The disk is full." in caplog.text
+        missing = await world.ask(f"{PATH}/{whole['id']}", method="GET")
+        assert missing.status == 404
 
     asyncio.run(main())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 from msgspec import Raw, Struct
 
-from segue.errors import InvalidRequestError
+from segue.errors import InvalidRequestError, JournalError
 from segue.gateway.web import json_response
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from segue.gateway.turns import ClientTurn
     from segue.gateway.web import WebRequest, WebResponse
 
+_LOG: Final = logging.getLogger("segue.gateway")
 _KIND: Final = "response"
 _CANCELLED: Final = "cancelled response"
 
@@ -48,14 +50,18 @@ class ReplyArchive:
         return None if data is None else _DECODER.decode(data)
 
     async def keep(self, turn: ClientTurn, body: bytes, provider: str) -> None:
-        """`provider`: the one that has stored it too; empty if nobody has."""
+        """`provider`: the one that has stored it too; empty if nobody has. A store that fails costs this record, and never the
+        reply."""
         stored = turn.dialect.server.stored
         reply = msgspec.json.decode(body)
         reply_id = reply.get("id")
         if stored is None or not isinstance(reply_id, str) or not reply_id:
             return
         record = StoredReply(Raw(body), stored.input_items(turn.fields), provider)
-        await self.put(turn.caller, reply_id, record)
+        try:
+            await self.put(turn.caller, reply_id, record)
+        except JournalError as error:
+            _LOG.warning("A reply was not kept for its client: %s", error)
 
     async def put(self, caller: str, reply_id: str, record: StoredReply) -> None:
         await self._memory.put_object(caller, _KIND, reply_id, msgspec.json.encode(record))
