@@ -8,7 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.dialects.message_bytes import split_last_messages, split_messages
+from segue.dialects.message_bytes import (
+    end_of_first_messages,
+    end_of_messages,
+    split_last_messages,
+    split_messages,
+    start_of_messages,
+)
 
 LEAST = 5
 LIKE_MESSAGES = [{"role": "user", "content": "no"}] * 20
@@ -52,3 +58,19 @@ def test_the_last_messages_are_those_that_a_split_of_all_ends_with(name: str, se
 )
 def test_messages_that_are_none_are_not_found(given: dict[str, Any]) -> None:
     assert split_last_messages(msgspec.json.encode(given), given, "messages", LEAST) is None
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" ,\n", " : ")])
+def test_the_first_messages_end_where_a_split_of_all_says(name: str, separators: Any) -> None:
+    body = json.dumps(BODIES[name], separators=separators).encode()
+    given, pieces = msgspec.json.decode(body)["messages"], split_messages(body, "messages")
+    start = start_of_messages(body, "messages")
+    ends = [end_of_first_messages(body, start, given, count) for count in range(1, len(given))]
+    wanted = [end_of_messages(body, start, pieces, count) for count in range(1, len(given))]
+    alike = name not in (
+        "before a list of the same kind",
+        "with objects of the same kind",
+        "with few of these",
+    )
+    assert [end for end in ends if end] == (wanted if alike else [])

@@ -15,6 +15,7 @@ from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.card import UNKNOWN
 from segue.dialects.dialect import EncodedRequest
+from segue.dialects.known_tools import KnownTools
 from segue.dialects.registry import DIALECTS
 from segue.dialects.request_cache import EncodedPrefix, encode_after
 from segue.transcript.render import render
@@ -87,6 +88,20 @@ def test_what_was_said_before_is_not_encoded_again() -> None:
     second = encode_after(marked, dialect, grown, (), Options(model="m"), UNKNOWN)
     assert b"Kept." in second.body
     assert b"Done." not in second.body
+
+
+@pytest.mark.parametrize("name", WIRES)
+def test_settings_are_written_as_they_are_now_also_if_they_were_changed_in_place(name: str) -> None:
+    dialect, transcript = DIALECTS[name], render(_example(), None, TARGETS[name])
+    tools, labels = KnownTools(TOOLS), {"a": 1}
+    prefix = EncodedPrefix()
+    for temperature, label in ((1, "a"), (1, "a"), (1.0, "a"), (True, "b"), (1, "b")):
+        labels[label] = labels.get(label, 0) + len(labels)
+        options = Options(model="m", temperature=temperature, extra={"metadata": labels})
+        alone = dialect.encode_request(transcript, TOOLS, options, UNKNOWN)
+        encoded = encode_after(prefix, dialect, transcript, tools, options, UNKNOWN)
+        prefix = encoded.prefix
+        assert encoded.body == alone.body
 
 
 @pytest.mark.parametrize("name", WIRES)

@@ -59,14 +59,13 @@ class AddedMessages(Struct, frozen=True, gc=False):
     """All of it, adopted."""
     fields: dict[str, Any]
     """All that was read of the body."""
+    aligned: bool
+    """Whether each of them was decoded as one message. It is if there are as many: no wire reads one as several and others
+    together."""
+    start: int = 0
+    """Where they begin in the text, if others are known that stand before them."""
     shorter: int = 0
     """By so many bytes the text is shorter than the body before the messages."""
-
-    @property
-    def aligned(self) -> bool:
-        """Whether each of them was decoded as one message. It is if there are as many: no wire reads one as several and others
-        together."""
-        return self.first + len(self.given) == len(self.messages)
 
     def is_unmarked(self, start: int, end: int) -> bool:
         """Whether these of them surely have no hints for their provider."""

@@ -233,7 +233,7 @@ def _tools_in(body: bytes) -> bytes:
         try:
             # Mostly they stand at the end, and what is before them need not be read again. What remains of a body behind the
             # name of a field of its own is an object; behind that of a field in something else, there is too much of it.
-            return bytes(_TOOLS_ALONE.decode(b"{" + body[at:]).tools)
+            return bytes(_TOOLS_ALONE.decode(b"".join((b"{", memoryview(body)[at:]))).tools)
         except msgspec.DecodeError:
             continue
     return bytes(_TOOLS_ALONE.decode(body).tools)

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-_BETWEEN = frozenset(b" \t\r\n,")
+_SEPARATORS = b" \t\r\n,"
+_BETWEEN = frozenset(_SEPARATORS)
 _TRIES = 4
 _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _LIST = msgspec.json.Decoder(list[Raw])
@@ -36,14 +37,14 @@ def split_last_messages(
     if type(first) is not str:
         return None
     start = b'{"%b"' % first.encode()
-    at, names = len(body), [*fields]
+    before, at, names = b'{"%b":[' % field.encode(), len(body), [*fields]
     for number in range(least + _TRIES):
         if (at := body.rfind(start, 0, at)) < 0:
             return None
         if number < least:
             continue
         try:
-            rest = _FIELDS.decode(b'{"%b":[%b' % (field.encode(), body[at:]))
+            rest = _FIELDS.decode(b"".join((before, memoryview(body)[at:])))
             pieces = _LIST.decode(rest[field])
         except msgspec.DecodeError:
             continue  # it began in something else, and there is too much behind it
@@ -51,6 +52,25 @@ def split_last_messages(
         if len(pieces) >= least and [*rest] == names[names.index(field) :]:
             return (at, pieces) if len(pieces) < len(fields[field]) else None
     return None
+
+
+def end_of_first_messages(body: bytes, start: int, given: list[Any], count: int) -> int:
+    """Where so many messages end, of all those given, which begin at `start`; 0 if that is not found by a look at how the next
+    one begins. What stands behind the messages is not read for it."""
+    first = next(iter(given[count]), None)
+    if type(first) is not str:
+        return 0
+    name, at = b'{"%b"' % first.encode(), len(body)
+    for _ in given[count:]:
+        if (at := body.rfind(name, start, at)) < 0:
+            return 0
+    messages = body[start:at].rstrip(_SEPARATORS)
+    try:
+        # If they are as many whole values, nothing else can have been cut off.
+        found = len(_LIST.decode(b"[%b]" % messages))
+    except msgspec.DecodeError:
+        return 0
+    return start + len(messages) if found == count else 0
 
 
 def start_of_messages(body: bytes, field: str) -> int:
@@ -67,6 +87,6 @@ def end_of_messages(body: bytes, start: int, pieces: list[Raw], count: int) -> i
         end = at
         while body[at] in _BETWEEN:
             at += 1
-        at += memoryview(piece).nbytes
+        at += len(piece)
     last = bytes(pieces[count])
     return end if body.startswith(last, at - len(last)) else 0

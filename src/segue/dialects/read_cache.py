@@ -22,6 +22,7 @@ from segue.dialects.dialect import Dialect
 from segue.dialects.known_request import AddedMessages, KnownRequest, ids_of
 from segue.dialects.known_tools import FIELD, LEAST_TOOLS, ParsedBody, ToolCache
 from segue.dialects.message_bytes import (
+    end_of_first_messages,
     end_of_messages,
     split_last_messages,
     split_messages,
@@ -156,11 +157,11 @@ class _Reader(Struct, frozen=True):
         if type(fields) is not dict:
             raise wrong_type("", "the body of a request", fields)
         decoded = self._decode(fields)
-        messages = self.prepare(decoded.messages)
-        clean = adopt_fast(messages) if fast_paths.enabled() else None
+        prepared = self.prepare(decoded.messages)
+        clean = adopt_fast(prepared) if fast_paths.enabled() else None
         if clean is None or decoded.repairs:
             name, rules = self.dialect.name, self.dialect.rules
-            adoption = adopt(messages, system=decoded.system, dialect=name, rules=rules)
+            adoption = adopt(prepared, system=decoded.system, dialect=name, rules=rules)
             repairs = (*decoded.repairs, *adoption.repairs)
             return _read(fields, decoded, adoption.conversation, repairs), None
         conversation = Conversation(tuple(clean[0]), decoded.system, clean[1])
@@ -178,8 +179,10 @@ class _Reader(Struct, frozen=True):
         )
         # If tools stood before the messages, the text is shorter there than the body.
         shorter = len(body) - len(parsed.text) if FIELD in before else 0
+        messages, first = decoded.messages, -decoded.leading
+        aligned = first + len(given) == len(messages)
         found = AddedMessages(
-            given, parsed.text, decoded.messages, -decoded.leading, conversation, fields, shorter
+            given, parsed.text, messages, first, conversation, fields, aligned=aligned, shorter=shorter
         )
         known = self._next(nothing, body, found)
         at = (known or nothing).size - shorter
@@ -191,7 +194,8 @@ class _Reader(Struct, frozen=True):
         if comma is None:
             return None
         field, server = self.dialect.messages_field, self.dialect.server
-        parsed = self.tools.parse(body, comma.end(), b'{"%b":[' % field.encode())
+        before = b'{"%b":[' % field.encode()
+        parsed = self.tools.parse(body, comma.end(), before)
         if server.counted and known.counted + parsed.count(server.counted) > server.most_counted:
             return None
         fields = parsed.fields
@@ -211,9 +215,18 @@ class _Reader(Struct, frozen=True):
         conversation = Conversation((*known.conversation.messages, *clean[0]), decoded.system, clean[1])
         count_known = len(known.conversation.messages)
         read = _read(fields, decoded, conversation, (), count_known, known.begin, parsed.text)
-        return read, self._next(
-            known, body, AddedMessages(new, parsed.text, decoded.messages, count, conversation, fields)
+        added = AddedMessages(
+            new,
+            parsed.text,
+            decoded.messages,
+            count,
+            conversation,
+            fields,
+            aligned=count + len(new) == len(decoded.messages),
+            start=len(before),
+            shorter=comma.end() - len(before),
         )
+        return read, self._next(known, body, added)
 
     def _decode(self, fields: dict[str, Any]) -> DecodedRequest:
         named = self.dialect.server.model_field
@@ -260,9 +273,12 @@ class _Reader(Struct, frozen=True):
 
     def _end(self, known: KnownRequest, body: bytes, read: AddedMessages, at: int) -> int:
         """Where so many of the messages end in the body; 0 if that is not found."""
-        field, count = self.dialect.messages_field, len(read.given)
-        if known.last is None and count > 2 * _LOOK_BACK:
-            found = split_last_messages(read.text, read.fields, field, _LOOK_BACK)
+        field, count, text = self.dialect.messages_field, len(read.given), read.text
+        if known.last is not None:
+            if end := end_of_first_messages(text, read.start, read.given, at):
+                return end + read.shorter
+        elif count > 2 * _LOOK_BACK:
+            found = split_last_messages(text, read.fields, field, _LOOK_BACK)
             if found is not None:
                 start, pieces = found
                 return end_of_messages(body, start + read.shorter, pieces, at - count + len(pieces))

@@ -6,6 +6,7 @@ The next request costs the encoding of what is new and one join of bytes.
 
 from __future__ import annotations
 
+from operator import is_
 from typing import TYPE_CHECKING, Any, final
 
 import msgspec
@@ -40,19 +41,18 @@ class _Frame(Struct, frozen=True, eq=False):
     after: tuple[bytes, ...]
     """In pieces: tools are large, and are copied once, when all is joined."""
     size: int
+    changeable: list[str]
+    """Names of fields whose values can be changed in place."""
 
     def fits(self, fields: dict[str, Any], messages_field: str, tools: tuple[ToolSpec, ...]) -> bool:
-        """Whether these fields would be written in the same way."""
-        mine = self.fields
-        if [*fields] != [*mine]:
-            return False
-        for name, value in fields.items():
-            # The very same value is written alike, unless its owner can change it; an equal one may be written otherwise.
-            if name == messages_field or (value is mine[name] and type(value) in _UNCHANGEABLE):
-                continue
-            if _write(name, value, tools) != self.written[name]:
-                return False
-        return True
+        """Whether these fields hold the very values it was written from. Equal ones may be written otherwise; and those that
+        their owner can change are written again, to see whether he did."""
+        values = {**fields, messages_field: ()}.values()
+        return (
+            [*fields] == [*self.fields]
+            and all(map(is_, values, self.fields.values()))
+            and all(_write(name, fields[name], tools) == self.written[name] for name in self.changeable)
+        )
 
     def around(self, messages_field: str, messages: list[Any]) -> bytes:
         """The request with these messages."""
@@ -188,7 +188,10 @@ def _frame(fields: dict[str, Any], messages_field: str, tools: tuple[ToolSpec, .
             pieces.append(written[name])
     after = (*pieces, b"}")
     size = len(before) + sum(map(len, after))
-    return _Frame({**fields, messages_field: ()}, written, before, after, size)
+    changeable = [
+        name for name in fields if name != messages_field and type(fields[name]) not in _UNCHANGEABLE
+    ]
+    return _Frame({**fields, messages_field: ()}, written, before, after, size, changeable)
 
 
 def _write(name: str, value: Any, tools: tuple[ToolSpec, ...]) -> bytes:

@@ -18,7 +18,7 @@ from segue.dialects.own_fields import own
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 
     from segue.conversation.options import Effort
     from segue.conversation.tools import ToolChoice, ToolSpec
@@ -77,17 +77,18 @@ _NEUTRAL = tuple(name for name in Options.__struct_fields__ if name not in ("mod
 
 
 def read_own(
-    dialect: str, body: Mapping[str, Any], fields: dict[str, Any], apart: Container[str], around: Extra | None
+    dialect: str, body: Mapping[str, Any], fields: dict[str, Any], apart: Iterable[str], around: Extra | None
 ) -> Extra:
     """What a request asks for on its wire: `fields` have no other place, the rest is how it was written.
 
     `apart` are the fields that are kept elsewhere.
     """
-    form = {
-        name: value
-        for name, value in body.items()
-        if name not in apart and (name not in fields or fields[name] != value)
-    }
+    form = {**body}
+    for name in apart:
+        form.pop(name, None)
+    for name, value in fields.items():
+        if name in form and form[name] == value:
+            del form[name]
     return Extra(dialect, fields, form=form, container=around)
 
 

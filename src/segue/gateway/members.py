@@ -214,8 +214,11 @@ def _without_passing_system(turn: ClientTurn) -> Conversation:
     marks, system = turn.dialect.server.passing_system, turn.conversation.system
     if not marks or not any(mark in system for mark in marks):
         return turn.conversation
-    kept = [part for part in system.split("\n\n") if not part.startswith(marks)]
-    return structs.replace(turn.conversation, system="\n\n".join(kept))
+    first, _, kept = system.partition("\n\n")
+    # Mostly it is the first paragraph alone, and the others need not be taken apart.
+    if not first.startswith(marks) or any(mark in kept for mark in marks):
+        kept = "\n\n".join([part for part in system.split("\n\n") if not part.startswith(marks)])
+    return structs.replace(turn.conversation, system=kept)
 
 
 def _harmless(target: Origin) -> frozenset[Kind]:

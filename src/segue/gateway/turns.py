@@ -293,28 +293,24 @@ def _without_unknown_seals(message: Message) -> Message:
 
 def without_capsules(messages: Sequence[Message]) -> Sequence[Message]:
     """Reasoning that we showed under a seal of our own: no provider can open it."""
-    if not any(map(_has_capsule, messages)):
-        return messages
-    return [
-        structs.replace(
-            message,
-            blocks=tuple(
-                structs.replace(block, seal=None) if type(block) is Reasoning else block
-                for block in message.blocks
-            ),
-        )
-        if _has_capsule(message)
-        else message
-        for message in messages
+    # Written out, since each message of each request comes here.
+    showing = [
+        index
+        for index, message in enumerate(messages)
+        if message.speaker == "model"
+        for block in message.blocks
+        if type(block) is Reasoning and block.seal is not None and is_capsule(block.seal.payload)
     ]
-
-
-def _has_capsule(message: Message) -> bool:
-    if message.speaker == "model":
-        for block in message.blocks:  # written out, since each message of each request comes here
-            if type(block) is Reasoning and block.seal is not None and is_capsule(block.seal.payload):
-                return True
-    return False
+    if not showing:
+        return messages
+    changed = [*messages]
+    for index in showing:
+        blocks = [
+            structs.replace(block, seal=None) if type(block) is Reasoning else block
+            for block in messages[index].blocks
+        ]
+        changed[index] = structs.replace(messages[index], blocks=tuple(blocks))
+    return changed
 
 
 def _ends_with_results(dialect: Dialect, fields: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec.structs import replace
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult
-from segue.conversation.ids import mint
+from segue.conversation.ids import MINTED
 from segue.conversation.message import Message
 
 if TYPE_CHECKING:
@@ -28,31 +28,77 @@ _AskedCall: TypeAlias = tuple[str, str, str]
 def adopt_fast(messages: Sequence[Message], minted: int = 0) -> tuple[list[Message], int] | None:
     """The adopted messages and how many ids are minted by then, without a single repair; None if it may take one."""
     adopted: list[Message] = []
-    index = 0
-    count = len(messages)
-    while index < count:
-        message = messages[index]
-        index += 1
-        if message.speaker == "user":
-            blocks = message.blocks
-            if not blocks or not _SHOWN_BLOCKS.issuperset(map(type, blocks)):
+    start, count = 0, len(messages)
+    while start < count:
+        after = _adopt_exchanges(messages, start, minted, adopted)
+        if after == start:
+            single = _adopt_next(messages, start, minted, adopted)
+            if single is None:
                 return None
-            adopted.append(message if message.origin is None else replace(message, origin=None))
-            continue
-        calls = _own_reply(message, minted, adopted) if message.speaker == "model" else None
-        if calls is None:
-            return None
-        results: list[Block] = []
-        while index < count and (answer := messages[index]).speaker == "tool":
-            if not _own_results(answer.blocks, calls, results):
-                return None
-            index += 1
-        if results:
-            adopted.append(Message("tool", tuple(results)))
-        elif index < count and messages[index].speaker == "model":
-            return None  # it may continue the same reply
-        minted += len(calls)
+            start, minted = single
+        else:
+            minted += (after - start) // 2
+            start = after
     return adopted, minted
+
+
+def _adopt_exchanges(messages: Sequence[Message], start: int, minted: int, adopted: list[Message]) -> int:
+    """Add replies of two blocks, the second of which is a call, with its result: most of what an agent has, in one loop.
+    Returns where the next message is."""
+    last = len(messages) - 1
+    while start < last:
+        reply, answer = messages[start], messages[start + 1]
+        if (
+            reply.speaker != "model"
+            or answer.speaker != "tool"
+            or len(reply.blocks) != 2
+            or len(answer.blocks) != 1
+            or (start + 1 < last and messages[start + 2].speaker == "tool")
+        ):
+            break
+        block, call = reply.blocks
+        result = answer.blocks[0]
+        if (
+            type(call) is not ToolCall
+            or type(result) is not ToolResult
+            or type(block) not in _MODEL_BLOCKS
+            or (result.call_id or result.native_id) != (call.id or call.native_id)
+            or (result.name and call.name and result.name != call.name)
+        ):
+            break
+        call_id = f"{MINTED}{minted}"
+        minted += 1
+        adopted.append(Message("model", (block, _own_call(call, call_id)), reply.origin))
+        adopted.append(Message("tool", (_own_result(result, call_id, call.name),)))
+        start += 2
+    return start
+
+
+def _adopt_next(
+    messages: Sequence[Message], start: int, minted: int, adopted: list[Message]
+) -> tuple[int, int] | None:
+    """Add a user's message, or a reply with its results; where the next message is, and how many ids are minted by then."""
+    message = messages[start]
+    index, count = start + 1, len(messages)
+    if message.speaker == "user":
+        blocks = message.blocks
+        if not blocks or not _SHOWN_BLOCKS.issuperset(map(type, blocks)):
+            return None
+        adopted.append(message if message.origin is None else replace(message, origin=None))
+        return index, minted
+    calls = _own_reply(message, minted, adopted) if message.speaker == "model" else None
+    if calls is None:
+        return None
+    results: list[Block] = []
+    while index < count and (answer := messages[index]).speaker == "tool":
+        if not _own_results(answer.blocks, calls, results):
+            return None
+        index += 1
+    if results:
+        adopted.append(Message("tool", tuple(results)))
+    elif index < count and messages[index].speaker == "model":
+        return None  # it may continue the same reply
+    return index, minted + len(calls)
 
 
 def _own_reply(message: Message, minted: int, adopted: list[Message]) -> list[_AskedCall] | None:
@@ -61,23 +107,10 @@ def _own_reply(message: Message, minted: int, adopted: list[Message]) -> list[_A
     owned: list[Block] = []
     for block in message.blocks:
         if type(block) is ToolCall:
-            raw_id, name, native_id = block.id, block.name, block.native_id
-            call_id = mint(minted)
+            call_id = f"{MINTED}{minted}"
             minted += 1
-            calls.append((raw_id or native_id, name, call_id))
-            # The same but for the ids; `replace` takes half as long again.
-            owned.append(
-                ToolCall(
-                    call_id,
-                    name,
-                    block.arguments,
-                    block.raw,
-                    native_id or raw_id,
-                    block.seal,
-                    block.reconstructed,
-                    block.extra,
-                )
-            )
+            calls.append((block.id or block.native_id, block.name, call_id))
+            owned.append(_own_call(block, call_id))
         elif type(block) in _MODEL_BLOCKS:
             owned.append(block)
         else:
@@ -86,6 +119,20 @@ def _own_reply(message: Message, minted: int, adopted: list[Message]) -> list[_A
         return None
     adopted.append(Message("model", tuple(owned), message.origin))
     return calls
+
+
+def _own_call(call: ToolCall, call_id: str) -> ToolCall:
+    # Here and below: the same but for the ids; `replace` takes half as long again.
+    return ToolCall(
+        call_id,
+        call.name,
+        call.arguments,
+        call.raw,
+        call.native_id or call.id,
+        call.seal,
+        call.reconstructed,
+        call.extra,
+    )
 
 
 def _own_results(blocks: Sequence[Block], calls: list[_AskedCall], results: list[Block]) -> bool:
@@ -105,5 +152,20 @@ def _own_results(blocks: Sequence[Block], calls: list[_AskedCall], results: list
         if (raw_id or native_id) != key or (name != wanted and name and wanted):
             return False
         order += 1
-        results.append(replace(result, call_id=call_id, name=name or wanted, native_id=native_id or raw_id))
+        results.append(_own_result(result, call_id, wanted))
     return True
+
+
+def _own_result(result: ToolResult, call_id: str, wanted: str) -> ToolResult:
+    return ToolResult(
+        call_id,
+        result.name or wanted,
+        result.output,
+        result.error,
+        result.complete,
+        result.media,
+        result.native_id or result.call_id,
+        result.reason,
+        result.elided,
+        result.extra,
+    )

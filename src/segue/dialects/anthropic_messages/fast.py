@@ -54,13 +54,54 @@ def write_fast(blocks: tuple[StepBlock, ...]) -> tuple[list[Any], list[Any]] | N
     return (content, results) if results else None
 
 
+def read_exchanges(given: list[Any], start: int, origin: Origin, messages: list[Message]) -> int:
+    """Add replies of a text and a call, each followed by its result: most of what an agent sends, in one loop. Returns where
+    the next message is."""
+    last = len(given) - 1
+    try:
+        # Here and below: what is missing is found out by the error, which costs nothing while there is none.
+        while start < last:
+            reply, answer = given[start], given[start + 1]
+            if (
+                len(reply) != 2
+                or len(answer) != 2
+                or reply["role"] != "assistant"
+                or answer["role"] != "user"
+            ):
+                break
+            text, call = reply["content"]
+            (result,) = answer["content"]
+            if (
+                len(text) != 2
+                or len(call) != 4
+                or len(result) != 3
+                or text["type"] != "text"
+                or call["type"] != "tool_use"
+                or result["type"] != "tool_result"
+                or type(said := text["text"]) is not str
+                or type(name := call["name"]) is not str
+                or type(call_id := call["id"]) is not str
+                or (arguments := call["input"]) is None
+                or type(output := result["content"]) is not str
+                or type(answered := result["tool_use_id"]) is not str
+            ):
+                break
+            messages.append(
+                Message("model", (Text(said), ToolCall("", name, arguments, "", call_id)), origin)
+            )
+            messages.append(Message("tool", (ToolResult("", "", output, complete=True, native_id=answered),)))
+            start += 2
+    except (KeyError, TypeError, ValueError):
+        pass
+    return start
+
+
 def read_fast(given: Any, origin: Origin, marked: list[Any]) -> Message | None:
     """A user's texts, a model's thoughts, texts and calls, tools' texts, or a note; None if it is anything else. Adds the
     blocks that have a mark for the cache to `marked`."""
     if type(given) is not dict or len(given) != 2:
         return None
     try:
-        # Here and below: what is missing is found out by the error, which costs nothing while there is none.
         role, content = given["role"], given["content"]
         if type(content) is str:
             return _read_text(role, content, origin)

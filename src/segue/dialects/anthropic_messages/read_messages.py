@@ -11,7 +11,7 @@ from msgspec import structs
 from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.extra import Extra
 from segue.conversation.message import Message
-from segue.dialects.anthropic_messages.fast import LISTED, read_fast
+from segue.dialects.anthropic_messages.fast import LISTED, read_exchanges, read_fast
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
 from segue.dialects.anthropic_messages.wire import encode_media
 from segue.dialects.opaque_blocks import seal_block
@@ -40,7 +40,14 @@ def read_messages(given: list[Any], origin: Origin) -> tuple[list[Message], list
     marked: list[Any] = []
     try_fast = fast_paths.enabled()
     before: Any = None
-    for index, message in enumerate(given):
+    index, count = 0, len(given)
+    while index < count:
+        if try_fast and before != "assistant":
+            start, index = index, read_exchanges(given, index, origin, messages)
+            if index > start:
+                before = "user"
+                continue
+        message = given[index]
         at = len(messages)
         fast = read_fast(message, origin, marked) if try_fast else None
         if fast is not None:
@@ -54,6 +61,7 @@ def read_messages(given: list[Any], origin: Origin) -> tuple[list[Message], list
         if role == before:  # we would write one message of both
             messages[at] = _begun(messages[at])
         before = role
+        index += 1
     return messages, may_be_marked
 
 
@@ -71,10 +79,14 @@ def _begun(message: Message) -> Message:
 def read_system(value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or ""
-    blocks = [record(block, f"system[{index}]") for index, block in enumerate(items(value, "system"))]
-    for index, block in enumerate(blocks):
-        text(block.get("text"), f"system[{index}].text")
-    return joined(blocks)
+    texts: list[str] = []
+    for index, block in enumerate(items(value, "system")):
+        said = record(block, f"system[{index}]").get("text")
+        if isinstance(said, str):
+            texts.append(said)
+        else:
+            text(said, f"system[{index}].text")  # raises if it is anything else than missing
+    return "\n\n".join(texts)
 
 
 def with_notes_in_system(body: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
@@ -103,12 +115,6 @@ def _pieces(content: Any) -> list[Any]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content.strip() else []
     return list(content) if isinstance(content, list) else []
-
-
-def joined(pieces: list[Any]) -> str:
-    """The pieces of a system prompt as one text."""
-    texts = [piece.get("text") for piece in pieces if isinstance(piece, dict)]
-    return "\n\n".join([text for text in texts if isinstance(text, str)])
 
 
 def _read_message(given: Any, path: str, origin: Origin) -> Iterator[Message]:

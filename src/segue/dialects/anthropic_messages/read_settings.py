@@ -65,7 +65,7 @@ def _decode_effort(thinking: dict[str, Any], output: dict[str, Any]) -> Effort |
     if thinking.get("type") in ("disabled", "between_tools"):
         return "none"
     level: Any = output.get("effort")
-    return level if any(level == known for known in LEVELS) else None
+    return level if level in LEVELS else None
 
 
 def _decode_format(shape: Any) -> dict[str, Any] | None:

@@ -86,7 +86,12 @@ async def recall_originals(
             replies[index] = candidates[-1]
         restored = tuple(changed)
         images = [index for index in images if index not in found]
-        images += [index for index in found for block in restored[index].blocks if _is_image(block)]
+        images += [
+            index
+            for index in found
+            for block in restored[index].blocks
+            if type(block) is Media and block.kind == "image"
+        ]
         makers |= _makers([replies[index] for index in found])
     originals = Originals(
         restored,
@@ -127,29 +132,27 @@ def _look_at(
     calls: list[tuple[int, int, int]] = []
     for index in range(start, len(messages)):
         message = messages[index]
+        speaker = message.speaker
+        if speaker == "tool":
+            continue  # in an adopted history it holds results alone
         first = len(call_ids)
         for block in message.blocks:
             if type(block) is ToolCall:
                 call_ids.append(block.native_id)
-            elif type(block) is Media and _is_image(block):
+            elif type(block) is Media and block.kind == "image":
                 images.append(index)
-        if message.speaker == "model":
+        if speaker == "model":
             if any(call_ids[first:]):
-                wanted[index] = ()
                 calls.append((index, first, len(call_ids)))
+                wanted[index] = ()
             else:
                 wanted[index] = (memory.place_key(caller, fingerprints.of(index), message),)
     keys = memory.call_keys(caller, call_ids) if calls else []
+    named = all(call_ids)
     for index, first, end in calls:
         # A call without an id has no key.
-        wanted[index] = [
-            key for key, native_id in zip(keys[first:end], call_ids[first:end], strict=True) if native_id
-        ]
+        wanted[index] = keys[first:end] if named else [keys[at] for at in range(first, end) if call_ids[at]]
     return _New(wanted, call_ids, images)
-
-
-def _is_image(block: Block) -> bool:
-    return type(block) is Media and block.kind == "image"
 
 
 def _found(
