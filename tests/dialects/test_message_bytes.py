@@ -11,6 +11,7 @@ import pytest
 from segue.dialects.message_bytes import (
     end_of_first_messages,
     end_of_messages,
+    is_start_of_messages,
     split_last_messages,
     split_messages,
     start_of_messages,
@@ -74,3 +75,20 @@ def test_the_first_messages_end_where_a_split_of_all_says(name: str, separators:
         "with few of these",
     )
     assert [end for end in ends if end] == (wanted if alike else [])
+
+
+@pytest.mark.parametrize(
+    ("head", "begins"),
+    [
+        (b'{"messages":[', True),
+        (b'{"model":"m", "system": [{"text":"a"}] ,"messages" : [', True),
+        (b'{"model":"m","messages":[{"role":"user"},', False),
+        (b'{"metadata":{"messages":[', False),
+        (b'{"metadata":{"messages":1},"stop_sequences":[', False),
+        (b'{"messages":[],"stop_sequences":[', False),
+        (b'{"model":"m","messages":', False),
+        (b"", False),
+    ],
+)
+def test_messages_begin_behind_the_bracket_of_their_own_list(head: bytes, *, begins: bool) -> None:
+    assert is_start_of_messages(head, "messages") is begins

@@ -70,3 +70,35 @@ def test_calls_answered_in_their_turn_are_clean(messages: tuple[Message, ...]) -
 def test_what_is_not_plainly_clean_is_left_to_the_slow_path(messages: tuple[Message, ...]) -> None:
     assert adopt_fast(messages) is None
     assert adopt(messages) == _adopt_slow(messages)
+
+
+SINGLE = model("looking", ToolCall("", "read", native_id="a"))
+
+
+@pytest.mark.parametrize("at", range(6))
+@pytest.mark.parametrize(
+    "odd",
+    [
+        SINGLE,
+        tool(READ),
+        tool(WRITTEN),
+        tool(READ, READ),
+        tool(ToolResult("a", "", "1")),
+        tool(ToolResult("", "write", "1", native_id="a")),
+        tool("beside"),
+        tool(),
+        user("wait"),
+        user(READ),
+        model("done"),
+        model(),
+        model(READ, ToolCall("", "read", native_id="a")),
+        model(ToolCall("a", "read", native_id="b"), "so"),
+        model(ToolCall("", "read", native_id="a")),
+        ASKED,
+    ],
+    ids=str,
+)
+def test_whatever_stands_in_a_run_of_exchanges_is_adopted_as_ever(odd: Message, at: int) -> None:
+    run = [user("hi"), SINGLE, tool(READ), SINGLE, tool(READ)]
+    for messages in ([*run[:at], odd, *run[at:]], [*run[:at], odd, *run[at + 1 :]]):
+        assert adopt(messages) == _adopt_slow(messages)

@@ -80,6 +80,15 @@ def start_of_messages(body: bytes, field: str) -> int:
     return body.find(b"[", at) + 1
 
 
+def is_start_of_messages(head: bytes, field: str) -> bool:
+    """Whether a body that begins with this has no message yet, and they come next."""
+    try:
+        fields = _FIELDS.decode(head + b"]}")
+    except msgspec.DecodeError:
+        return False
+    return [*fields][-1:] == [field] and bytes(fields[field]) == b"[]"
+
+
 def end_of_messages(body: bytes, start: int, pieces: list[Raw], count: int) -> int:
     """Where so many messages end, of those that begin at `start`; 0 if they do not stand there."""
     end = at = start

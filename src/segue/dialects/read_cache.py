@@ -24,6 +24,7 @@ from segue.dialects.known_tools import FIELD, LEAST_TOOLS, ParsedBody, ToolCache
 from segue.dialects.message_bytes import (
     end_of_first_messages,
     end_of_messages,
+    is_start_of_messages,
     split_last_messages,
     split_messages,
     start_of_messages,
@@ -277,7 +278,7 @@ class _Reader(Struct, frozen=True):
         if known.last is not None:
             if end := end_of_first_messages(text, read.start, read.given, at):
                 return end + read.shorter
-        elif count > 2 * _LOOK_BACK:
+        elif count > 2 * _LOOK_BACK and is_start_of_messages(known.pieces[0], field):
             found = split_last_messages(text, read.fields, field, _LOOK_BACK)
             if found is not None:
                 start, pieces = found

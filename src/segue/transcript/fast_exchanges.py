@@ -14,7 +14,7 @@ from segue.transcript.fast_render import knows_better, own_blocks
 from segue.transcript.own_fields import travels
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep
-from segue.transcript.value_text import arguments_of, is_object_text
+from segue.transcript.value_text import arguments_of, is_object_text, plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,6 +114,9 @@ def compose_exchanges(
 
 def _unchanged_arguments(call: ToolCall, levels: int) -> str:
     """The arguments as text; empty if they are changed for it."""
+    given = call.arguments
+    if not call.raw and not levels and type(given) is dict and (text := plain_text(given)):
+        return text
     text, change = arguments_of(call, levels)
     return "" if change else text
 

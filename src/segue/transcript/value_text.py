@@ -73,12 +73,19 @@ def _is_flat(value: dict[Any, Any]) -> bool:
     return True
 
 
-def _json(value: Any) -> tuple[str, bool]:
-    if type(value) is dict and _is_flat(value):
+def plain_text(value: dict[Any, Any]) -> str:
+    """The JSON of an object that holds plain values alone; empty if it may hold others."""
+    if _is_flat(value):
         try:
-            return _ENCODER.encode(value).decode(), True
+            return _ENCODER.encode(value).decode()
         except UnicodeEncodeError:
             pass
+    return ""
+
+
+def _json(value: Any) -> tuple[str, bool]:
+    if type(value) is dict and (text := plain_text(value)):
+        return text, True
     # msgspec writes NaN as null and bytes as text without an error: only plain data is encoded here.
     if is_json_safe(value):
         return _ENCODER.encode(value).decode(), True

@@ -47,7 +47,7 @@ class Fingerprint:
     def add(self, *messages: Message) -> None:
         # With its length before each piece, no two lists of pieces give the same text; nor do two lists of messages, since
         # these begin with a letter.
-        whole = ""
+        update = self._state.update
         for message in messages:
             if message.instruction:
                 continue
@@ -57,8 +57,7 @@ class Fingerprint:
                 if piece := block.text.strip() if type(block) is Text else _visible(block):
                     text += f" {len(piece)}:{piece}"
             if text:
-                whole += message.speaker + text
-        self._state.update(whole.encode("utf-8", "surrogatepass"))
+                update(f"{message.speaker}{text}".encode("utf-8", "surrogatepass"))
 
 
 @final
