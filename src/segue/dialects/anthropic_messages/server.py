@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from segue.dialects import sse
@@ -64,10 +65,11 @@ def _standing_headers(standing: CallerStanding) -> dict[str, str]:
     headers: dict[str, str] = {}
     for name, rate in (("requests", standing.requests), ("tokens", standing.tokens)):
         if rate is not None:
-            whole = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=math.ceil(rate.reset))
             headers[f"{_RATE}{name}-limit"] = str(rate.limit)
             headers[f"{_RATE}{name}-remaining"] = str(rate.left)
-            headers[f"{_RATE}{name}-reset"] = whole.isoformat().replace("+00:00", "Z")
+            headers[f"{_RATE}{name}-reset"] = _moment(
+                int(datetime.now(UTC).timestamp()) + math.ceil(rate.reset)
+            )
     share = standing.budget_share
     surpassed = max((part for part in _WARN_AT if share is not None and share >= part), default=None)
     if share is not None and surpassed is not None:
@@ -79,6 +81,11 @@ def _standing_headers(standing: CallerStanding) -> dict[str, str]:
             f"{_RATE}unified-reset": str(math.ceil(standing.budget_reset)),
         }
     return headers
+
+
+@lru_cache(maxsize=64)
+def _moment(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).isoformat().replace("+00:00", "Z")
 
 
 SERVER = ServerFacts(

@@ -8,7 +8,7 @@ moments.
 from __future__ import annotations
 
 import time
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -176,27 +176,28 @@ class SQLiteAccountStore:
 
     def _settle(self, ended: Sequence[Settlement], connection: sqlite3.Connection) -> None:
         now = self._clock()
-        standings: dict[str, Standing] = {}
         rows: dict[tuple[str, str, str, str], UsageRow] = {}
-        for each in ended:
-            account = each.admission.account
-            known = connection.execute(
-                "DELETE FROM reservations WHERE name = ? AND id = ? RETURNING spent",
-                (account.name, each.admission.id),
-            ).fetchone()
-            if known is None:
+        for name, settlements in _by_account(ended).items():
+            # By one statement for all: in the thread, each one waits for its turn among the requests.
+            ids = [each.admission.id for each in settlements]
+            found = connection.execute(_end_reservations(len(ids)), (name, *ids)).fetchall()
+            if not found:
                 continue
-            standings[account.name] = rules.settle(
-                account.allowance,
-                standings.get(account.name) or _standing(connection, account.name),
-                each.admission.estimate,
-                each.used,
-                now,
-                spent_already=bool(known[0]),
-            )
-            if each.row is not None:
-                add_usage(rows, each.row)
-        for name, standing in standings.items():
+            spent, standing = dict(found), _standing(connection, name)
+            for each in settlements:
+                already = spent.pop(each.admission.id, None)
+                if already is None:
+                    continue
+                standing = rules.settle(
+                    each.admission.account.allowance,
+                    standing,
+                    each.admission.estimate,
+                    each.used,
+                    now,
+                    spent_already=bool(already),
+                )
+                if each.row is not None:
+                    add_usage(rows, each.row)
             _keep(connection, name, standing)
         for row in rows.values():
             _add_row(connection, row)
@@ -211,6 +212,19 @@ class SQLiteAccountStore:
         oldest = time.strftime("%Y-%m-%d", time.gmtime(now - self._keep_days * 86_400))
         connection.execute("DELETE FROM usage WHERE day < ?", (oldest,))
         connection.execute("DELETE FROM reservations WHERE spent AND expires < ?", (now - _EXPIRY_SECONDS,))
+
+
+@lru_cache
+def _end_reservations(count: int) -> str:
+    marks = ", ".join("?" * count)
+    return f"DELETE FROM reservations WHERE name = ? AND id IN ({marks}) RETURNING id, spent"  # noqa: S608
+
+
+def _by_account(ended: Sequence[Settlement]) -> dict[str, list[Settlement]]:
+    accounts: dict[str, list[Settlement]] = {}
+    for each in ended:
+        accounts.setdefault(each.admission.account.name, []).append(each)
+    return accounts
 
 
 def _add_row(connection: sqlite3.Connection, row: UsageRow) -> None:
