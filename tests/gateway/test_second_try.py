@@ -50,6 +50,28 @@ def test_what_the_second_try_is_without_is_reported() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    ("second", "status"),
+    [
+        (Fault(kind="status", status=400, message="Still not.", provider="anthropic"), 400),
+        (Fault(kind="status", status=529, message="Full.", provider="anthropic"), 200),
+        (Fault(kind="status", status=401, message="No.", provider="anthropic"), 500),
+    ],
+)
+def test_a_second_try_that_fails_for_another_reason_is_no_refusal(second: Fault, status: int) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        world.emulator.faults += [REFUSED, second]
+        reply = await world.ask("/v1/messages", BODY, headers=HEADERS)
+        assert reply.status == status, reply.body
+        if status == 400:
+            assert b"Not for this account." in reply.body, (
+                "the client gets what is wrong with its own request"
+            )
+
+    asyncio.run(main())
+
+
 def test_a_strict_client_is_refused_a_second_try_with_less() -> None:
     async def main() -> None:
         world = GatewayWorld()

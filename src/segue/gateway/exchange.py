@@ -152,7 +152,9 @@ class Exchange:
         dropped = plain.repairs[len(self._turn.repairs) :]
         if dropped and self._turn.strict:
             return strict_error(dropped, route.name, refusal=refusal.message)
-        return refusal if await self._try(route, routing, plain) is not None else None
+        error = await self._try(route, routing, plain)
+        # What is wrong with the client's own request is its affair; what else went wrong may pass, or be done elsewhere.
+        return refusal if error is not None and _is_refusal(error) and not self._committed else error
 
     async def _try(self, route: Route, routing: Routing, turn: ClientTurn) -> SegueError | None:
         self._report.attempts += 1
