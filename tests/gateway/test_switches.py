@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from gateway.clients import AGENTS, Agent, ForgetfulChatAgent, MessagesAgent, ResponsesAgent
-from gateway.world import ROUTES, GatewayWorld
+from gateway.world import ROUTES, AgentModel, GatewayWorld
+from segue.config.schema import GatewayLimits
 from segue.emulators.faults import Fault
+from segue.emulators.model_reply import Prompt, Reply, Say
 
 ROUND = {"team": {"members": [ROUTES["anthropic"], ROUTES["gemini"]], "policy": "round_robin"}}
 TEAM = {"team": {"members": [ROUTES["anthropic"], ROUTES["responses"]], "policy": "failover"}}
@@ -116,5 +118,28 @@ def test_an_operator_switches_a_conversation_from_its_next_turn_on() -> None:
         assert world.emulator.log[-1].provider == "gemini"
         explained = (await world.ask("/segue/v1/explain", body)).json()
         assert [route["route"] for route in explained["routes"]] == [ROUTES["gemini"]]
+
+    asyncio.run(main())
+
+
+def test_a_member_that_has_all_requests_that_it_may_have_is_not_taken_for_one_that_fails() -> None:
+    class SlowModel(AgentModel):
+        def reply(self, prompt: Prompt) -> Reply:
+            return Reply(pieces=(Say("one two three"),), delay=0.02)
+
+    async def main() -> None:
+        world = GatewayWorld(responder=SlowModel(), limits=GatewayLimits(per_route=2), profiles=TEAM)
+
+        async def answered_by() -> str:
+            body = {"model": "team", "messages": [{"role": "user", "content": "Hello."}]}
+            reply = await world.ask("/v1/chat/completions", body)
+            assert reply.status == 200, reply.body
+            return reply.headers["x-segue-route"]
+
+        for _ in range(3):
+            routes = await asyncio.gather(*(answered_by() for _ in range(4)))
+            assert sorted(routes) == sorted(2 * [ROUTES["anthropic"], ROUTES["responses"]])
+        assert await answered_by() == ROUTES["anthropic"]
+        assert [told.failures for told in world.gateway.names.router("team").statistics()] == [0, 0]
 
     asyncio.run(main())

@@ -339,6 +339,24 @@ def test_a_member_passed_over_for_what_one_turn_has_stays_preferred() -> None:
     assert turn(router) == A
 
 
+def test_a_member_that_has_all_requests_that_it_may_have_is_passed_over_at_once_and_nobody_failed() -> None:
+    router = World().router(breaker=BreakerSettings(failures=1))
+    full = RouteBusyError("It has 50 requests at a time already.", retry_after=1.0)
+    routing = router.open(Need())
+    assert fail(routing, full) == GoTo(parse_route(B))
+    routing.answered(USAGE)
+    told = router.statistics()[0]
+    assert (told.failures, told.breaker) == (0, "closed")
+    assert turn(router) == A, "it stays the first"
+    routing = router.open(Need())
+    assert [leave(routing, full) for _ in range(2)] == [GoTo(parse_route(B)), GoTo(parse_route(C))]
+    assert isinstance(fail(routing, full), Retry), "the last one may be free again soon"
+    given_up = leave(routing, full)
+    assert isinstance(given_up, GiveUp)
+    assert isinstance(given_up.error, RouteBusyError)
+    assert given_up.error.retry_after == 1.0
+
+
 # Breaker and rest
 
 

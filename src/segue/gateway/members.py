@@ -11,7 +11,7 @@ from msgspec import structs
 
 from segue.conversation.options import Options
 from segue.dialects.errors import TOOLS_UNSUPPORTED, refuses_stream
-from segue.errors import OverloadError, SegueError
+from segue.errors import RouteBusyError, SegueError
 from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
 from segue.gateway.client_errors import strict_error
 from segue.gateway.model_field import renamed
@@ -173,7 +173,7 @@ class Members:
         """Take a place among the requests that a route has at a time. Give it back with `leave`."""
         most = self._settings.limits.per_route
         if most is not None and self._busy[route] >= most:
-            raise OverloadError(
+            raise RouteBusyError(
                 f"{route} has {most} requests at a time already.", code="route_busy", retry_after=1.0
             )
         self._busy[route] += 1

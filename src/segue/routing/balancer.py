@@ -22,6 +22,7 @@ from segue.errors import (
     is_transient,
     retry_after_of,
 )
+from segue.routing.members import SkipReason
 from segue.routing.retry import RetrySettings, pause_before, recovery_for
 from segue.routing.router import GiveUp, GoTo, Need, NextStep, Retry, Routing, Skipped
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from segue.conversation.usage import Usage
-    from segue.routing.members import Member, SkipKind, SkipReason
+    from segue.routing.members import Member, SkipKind
     from segue.routing.retry import Recovery
     from segue.routing.route import Facts, Route
     from segue.routing.statistics import MemberStatistics
@@ -161,7 +162,7 @@ class Balancer:
         too_small = all(error.remedy == "shrink" for _, error in failures)
         if too_small or len(failures) == 1:
             return last
-        rests = [reason.until - now for _, reason in turn.skips if reason.kind == "resting"]
+        rests = [reason.until - now for _, reason in turn.skips if reason.kind in ("resting", "busy")]
         rests += [
             max(retry_after_of(error) or 0.0, member.breaker.ready_at(now) - now)
             for member, error in turn.failures.items()
@@ -198,6 +199,8 @@ class TurnRouting:
         with self._balancer.lock:
             now = self._balancer.now()
             member = self.member
+            if isinstance(error, RouteBusyError):
+                return self._pass_over(error, now)
             member.record_failure(error, now)
             self.failures[member] = error
             self._attempts += 1
@@ -216,6 +219,19 @@ class TurnRouting:
                 self._elsewhere = recovery if recovery != "give_up" else None
                 return GiveUp(error)
             return self._next_member(error, now)
+
+    def _pass_over(self, error: RouteBusyError, now: float) -> NextStep:
+        """The member was not asked, since it has as many requests as it may have: nobody's failure."""
+        self.member.breaker.give_back()
+        self._attempts += 1
+        if not self._waiting:
+            retry, random = self._balancer.retry, self._balancer.random
+            pause = pause_before(self._attempts, error, self._waited, retry, random)
+            if pause is not None:
+                self._waited += pause
+                return Retry(pause)
+        self.skips.append((self.member, SkipReason("busy", error, now + (error.retry_after or 0.0))))
+        return self._next_member(error, now)
 
     def _next_member(self, error: SegueError, now: float) -> NextStep:
         member = self._take_waiting(recovery_for(error), now)

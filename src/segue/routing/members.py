@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from segue.routing.route import Facts, MemberFacts, Route
     from segue.routing.router import Need
 
-SkipKind: TypeAlias = Literal["unusable", "resting", "locked_out", "too_small", "lacking"]
+SkipKind: TypeAlias = Literal["unusable", "resting", "locked_out", "too_small", "lacking", "busy"]
 """`locked_out`: it wanted another key or more money, which it may have by now. `lacking`: it takes no images or no
-tools and the turn has some, so they would have to be described in words."""
+tools and the turn has some, so they would have to be described in words. `busy`: it has all requests that it may have."""
 
 LOCKED_OUT: float = 60.0
 """Seconds for which a member that wants another key or more money is left alone."""
