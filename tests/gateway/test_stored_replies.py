@@ -77,6 +77,22 @@ def test_another_model_continues_a_stored_reply() -> None:
     asyncio.run(main())
 
 
+def test_tokens_are_counted_and_requests_explained_with_what_they_continue() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        first = await world.ask(PATH, {"model": ROUTES["anthropic"], "input": "word " * 2000})
+        body = {"model": ROUTES["anthropic"], "input": "And?", "previous_response_id": first.json()["id"]}
+        counted = await world.ask(f"{PATH}/input_tokens", body)
+        assert counted.json()["input_tokens"] > 2000, counted.body
+        explained = await world.ask("/segue/v1/explain?wire=openai_responses", body)
+        assert explained.json()["routes"][0]["request"]["messages"][0]["content"].count("word") == 2000
+        lost = {**body, "previous_response_id": "resp_of_somebody_else"}
+        refused = await world.ask(f"{PATH}/input_tokens", lost)
+        assert (refused.status, refused.json()["error"]["code"]) == (400, "previous_response_not_found")
+
+    asyncio.run(main())
+
+
 def test_a_reply_that_nobody_kept_is_not_found() -> None:
     async def main() -> None:
         world = GatewayWorld()

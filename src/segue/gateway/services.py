@@ -205,7 +205,10 @@ class ClientServices:
         fields = read_fields(request.body)
         field = server.model_field
         body = {**server.chat_request(fields), **({field: fields[field]} if field in fields else {})}
-        turn = await self.read(door, request, PreparedRequest(body), caller)
+        prepared = await self.prepare(door, body, caller)
+        if prepared.unknown and server.stored is not None:
+            raise server.stored.unknown_previous(prepared.unknown)
+        turn = await self.read(door, request, prepared, caller)
         switched = await self._memory.switched(turn.conversation_id)
         router = self._names.router(switched or turn.asked)
         names = [route.name for route in router.routes]
@@ -264,7 +267,7 @@ class ClientServices:
                 hint="Name it: ?wire=anthropic.",
             )
         door = Door(dialect=DIALECTS[proper_name(wire)], operation="chat", params=dict(request.query))
-        turn = await self.read(door, request, PreparedRequest(fields), caller)
+        turn = await self.read(door, request, await self.prepare(door, fields, caller), caller)
         to = request.query.get("to") or await self._memory.switched(turn.conversation_id) or turn.asked
         explained = [self._explained(turn, route) for route in self._names.router(to).routes]
         return _json(
