@@ -11,8 +11,10 @@ import pytest
 from gateway.clients import SCHEMA, ResponsesAgent
 from gateway.world import ROUTES, GatewayWorld
 from segue.dialects import DIALECTS
+from segue.emulators.faults import Fault
 from segue.emulators.model_reply import Prompt, Reply, Say
 from segue.errors import JournalError
+from segue.routing.balancer import Balancer
 
 TOOLS = [{"type": "function", "name": "weather", "parameters": SCHEMA, "strict": False}]
 PATH = "/v1/responses"
@@ -175,6 +177,39 @@ def test_the_model_that_a_conversation_was_switched_to_compacts_it(version: int)
         assert reply.status == 200, reply.body
         assert reply.json()["output"][-1]["type"] == "compaction"
         assert (world.reports[-1].route, world.emulator.log[-1].provider) == (ROUTES["gemini"], "gemini")
+
+    asyncio.run(main())
+
+
+def test_a_summary_counts_as_an_answer_of_the_member_that_wrote_it() -> None:
+    async def main() -> None:
+        world = GatewayWorld(profiles={"team": {"members": [ROUTES["anthropic"], ROUTES["gemini"]]}})
+        body = {"model": "team", "input": "Hello."}
+        router = world.gateway.names.router("team")
+        assert isinstance(router, Balancer)
+        for _ in range(3):
+            world.emulator.faults += [
+                Fault(kind="status", status=503, retry_after=None, provider="anthropic"),
+                Fault(kind="status", status=503, retry_after=None, provider="gemini"),
+            ]
+            assert (await world.ask(PATH, body)).status == 503
+        assert router.statistics()[0].breaker == "open"
+        later = router.now() + 31
+        router.now = lambda: later
+        assert (await world.ask(f"{PATH}/compact", body)).status == 200, "it is the probe"
+        assert router.statistics()[0].breaker == "closed"
+        reply = await world.ask(PATH, body)
+        assert reply.headers["x-segue-route"] == ROUTES["anthropic"]
+
+    asyncio.run(main())
+
+
+def test_a_summary_is_asked_for_again_after_a_failure_that_passes() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        world.emulator.faults.append(Fault(kind="status", status=529, provider="anthropic"))
+        reply = await world.ask(f"{PATH}/compact", {"model": ROUTES["anthropic"], "input": "Hello."})
+        assert reply.status == 200, reply.body
 
     asyncio.run(main())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -9,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from segue.conversation.blocks import Origin
-from segue.conversation.events import Event, Finished, ReplyStarted, Sealed, UsageReported
+from segue.conversation.events import Event, Failed, Finished, ReplyStarted, Sealed, UsageReported, fold
 from segue.conversation.message import user
 from segue.errors import ProtocolError, SegueError
 from segue.providers.adapter import fold_stream
@@ -57,27 +58,39 @@ class ClientCompaction:
             routing = opened()
             while True:
                 reply = await self._ask(asked, routing)
-                error = reply.error
-                if error is None:
+                if reply.error is None:
                     report.route, report.usage = routing.route.name, reply.usage
                     report.first_content = monotonic() - began
                     return reply
-                step = routing.failed(error, shown=False, ran=False)
-                if isinstance(step, GiveUp | Retry):
-                    error = step.error if isinstance(step, GiveUp) else error
+                step = routing.failed(reply.error, shown=False, ran=False)
+                if isinstance(step, GiveUp):
+                    error = step.error
                     break
+                if isinstance(step, Retry):
+                    await asyncio.sleep(step.after)
         raise error or ProtocolError("No member gave a summary.", code="no_summary")
 
     async def _ask(self, turn: ClientTurn, routing: Routing) -> Reply:
-        route = routing.route
-        provider = provider_of(route, self._providers)
-        stream = provider.chat_stream(self._members.request(turn, route))
-        reply = fold_stream(
-            [event async for event in stream], Origin(provider=route.provider, model=route.model)
-        )
+        route, began = routing.route, monotonic()
+        origin = Origin(provider=route.provider, model=route.model)
+        try:
+            self._members.enter(route.name)
+            try:
+                provider = provider_of(route, self._providers)
+                stream = provider.chat_stream(self._members.request(turn, route))
+                reply = fold_stream([event async for event in stream], origin)
+            finally:
+                self._members.leave(route.name)
+        except SegueError as refused:
+            return fold([Failed(refused)], origin)
+        except asyncio.CancelledError:
+            routing.aborted()
+            raise
         if reply.error is None and not reply.message.text.strip():
             empty = ProtocolError(f"{route.name} gave an empty summary.", code="no_summary")
             return structs.replace(reply, error=empty)
+        if reply.error is None:
+            routing.answered(reply.usage, seconds=monotonic() - began)
         return reply
 
     def opener(self, caller: str) -> Callable[[str], str | None]:
