@@ -68,7 +68,7 @@ class FieldKinds(Struct, frozen=True):
 
 
 def _same(one: Any, other: Any) -> bool:
-    return one == other and isinstance(one, bool) is isinstance(other, bool)
+    return one is other or (one == other and isinstance(one, bool) is isinstance(other, bool))
 
 
 def plain(encoded: Any) -> Any:

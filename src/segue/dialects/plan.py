@@ -146,9 +146,9 @@ def _rendered(
     settings = previous.settings if previous is not None else None
     if (
         settings is None
-        or settings.card is not card
-        or settings.tools is not tools
-        or settings.asked is not policy
+        or settings.tools is not tools  # to compare them would take longer than what they are compared for
+        or settings.card != card
+        or settings.asked != policy
         or settings.rules.target != target
     ):
         rules = fit_rules(structs.replace(dialect.rules, target=target), card)

@@ -130,7 +130,8 @@ class _Resume:
         self.keys = keys
         self.start = start
         self.prefix: Prefix | None = None
-        self.writes = composer.ledger.writes if isinstance(composer.ledger, Ledger) else 0
+        ledger = composer.ledger
+        self.writes = ledger.writes if ledger is not None and isinstance(ledger, Ledger) else 0
 
     def keep(self, prefix: Prefix) -> None:
         """Remember the fingerprint of all steps but the last, which may still grow."""
