@@ -188,10 +188,14 @@ def _log_defect(error: BaseException, request_id: str) -> None:
 
 def counts_of(repairs: Sequence[Repair]) -> str:
     """Repairs for a header: each kind with its number."""
+    return ", ".join([f"{kind}={count}" for kind, count in number_of_kinds(repairs).items()])
+
+
+def number_of_kinds(repairs: Sequence[Repair]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for repair in repairs:
         counts[repair.kind] = counts.get(repair.kind, 0) + 1
-    return ", ".join([f"{kind}={count}" for kind, count in counts.items()])
+    return counts
 
 
 def strict_error(losses: Sequence[Repair], route: str, *, refusal: str = "") -> InvalidRequestError:

@@ -23,13 +23,14 @@ from segue.gateway.client_errors import (
     error_response,
     for_client,
     log_failure,
+    number_of_kinds,
     strict_error,
 )
 from segue.gateway.memory.replies import RememberedReply
 from segue.gateway.memory.store import ConversationInfo
 from segue.gateway.report import AttemptReport
 from segue.gateway.turns import plain_turn
-from segue.gateway.usage_estimates import mark_estimate
+from segue.gateway.usage_estimates import estimated_rest, mark_estimate
 from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.routing.router import GiveUp, Retry
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from segue.conversation.events import Reply
+    from segue.conversation.usage import Usage
     from segue.dialects.server import Reframe
     from segue.gateway.attempts import RouteAttempt
     from segue.gateway.members import Members
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     from segue.gateway.web import ResponseWriter
     from segue.routing.route import Route
     from segue.routing.router import Routing
-    from segue.transcript.repairs import Repair
 
 _LIFECYCLE: Final = frozenset[type]({ReplyStarted, UsageReported, Finished})
 """Without content."""
@@ -188,8 +189,8 @@ class Exchange:
             return refused
         if error is None:
             reply = self._folded(attempt)
-            self._report.usage, self._report.answer = attempt.estimated or reply.usage, reply.message
-            self._report.usage_estimated = attempt.estimated is not None
+            self._report.answer = reply.message
+            self._count(attempt, attempt.estimated or reply.usage)
             routing.answered(reply.usage, self._first_content, seconds=monotonic() - self._started)
             await self._finish(attempt, reply)
             return None
@@ -289,11 +290,11 @@ class Exchange:
             "x-segue-conversation": self._turn.conversation_id,
             **attempt.headers,
         }
-        if self._report.usage_estimated:
+        if attempt.estimated is not None:
             mark_estimate(headers)
         if repairs := attempt.repairs:
             losses = [repair for repair in repairs if repair.lossy]
-            self._report.repairs, self._report.losses = _counted(repairs), _counted(losses)
+            self._report.repairs, self._report.losses = number_of_kinds(repairs), number_of_kinds(losses)
             headers["x-segue-repairs"] = counts_of(repairs)
             if losses:
                 headers["x-segue-losses"] = counts_of(losses)
@@ -377,17 +378,17 @@ class Exchange:
         )
 
     async def _remember_broken(self, attempt: RouteAttempt) -> None:
-        if self._committed and self._events:
+        if self._events:
             reply = self._folded(attempt)
-            self._report.usage = reply.usage
-            await self._remember(attempt, reply, broken=True)
+            self._count(attempt, reply.usage, broken=True)
+            if self._committed:
+                await self._remember(attempt, reply, broken=True)
 
-
-def _counted(repairs: tuple[Repair, ...] | list[Repair]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for repair in repairs:
-        counts[repair.kind] = counts.get(repair.kind, 0) + 1
-    return counts
+    def _count(self, attempt: RouteAttempt, used: Usage, *, broken: bool = False) -> None:
+        """Report what the reply used: whoever leaves before its end pays for what has come."""
+        if uncounted := broken or used.total_tokens is None:
+            used = estimated_rest(self._turn, used, self._events, attempt.origin.model)
+        self._report.usage, self._report.usage_estimated = used, uncounted or attempt.estimated is not None
 
 
 def _is_refusal(error: SegueError) -> bool:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from msgspec import structs
+
+from segue.conversation.blocks import Media
 from segue.conversation.events import ArgumentsDelta, ReasoningDelta, TextDelta, UsageReported
 from segue.conversation.usage import Usage
 from segue.providers.token_estimates import estimate_request, family_of, text_tokens
@@ -14,8 +17,12 @@ if TYPE_CHECKING:
 
     from segue.conversation.events import Event
     from segue.dialects.server import ServerFacts
+    from segue.gateway.turns import ClientTurn
     from segue.providers.adapter import ChatRequest
 
+BYTES_PER_TOKEN: Final = 4
+TOKENS_PER_MEDIA: Final = 1500
+"""Of an image or a document; providers count some hundred to some thousand."""
 _HEADER: Final = "x-segue-usage"
 _ESTIMATE: Final = "estimate"
 
@@ -25,10 +32,35 @@ def missing_usage(request: ChatRequest, events: Sequence[Event]) -> Usage | None
     for event in reversed(events):  # it is mostly the last
         if type(event) is UsageReported and event.usage.total_tokens is not None:
             return None
-    texts = [event.text for event in events if isinstance(event, TextDelta | ReasoningDelta | ArgumentsDelta)]
     family = family_of(request.model)
-    written = math.ceil(text_tokens("".join(texts), family))
+    written = math.ceil(text_tokens(_written(events), family))
     return Usage(input_tokens=estimate_request(request, family), output_tokens=written)
+
+
+def estimated_rest(turn: ClientTurn, counted: Usage, events: Sequence[Event], model: str) -> Usage:
+    """What a reply used, with an estimate for what its provider did not count: of one that breaks off, it has often counted
+    the beginning only."""
+    written = math.ceil(text_tokens(_written(events), family_of(model)))
+    return structs.replace(
+        counted,
+        input_tokens=input_estimate(turn) if counted.input_tokens is None else counted.input_tokens,
+        output_tokens=max(counted.output_tokens or 0, written),
+    )
+
+
+def input_estimate(turn: ClientTurn) -> int:
+    """A rough count of what a request holds, by its size."""
+    media = [
+        block for message in turn.conversation.messages for block in message.blocks if type(block) is Media
+    ]
+    encoded = sum(len(block.data) for block in media)
+    return max(len(turn.request.body) - encoded, 0) // BYTES_PER_TOKEN + len(media) * TOKENS_PER_MEDIA
+
+
+def _written(events: Sequence[Event]) -> str:
+    return "".join(
+        [event.text for event in events if isinstance(event, TextDelta | ReasoningDelta | ArgumentsDelta)]
+    )
 
 
 def tokens_of(texts: Sequence[str], model: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,14 +11,19 @@ from typing import Any
 
 import pytest
 
-from gateway.world import GatewayWorld
+from gateway.world import AgentModel, GatewayWorld
 from postgres_server import schema_url
 from segue.config.schema import AccountSettings, Allowance, CallerSettings
+from segue.conversation.usage import Usage
+from segue.emulators.model_reply import Prompt, Reply, Say
 from segue.errors import CredentialsError, JournalError
 from segue.gateway.accounts.account import digest_of
 from segue.gateway.accounts.admission import Reserved
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.gateway.accounts.register import Accounts
+from segue.providers.models.prices import cost_of
+from segue.transports.asgi import AsgiTransport
+from segue.transports.transport import WireRequest
 
 KEY = "segue-key-of-ann"
 BODIES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -168,6 +174,51 @@ def test_a_client_that_leaves_is_charged_and_its_reservation_ends() -> None:
         await world.gateway.settle()
         assert (await world.gateway.accounts.store.standing("ann"))[1] == Reserved()
         assert (await ask(world)).status == 200
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "model", ["anthropic/claude-sonnet-4-6", "openai/gpt-4.1", "gemini/gemini-3.5-flash"]
+)
+@pytest.mark.parametrize("wire", ["chat", "anthropic"])
+@pytest.mark.parametrize("leaves", [True, False])
+def test_whoever_leaves_before_the_end_or_asks_for_no_counts_pays_for_what_came(
+    wire: str, model: str, leaves: bool
+) -> None:
+    class Talkative(AgentModel):
+        def reply(self, prompt: Prompt) -> Reply:
+            return Reply(pieces=(Say("word " * 8000),))
+
+    async def story() -> None:
+        world = GatewayWorld(
+            responder=Talkative(),
+            callers={"ann": CallerSettings(key_sha256=digest_of(KEY), dollars_per_day=10.0)},
+        )
+        path, body = BODIES[wire]
+        request = WireRequest(
+            method="POST",
+            url=f"http://127.0.0.1{path}",
+            headers={"authorization": f"Bearer {KEY}", "x-api-key": KEY},
+            body=json.dumps({**body, "model": model, "stream": True, "max_tokens": 30_000}).encode(),
+        )
+        words = 0
+        async with AsgiTransport(world.gateway)(request) as answer:
+            async for portion in answer.portions():
+                words += portion.count(b"word")
+                if leaves and words > 4000:
+                    break
+        while not world.reports:
+            await asyncio.sleep(0.01)
+        await world.gateway.settle()
+        (report,) = world.reports
+        assert report.client_gone == leaves
+        standing, reserved = await world.gateway.accounts.store.standing("ann")
+        assert reserved == Reserved()
+        provider, _, name = model.partition("/")
+        least = cost_of(Usage(input_tokens=0, output_tokens=words // 2), provider, name)
+        assert least is not None
+        assert standing.day_spent > least * 1_000_000, (words, report.usage)
 
     asyncio.run(story())
 

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from segue.conversation.blocks import Media
 from segue.conversation.json_safe import storable
 from segue.conversation.usage import Usage
 from segue.dialects.server import CallerStanding, RateStanding
@@ -17,6 +16,7 @@ from segue.gateway.accounts.admission import Charge, budget_share, micros
 from segue.gateway.accounts.store import UsageRow
 from segue.gateway.client_errors import model_error
 from segue.gateway.turns import model_of, read_fields
+from segue.gateway.usage_estimates import BYTES_PER_TOKEN, input_estimate
 from segue.providers.models.prices import cost_of
 
 if TYPE_CHECKING:
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from segue.gateway.web import WebRequest
     from segue.routing.route import Route
 
-BYTES_PER_TOKEN: Final = 4
-TOKENS_PER_MEDIA: Final = 1500
-"""Of an image or a document; providers count some hundred to some thousand."""
 _ASKS_A_MODEL: Final = frozenset({"embed", "count_tokens", "compact"})
 USUAL_OUTPUT: Final = 1000
 """Tokens of a reply. Clients allow for far more than they get."""
@@ -115,15 +112,9 @@ async def _admit(
 
 
 def estimated_usage(turn: ClientTurn) -> Usage:
-    """A rough count, by the size of the request."""
-    media = [
-        block for message in turn.conversation.messages for block in message.blocks if type(block) is Media
-    ]
-    encoded = sum(len(block.data) for block in media)
-    tokens = max(len(turn.request.body) - encoded, 0) // BYTES_PER_TOKEN + len(media) * TOKENS_PER_MEDIA
-    return Usage(
-        input_tokens=tokens, output_tokens=min(turn.options.max_tokens or USUAL_OUTPUT, USUAL_OUTPUT)
-    )
+    """A rough count, before anything is sent."""
+    written = min(turn.options.max_tokens or USUAL_OUTPUT, USUAL_OUTPUT)
+    return Usage(input_tokens=input_estimate(turn), output_tokens=written)
 
 
 def _estimate(account: Account, usage: Usage, route: Route) -> Charge:
