@@ -57,8 +57,7 @@ def open_control(
             require_operator(account)
             return WebResponse(headers={"content-type": CONTENT_TYPE}, body=metrics())
         if request.path == CONVERSATIONS and request.method == "GET":
-            shown = await store.conversations(_limit(request))
-            return json_response({"conversations": [info for info in shown if info.caller == caller]})
+            return json_response({"conversations": await store.conversations(_limit(request), caller)})
         found = _ONE.fullmatch(request.path)
         if found is None or request.method != ("POST" if found[2] else "GET"):
             return None

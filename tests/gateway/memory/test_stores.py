@@ -154,6 +154,11 @@ def test_conversations_are_listed_and_switched(opened: Opener) -> None:
         assert await store.conversation("one") == first
         assert await store.conversation("three") is None
         assert [info.id for info in await store.conversations(limit=1)] == ["one"]
+        clock.now += 5
+        await store.note(ConversationInfo(id="three", caller="you"))
+        assert [info.id for info in await store.conversations(1, "me")] == ["one"]
+        assert [info.id for info in await store.conversations(1, "")] == ["two"]
+        assert await store.conversations(1, "nobody") == []
         await store.close()
 
     asyncio.run(story())

@@ -36,7 +36,8 @@ _CHECK_SHARE: Final = 0.05
 _NO_NOTE: Final = (None,) * 6
 _CONVERSATIONS: Final = (
     f"SELECT {', '.join(ConversationInfo.__struct_fields__)} FROM {{schema}}.conversations "  # noqa: S608 - constants
-    "WHERE updated > coalesce(%s::int8, {schema}.memory_clock()) - %s ORDER BY updated DESC, id LIMIT %s"
+    "WHERE updated > coalesce(%s::int8, {schema}.memory_clock()) - %s AND caller = coalesce(%s::text, caller) "
+    "ORDER BY updated DESC, id LIMIT %s"
 )
 
 
@@ -149,9 +150,10 @@ class PostgresMemoryStore:
         texts = [(data or b"").decode() for data in rows[0][:-3]]
         return _info((*texts, *(read_number(data) or 0 for data in rows[0][-3:])))
 
-    async def conversations(self, limit: int = 50) -> Sequence[ConversationInfo]:
+    async def conversations(self, limit: int = 50, caller: str | None = None) -> Sequence[ConversationInfo]:
+        owner = None if caller is None else storable(caller)
         rows = await self._database.run(
-            lambda connection: connection.fetch(_CONVERSATIONS, self._now(), self._keep, limit)
+            lambda connection: connection.fetch(_CONVERSATIONS, self._now(), self._keep, owner, limit)
         )
         return [_info(row) for row in rows]
 

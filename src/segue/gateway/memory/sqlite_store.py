@@ -99,11 +99,12 @@ class SQLiteMemoryStore:
         )
         return ConversationInfo(*row) if row is not None else None
 
-    async def conversations(self, limit: int = 50) -> Sequence[ConversationInfo]:
+    async def conversations(self, limit: int = 50, caller: str | None = None) -> Sequence[ConversationInfo]:
         rows = self._file.read(
             lambda connection: connection.execute(
-                "SELECT * FROM conversations WHERE updated > ? ORDER BY updated DESC, id LIMIT ?",
-                (self._clock() - self._keep_seconds, limit),
+                """SELECT * FROM conversations WHERE updated > ? AND caller = coalesce(?, caller)
+                ORDER BY updated DESC, id LIMIT ?""",
+                (self._clock() - self._keep_seconds, caller, limit),
             ).fetchall()
         )
         return [ConversationInfo(*row) for row in rows]

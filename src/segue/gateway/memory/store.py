@@ -62,8 +62,8 @@ class GatewayStore(Protocol):
     async def conversation(self, conversation_id: str) -> ConversationInfo | None:
         """None if it is not known."""
 
-    async def conversations(self, limit: int = 50) -> Sequence[ConversationInfo]:
-        """Those used last come first."""
+    async def conversations(self, limit: int = 50, caller: str | None = None) -> Sequence[ConversationInfo]:
+        """Those used last come first. `caller`: only those of this one."""
 
     async def switch(self, conversation_id: str, model: str) -> bool:
         """Choose the model from the next turn on; empty: the client's name decides again. False if it is not known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -83,8 +84,9 @@ class VolatileStore:
     async def conversation(self, conversation_id: str) -> ConversationInfo | None:
         return self._conversations.get(conversation_id)
 
-    async def conversations(self, limit: int = 50) -> Sequence[ConversationInfo]:
-        return list(reversed(self._conversations.values()))[:limit]
+    async def conversations(self, limit: int = 50, caller: str | None = None) -> Sequence[ConversationInfo]:
+        latest = reversed(self._conversations.values())
+        return list(islice((info for info in latest if caller in (None, info.caller)), limit))
 
     async def switch(self, conversation_id: str, model: str) -> bool:
         known = self._conversations.get(conversation_id)
