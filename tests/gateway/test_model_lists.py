@@ -75,3 +75,12 @@ def test_the_lists_of_providers_can_be_switched_off() -> None:
         assert lists_asked(world) == 0
 
     asyncio.run(main())
+
+
+def test_a_name_that_leads_nowhere_takes_no_other_from_the_list() -> None:
+    async def main() -> None:
+        world = GatewayWorld(models={"wrong": "leads-nowhere", "right": "fast"}, provider_models=False)
+        assert await listed(world) == ["right", "fast"]
+        assert (await world.ask("/v1/models/wrong", method="GET")).status == 404
+
+    asyncio.run(main())

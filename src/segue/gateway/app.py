@@ -264,7 +264,7 @@ class Gateway:
     ) -> None:
         """What is no reply of a model."""
         async with costs.counted_service(self.accounts, account, self.names, door, request, report):
-            answered = await self._services.answer(door, request, account.name, report)
+            answered = await self._services.answer(door, request, account, report)
         await writer.whole(answered)
 
     async def _operate(self, request: WebRequest, account: Account, writer: ResponseWriter) -> None:

@@ -87,7 +87,11 @@ class ModelNames:
                 *(name for name in (settings.model, self._config.model) if name),
             )
         )
-        return [self.served_model(name) for name in names]
+        return [self.served_model(name) for name in names if self._leads_somewhere(name)]
+
+    def led_to(self, asked: str) -> tuple[str, ...]:
+        """The names of the routes behind a name."""
+        return tuple(route.name for route in self.router(asked).routes)
 
     def served_model(self, asked: str) -> ServedModel:
         """One of them. What is not known of all its members is not promised."""
@@ -106,6 +110,12 @@ class ModelNames:
             tools=all(facts.tools for facts in known),
             images=all(facts.images for facts in known),
         )
+
+    def _leads_somewhere(self, name: str) -> bool:
+        try:
+            return bool(self.router(name).routes)
+        except SegueError:  # one wrong name takes no other from the list
+            return False
 
     def _meant_by(self, asked: str) -> str:
         asked = asked.removeprefix("models/")

@@ -17,6 +17,7 @@ from segue.dialects.registry import DIALECTS, proper_name, recognise
 from segue.errors import InvalidRequestError, SegueError, UsageError
 from segue.gateway.archive import ReplyArchive
 from segue.gateway.background import BackgroundReplies
+from segue.gateway.client_errors import model_error
 from segue.gateway.client_requests import RequestReader
 from segue.gateway.compaction import ClientCompaction, compacted_events
 from segue.gateway.doors import Door
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
 
     from segue.dialects.server import ServedModel
+    from segue.gateway.accounts.account import Account
     from segue.gateway.members import Members
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
@@ -154,14 +156,15 @@ class ClientServices:
         return self._archive.keep(turn, body, provider)
 
     async def answer(
-        self, door: Door, request: WebRequest, caller: str, report: RequestReport
+        self, door: Door, request: WebRequest, account: Account, report: RequestReport
     ) -> WebResponse:
         """`report` gets what a model used for it."""
+        caller = account.name
         match door.operation:
             case "list_models":
-                return _json(door.dialect.server.encode_models(await self._listed(), request.query))
+                return _json(door.dialect.server.encode_models(await self._listed(account), request.query))
             case "show_model":
-                return self._show_model(door, request)
+                return self._show_model(door, request, account)
             case "count_tokens":
                 return await self._count(door, request, caller)
             case "embed":
@@ -179,25 +182,30 @@ class ClientServices:
                     f"{request.method} {request.path} is not served here.", code="not_found", status=404
                 )
 
-    async def _listed(self) -> list[ServedModel]:
-        """The names of the configuration, then what the providers report."""
+    async def _listed(self, account: Account) -> list[ServedModel]:
+        """The names of the configuration, then what the providers report: those that the caller may use."""
         served = self._names.served()
-        if self._provider_models is None:
-            return served
         known = {model.id for model in served}
-        return [*served, *(model for model in await self._provider_models.models() if model.id not in known)]
+        shown = [model for model in served if account.may_use(model.id, self._names.led_to(model.id))]
+        if self._provider_models is None:
+            return shown
+        reported = [model for model in await self._provider_models.models() if model.id not in known]
+        return [*shown, *(model for model in reported if account.may_use(model.id, (model.id,)))]
 
     async def close(self) -> None:
         await self.background.close()
         if self._provider_models is not None:
             await self._provider_models.close()
 
-    def _show_model(self, door: Door, request: WebRequest) -> WebResponse:
+    def _show_model(self, door: Door, request: WebRequest, account: Account) -> WebResponse:
         name = door.params.get("model", "")
         if not name and request.body:
             fields = read_fields(request.body)
             name = str(fields.get("model") or fields.get("name") or "")
-        return _json(door.dialect.server.encode_model(self._names.served_model(name)))
+        model = self._names.served_model(name)
+        if not account.may_use(name, self._names.led_to(name)):
+            raise model_error(account, name)
+        return _json(door.dialect.server.encode_model(model))
 
     async def _count(self, door: Door, request: WebRequest, caller: str) -> WebResponse:
         """The provider's own count. A wrong one is worse than none: clients plan by it."""
