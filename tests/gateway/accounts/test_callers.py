@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +235,37 @@ def test_a_model_without_a_price_is_refused_to_those_with_a_budget() -> None:
     asyncio.run(story())
 
 
+def test_a_profile_with_a_member_without_a_price_is_refused_to_those_with_a_budget() -> None:
+    async def story() -> None:
+        world = GatewayWorld(
+            callers={"ann": CallerSettings(key_sha256=digest_of(KEY), dollars_per_day=1.0)},
+            profiles={
+                "team": {"members": ["openai/gpt-4.1", "kimi/kimi-unheard-of"], "policy": "round_robin"},
+                "local": {"members": ["openai/gpt-4.1", "ollama/qwen3"]},
+            },
+        )
+        for _ in range(2):
+            refused = await ask(world, model="team")
+            assert refused.status == 403
+            assert "The price of kimi/kimi-unheard-of is not known" in refused.body.decode()
+        assert (await ask(world, model="local")).status == 200, "what costs nothing has a price"
+
+    asyncio.run(story())
+
+
+def test_the_dearest_member_of_a_profile_is_reserved() -> None:
+    async def story() -> None:
+        members = ["ollama/qwen3", "anthropic/claude-sonnet-4-6"]
+        world = GatewayWorld(
+            callers={"ann": CallerSettings(key_sha256=digest_of(KEY), dollars_per_day=0.000_001)},
+            profiles={"team": {"members": members, "policy": "round_robin"}},
+        )
+        replies = await asyncio.gather(*(ask(world, model="team") for _ in range(4)))
+        assert sorted(reply.status for reply in replies) == [200, 429, 429, 429]
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(
     ("models", "asked", "allowed"),
     [
@@ -248,6 +280,45 @@ def test_a_caller_uses_the_models_it_may(models: list[str], asked: str, allowed:
     async def story() -> None:
         answered = await ask(world_of(models=models), model=asked)
         assert answered.status == (200 if allowed else 403)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("models", [["fast"], ["openai/gpt-4*"]])
+def test_a_caller_is_shown_the_models_it_may_use(models: list[str]) -> None:
+    async def story() -> None:
+        world = world_of(models=models)
+        headers = {"authorization": f"Bearer {KEY}"}
+        listed = await world.ask("/v1/models", method="GET", headers=headers)
+        names = [model["id"] for model in listed.json()["data"]]
+        assert names[0] == "fast"
+        assert all(fnmatch(name, models[0]) for name in names[1:]), names
+        for name, status in (
+            ("fast", 200),
+            ("openai/gpt-4.1", 200 if len(names) > 1 else 403),
+            ("kimi/k", 403),
+        ):
+            shown = await world.ask(f"/v1/models/{name}", method="GET", headers=headers)
+            assert shown.status == status, (name, shown.body)
+        bob = await world.ask(
+            "/v1/models", method="GET", headers={"authorization": "Bearer segue-key-of-bob"}
+        )
+        assert len(bob.json()["data"]) > 20
+
+    asyncio.run(story())
+
+
+def test_a_caller_lists_its_own_conversations_however_many_others_have() -> None:
+    async def story() -> None:
+        world = world_of()
+        mine = await ask(world)
+        for _ in range(3):
+            await ask(world, key="segue-key-of-bob")
+        headers = {"authorization": f"Bearer {KEY}"}
+        shown = await world.ask("/segue/v1/conversations?limit=1", method="GET", headers=headers)
+        assert [info["id"] for info in shown.json()["conversations"]] == [
+            mine.headers["x-segue-conversation"]
+        ]
 
     asyncio.run(story())
 

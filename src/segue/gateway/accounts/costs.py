@@ -107,7 +107,7 @@ async def _admit(
         raise model_error(account, asked)
     if not account.is_limited:
         return None, Charge()
-    expected = _estimate(account, usage(), routes[0])
+    expected = _estimate(account, usage(), routes)
     return await accounts.admit(account, expected), expected
 
 
@@ -117,19 +117,23 @@ def estimated_usage(turn: ClientTurn) -> Usage:
     return Usage(input_tokens=input_estimate(turn), output_tokens=written)
 
 
-def _estimate(account: Account, usage: Usage, route: Route) -> Charge:
-    """What is reserved. Raises if the account has a budget and nobody knows what the model costs."""
-    dollars = cost_of(usage, route.provider, route.model)
-    limits = account.allowance
-    if dollars is None and (limits.dollars_per_day is not None or limits.dollars_per_month is not None):
-        raise InvalidRequestError(
-            f"The price of {route.name} is not known, and this caller has a budget.",
-            code="unpriced_model",
-            path="model",
-            status=403,
-            hint="Ask for a model with a known price, or whoever runs the gateway takes the budget away.",
-        )
-    return Charge(usage.total_tokens or 0, micros(dollars or 0.0))
+def _estimate(account: Account, usage: Usage, routes: Sequence[Route]) -> Charge:
+    """What is reserved: for the dearest of the models that may answer. Raises if the account has a budget and nobody knows what
+    one of them costs."""
+    limits, dearest = account.allowance, 0.0
+    has_budget = limits.dollars_per_day is not None or limits.dollars_per_month is not None
+    for route in routes if has_budget else routes[:1]:
+        dollars = cost_of(usage, route.provider, route.model)
+        if dollars is None and has_budget:
+            raise InvalidRequestError(
+                f"The price of {route.name} is not known, and this caller has a budget.",
+                code="unpriced_model",
+                path="model",
+                status=403,
+                hint="Ask for a model with a known price, or whoever runs the gateway takes the budget away.",
+            )
+        dearest = max(dearest, dollars or 0.0)
+    return Charge(usage.total_tokens or 0, micros(dearest))
 
 
 def used(report: RequestReport, expected: Charge, *, sent: bool) -> Charge:
