@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
+import json
 from typing import Any
 
 import msgspec
@@ -310,6 +312,35 @@ def test_paths_that_nobody_has_and_websockets_are_refused_in_the_form_of_the_wir
         upgrade = await world.ask("/v1/responses", method="GET", headers={"upgrade": "websocket"})
         assert upgrade.status == 426
 
+        wrong_method = await world.ask("/v1/messages", method="GET")
+        assert (wrong_method.status, wrong_method.json()["type"]) == (404, "error")
+
+    asyncio.run(main())
+
+
+def test_a_base_url_that_ends_with_a_slash_leads_to_the_same_doors() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        for path in (f"/{CHAT}", f"{CHAT}/", f"//openai{CHAT}"):
+            assert (await world.ask(path, chat("fast"))).status == 200, path
+        assert (await world.ask("//v1/models/fast", method="GET")).status == 200
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("wire", AGENTS)
+def test_a_compressed_body_is_refused_by_name(wire: str) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS[wire](world, "fast")
+        agent.add_user("Hello.")
+        body = gzip.compress(json.dumps(agent.body("fast")).encode())
+        headers = {**agent.headers, "content-encoding": "gzip"}
+        refused = await world.ask(agent.path("fast"), body, headers=headers)
+        assert refused.status == 415
+        assert '"gzip"' in DIALECTS[wire].decode_error(415, {}, refused.body).message
+        plain = {**agent.headers, "content-encoding": "identity"}
+        assert (await world.ask(agent.path("fast"), agent.body("fast"), headers=plain)).status == 200
     asyncio.run(main())
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 USUAL: Final = "openai_chat"
 """The wire of errors on paths that no wire has."""
+_METHODS: Final = ("POST", "GET", "DELETE")
 
 
 @final
@@ -51,7 +52,7 @@ class Doors:
 
     def find(self, method: str, path: str, headers: Mapping[str, str]) -> Door | None:
         """None if there is no such path, or not with this method."""
-        path = path.rstrip("/") or "/"
+        path = "/" + path.strip("/")  # a base URL that ends with a slash gives two of them
         found = self._exact.get((method, path)) or [
             structs.replace(door, params=match.groupdict())
             for wanted, pattern, door in self._patterns
@@ -63,8 +64,9 @@ class Doors:
 
     def wire_of(self, method: str, path: str, headers: Mapping[str, str]) -> Dialect:
         """The wire whose clients come closest to this request, for the form of an error."""
-        if (door := self.find(method, path, headers)) is not None:
-            return door.dialect
+        for asked in (method, *_METHODS):
+            if (door := self.find(asked, path, headers)) is not None:
+                return door.dialect
         dialects = [DIALECTS[name] for name in WIRES]
         marked = [dialect for dialect in dialects if _rank(dialect, headers) == 0]
         prefixed = [dialect for dialect in dialects if path.startswith(dialect.server.prefix + "/")]

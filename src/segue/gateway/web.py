@@ -77,7 +77,15 @@ def read_head(scope: Mapping[str, Any], limits: GatewayLimits) -> WebRequest:
 
 
 async def read_body(receive: Receive, head: WebRequest, limits: GatewayLimits, deadline: Deadline) -> bytes:
-    """The body. Raises when it is too large or does not arrive in time."""
+    """The body. Raises when it is compressed, is too large or does not arrive in time."""
+    encoding = head.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("", "identity"):
+        raise InvalidRequestError(
+            f'Requests compressed with "{encoding[:50]}" are not served here.',
+            code="unsupported_encoding",
+            status=415,
+            hint="Send the body as it is, without content-encoding.",
+        )
     announced = head.headers.get("content-length", "")
     if announced.isascii() and announced.isdigit() and int(announced[:18]) > limits.body_bytes:
         raise _too_large(limits.body_bytes)
