@@ -500,7 +500,10 @@ def test_gemini_streams_events_or_an_array() -> None:
             events = await world.ask(f"{path}?alt=sse", body)
             assert events.body.startswith(b"data: {")
             assert b"[DONE]" not in events.body
-            array = (await world.ask(path, body)).json()
+            assert events.headers["content-type"] == "text/event-stream"
+            reply = await world.ask(path, body)
+            assert reply.headers["content-type"] == "application/json; charset=UTF-8"
+            array = reply.json()
             texts = [
                 part["text"] for chunk in array for part in chunk["candidates"][0]["content"].get("parts", ())
             ]

@@ -136,6 +136,9 @@ class StoredReplies(Struct, frozen=True, kw_only=True):
 class Reframe(Protocol):
     """Changes the frames of a stream or the body of a whole reply, for paths that frame the same events differently."""
 
+    stream_type: str
+    """Of a stream that is framed so."""
+
     def feed(self, data: bytes) -> bytes: ...
 
     def close(self) -> bytes: ...

@@ -230,7 +230,7 @@ class Exchange:
         if not self._turn.stream:
             return
         self._committed = True
-        headers = self._headers(attempt, self._turn.dialect.server.stream_type)
+        headers = self._headers(attempt, (self._reframe or self._turn.dialect.server).stream_type)
         if attempt.forwarded:
             self._stop_beat()
         if not self._writer.started:

@@ -20,6 +20,8 @@ _PAGE = 50
 class _JsonArray:
     """The chunks of a stream as one JSON array: what a client gets that does not ask for events (GEM-50)."""
 
+    stream_type = "application/json; charset=UTF-8"
+
     def __init__(self) -> None:
         self._frames = sse.FrameDecoder()
         self._begun = False

@@ -15,6 +15,7 @@ from segue.errors import TranscriptError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_STREAM_TYPE = "application/x-ndjson"
 _FIRST_DAY = "1970-01-01T00:00:00Z"
 _DIGEST = "0" * 64
 _DETAILS = {
@@ -34,6 +35,8 @@ class _Generated:
 
     def __init__(self) -> None:
         self._lines = LineDecoder()
+    stream_type = _STREAM_TYPE
+
 
     def feed(self, data: bytes) -> bytes:
         return b"".join(_generated(line) for line in self._lines.feed(data))
@@ -165,7 +168,7 @@ SERVER = ServerFacts(
     client_marks=(("user-agent", "ollama"),),
     session_headers=("x-session-id", "x-session-affinity", "session_id"),
     streams_by_default=True,
-    stream_type="application/x-ndjson",
+    stream_type=_STREAM_TYPE,
     error_frame=lambda error: encode_error(error)[1] + b"\n",
     chat_request=_chat_request,
     reframe=_reframe,
