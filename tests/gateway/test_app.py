@@ -311,7 +311,6 @@ def test_paths_that_nobody_has_and_websockets_are_refused_in_the_form_of_the_wir
         assert unknown.json()["type"] == "error"
         upgrade = await world.ask("/v1/responses", method="GET", headers={"upgrade": "websocket"})
         assert upgrade.status == 426
-
         wrong_method = await world.ask("/v1/messages", method="GET")
         assert (wrong_method.status, wrong_method.json()["type"]) == (404, "error")
 
@@ -341,6 +340,7 @@ def test_a_compressed_body_is_refused_by_name(wire: str) -> None:
         assert '"gzip"' in DIALECTS[wire].decode_error(415, {}, refused.body).message
         plain = {**agent.headers, "content-encoding": "identity"}
         assert (await world.ask(agent.path("fast"), agent.body("fast"), headers=plain)).status == 200
+
     asyncio.run(main())
 
 
@@ -475,6 +475,26 @@ def test_tokens_of_embedded_texts_are_those_of_the_provider_or_marked_as_an_esti
         if not is_estimate:
             texts = world.emulator.log[-1].body["input"]
             assert shown == sum(map(tokens.count, texts))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_of_ollama_that_loads_a_model_asks_it_nothing(stream: bool) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        for path, body, said in (
+            ("/api/generate", {}, {"response": ""}),
+            ("/api/generate", {"prompt": "", "keep_alive": 0}, {"response": ""}),
+            ("/api/chat", {"messages": []}, {"message": {"role": "assistant", "content": ""}}),
+        ):
+            reply = await world.ask(path, {"model": "fast", "stream": stream, **body})
+            reason = "unload" if "keep_alive" in body else "load"
+            assert reply.status == 200, reply.body
+            assert said.items() <= reply.json().items()
+            assert (reply.json()["done"], reply.json()["done_reason"]) == (True, reason)
+            assert (await world.ask(path, {"model": "nobody", **body})).status == 404
+        assert list(world.emulator.log) == []
 
     asyncio.run(main())
 

@@ -254,6 +254,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     encode_models: Callable[[Sequence[ServedModel], Mapping[str, str]], bytes]
     """The list of models; the query may ask for a part."""
     encode_model: Callable[[ServedModel], bytes]
+    encode_loaded: Callable[[Operation, Mapping[str, Any]], bytes | None] | None = None
+    """The answer to a request that only has its model loaded; None if it asks the model something."""
     encode_count: Callable[[int], bytes] | None = None
     """None if clients of this wire cannot ask for a count."""
     stored: StoredReplies | None = None

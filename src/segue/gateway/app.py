@@ -281,6 +281,9 @@ class Gateway:
         self, door: Door, request: WebRequest, account: Account, writer: ResponseWriter, report: RequestReport
     ) -> None:
         """A reply of a model."""
+        if (loaded := self._services.loaded(door, request, account)) is not None:
+            await writer.whole(loaded)
+            return
         turn = await self._services.read_chat(door, request, account.name)
         stored = door.dialect.server.stored
         if stored is None or not turn.prepared.reply_id:

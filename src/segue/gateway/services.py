@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from segue.providers.registry import KnownProviders
     from segue.routing.route import Route
 
+_LOAD_BYTES: Final = 4096
+"""A request that only has a model loaded is not larger."""
 ESTIMATE: Final = "x-segue-estimate"
 """The header by which a client accepts an estimated count."""
 
@@ -202,10 +204,25 @@ class ClientServices:
         if not name and request.body:
             fields = read_fields(request.body)
             name = str(fields.get("model") or fields.get("name") or "")
-        model = self._names.served_model(name)
+        self._check(name, account)
+        return _json(door.dialect.server.encode_model(self._names.served_model(name)))
+
+    def _check(self, name: str, account: Account) -> None:
+        """Raises if there is no such model, or not for this caller."""
         if not account.may_use(name, self._names.led_to(name)):
             raise model_error(account, name)
-        return _json(door.dialect.server.encode_model(model))
+
+    def loaded(self, door: Door, request: WebRequest, account: Account) -> WebResponse | None:
+        """The answer to a client that only has its model loaded: no model is asked. None if it wants a reply."""
+        encode = door.dialect.server.encode_loaded
+        if encode is None or len(request.body) > _LOAD_BYTES:
+            return None
+        fields = read_fields(request.body)
+        answered = encode(door.operation, fields)
+        if answered is None:
+            return None
+        self._check(model_of(door, fields), account)
+        return _json(answered)
 
     async def _count(self, door: Door, request: WebRequest, caller: str) -> WebResponse:
         """The provider's own count. A wrong one is worse than none: clients plan by it."""

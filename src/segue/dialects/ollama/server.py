@@ -28,15 +28,17 @@ _DETAILS = {
 }
 _PROMPT = ("prompt", "system", "images", "suffix", "template", "raw", "context")
 """Fields of a single prompt that a chat does not have."""
+_AT_ONCE = (0, "0", "0s", "0m")
+"""How long a model that is unloaded stays."""
 
 
 class _Generated:
     """The lines of a chat as lines of a single prompt's reply."""
 
-    def __init__(self) -> None:
-        self._lines = LineDecoder()
     stream_type = _STREAM_TYPE
 
+    def __init__(self) -> None:
+        self._lines = LineDecoder()
 
     def feed(self, data: bytes) -> bytes:
         return b"".join(_generated(line) for line in self._lines.feed(data))
@@ -81,6 +83,17 @@ def _chat_request(body: Mapping[str, Any]) -> dict[str, Any]:
         **{name: value for name, value in body.items() if name not in _PROMPT},
         "messages": [*messages, message],
     }
+
+
+def _encode_loaded(operation: Operation, body: Mapping[str, Any]) -> bytes | None:
+    """A chat without messages and a prompt without words load a model, or unload it, and it says nothing."""
+    chats = operation == "chat"
+    if body.get("messages" if chats else "prompt"):
+        return None
+    said = {"message": {"role": "assistant", "content": ""}} if chats else {"response": ""}
+    reason = "unload" if body.get("keep_alive") in _AT_ONCE else "load"
+    done = {"done_reason": reason, "done": True}
+    return ENCODER.encode({"model": body.get("model"), "created_at": _FIRST_DAY, **said, **done})
 
 
 def _abilities(model: ServedModel) -> list[str]:
@@ -174,6 +187,7 @@ SERVER = ServerFacts(
     reframe=_reframe,
     encode_models=_encode_models,
     encode_model=_encode_model,
+    encode_loaded=_encode_loaded,
     decode_embedding=_decode_embedding,
     encode_embeddings=_encode_embeddings,
 )
