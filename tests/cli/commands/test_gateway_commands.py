@@ -336,3 +336,39 @@ def test_run_starts_a_program_and_a_gateway_for_it(cloud: Cloud, asked: Here, tm
     assert "You said: Hello" in done.out
     assert asked("run", "--url", "http://127.0.0.1:9", "claude").code != Exit.OK
     assert "cannot be started" in asked("run", "openai").err
+
+
+WAITING_PROGRAM = """#!/bin/sh
+echo "$$ $ANTHROPIC_BASE_URL"
+exec sleep 60
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_run_leaves_neither_the_program_nor_its_gateway_behind(
+    cloud: Cloud, tmp_path: Path, number: signal.Signals
+) -> None:
+    """A gateway without callers that nobody knows of would serve on, with the user's keys."""
+    program = tmp_path / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text(WAITING_PROGRAM)
+    program.chmod(0o755)
+    cloud.home.configure('[gateway]\nhost = "0.0.0.0"\nport = 1\nworkers = 2\ntls_certificate = "none.pem"\n')
+    running = subprocess.Popen(
+        [sys.executable, "-m", "segue", "run", "claude"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=cloud.home.full(PATH=f"{program.parent}:{os.environ['PATH']}"),
+    )
+    with running:
+        assert running.stdout is not None
+        child, url = running.stdout.readline().split()
+        assert url.startswith("http://127.0.0.1:"), "it serves one program, whatever the settings say"
+        with urllib.request.urlopen(f"{url}/healthz", timeout=10) as answer:  # noqa: S310 - loopback
+            assert answer.status == 200
+        running.send_signal(number)
+        assert running.wait(20) == 128 + number
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(child), 0)
+    with pytest.raises(urllib.error.URLError, match="refused"):
+        urllib.request.urlopen(f"{url}/healthz", timeout=10)  # noqa: S310

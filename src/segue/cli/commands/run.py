@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from segue.cli.command_table import add_set, read_settings
 from segue.cli.display.terminal import print_status
 from segue.errors import UsageError
+from segue.signals import END
 
 if TYPE_CHECKING:
     import argparse
@@ -23,7 +24,14 @@ if TYPE_CHECKING:
 DESCRIPTION = """Starts a program pointed at the gateway, with the words after its name. If no gateway answers, one is started for as
 long as the program runs. For example: segue run -m openai/gpt-4.1 claude -p "What does this project do?" """
 
-_START_SECONDS = 30.0
+_END_SECONDS = 30.0
+_SIGNALLED = 128
+"""A program that a signal ended has this code and the signal's number, as in a shell."""
+_OWN_GATEWAY = (
+    *("--host", "127.0.0.1", "--port", "0", "--workers", "1"),
+    *("--tls-certificate", "", "--tls-key", "", "--log", "off"),
+)
+"""What the settings say of a gateway for many is not for one that serves a single program."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,19 +57,30 @@ def run(arguments: argparse.Namespace) -> int:
     model = clients.model_for(client, arguments.model, config)
     key = clients.key_of(config)
     url = arguments.url.rstrip("/") or clients.gateway_url(config)
+    # Else we would be gone at once, and a gateway that we started would serve on.
+    for number in END:
+        signal.signal(number, _end)
     with _gateway_at(url, arguments.sets, given=bool(arguments.url)) as running:
         pointer = clients.Pointer(running, key, model)
         command = [program, *clients.arguments_of(client, pointer), *arguments.words]
         return _run(command, {**os.environ, **clients.environment_of(client, pointer)})
 
 
+def _end(number: int, _: object) -> None:
+    sys.exit(_SIGNALLED + number)
+
+
 def _run(command: list[str], environment: dict[str, str]) -> int:
+    """Its exit code, as a shell has it. Signals are for the program: how it ends is how we end."""
     process = subprocess.Popen(command, env=environment)  # noqa: S603 - the user's own program
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # from now on Ctrl-C is for the program
+    for number in END:
+        signal.signal(number, lambda number, _: process.send_signal(number))
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends Ctrl-C to the program, too
     try:
-        return process.wait()
+        code = process.wait()
     finally:
         signal.signal(signal.SIGINT, previous)
+    return code if code >= 0 else _SIGNALLED - code
 
 
 @contextmanager
@@ -74,7 +93,7 @@ def _gateway_at(url: str, sets: list[str], *, given: bool) -> Iterator[str]:
         raise UsageError(f"No gateway answers at {url}.", code="no_gateway", hint="Start it: segue serve")
     words = [word for assignment in sets for word in ("--set", assignment)]
     process = subprocess.Popen(  # noqa: S603 - this very program
-        [sys.executable, "-P", "-m", "segue", "serve", "--port", "0", "--log", "off", *words],
+        [sys.executable, "-P", "-m", "segue", "serve", *_OWN_GATEWAY, *words],
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -83,7 +102,10 @@ def _gateway_at(url: str, sets: list[str], *, given: bool) -> Iterator[str]:
         yield _address(process)
     finally:
         process.terminate()
-        process.wait(_START_SECONDS)
+        try:
+            process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
 
 
 def _address(process: subprocess.Popen[str]) -> str:
