@@ -55,6 +55,12 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_local(listener: socket.socket) -> bool:
+    """Whether only this machine can reach it, whatever the settings say by now."""
+    name = listener.getsockname()
+    return not isinstance(name, tuple) or is_loopback(name[0])
+
+
 def address_of(listener: socket.socket, settings: GatewaySettings) -> str:
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host

@@ -226,6 +226,26 @@ def test_settings_are_read_anew_and_mistakes_keep_the_old_ones(cloud: Cloud, sta
     assert gateway.chat("x")[0] == 200
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])  # noqa: S104
+def test_a_gateway_for_others_that_reads_settings_without_callers_refuses_everybody(
+    cloud: Cloud, start: Starter, host: str
+) -> None:
+    """Whatever host the new settings name: the port stays open where it was opened."""
+    cloud.home.configure(
+        '[gateway]\nhost = "0.0.0.0"\nport = 0\nmodel = "openai/gpt-4.1"\n[gateway.callers.a]\nkey_env = "KEY_A"\n'
+    )
+    gateway = start(KEY_A="key-of-a")
+    gateway.url = gateway.url.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
+    assert gateway.chat("x")[0] == 401
+    assert gateway.chat("x", **{"x-api-key": "key-of-a"})[0] == 200
+    cloud.home.configure(f'[gateway]\nhost = "{host}"\nport = 0\nmodel = "openai/gpt-4.1"\n')
+    gateway.process.send_signal(signal.SIGHUP)
+    gateway.wait_for("read anew")
+    assert gateway.chat("x")[0] == 401
+    assert gateway.chat("x", **{"x-api-key": "key-of-a"})[0] == 401
+    gateway.wait_for("segue gateway keys create NAME")
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds processes as Linux lists them")
 def test_a_worker_that_dies_is_replaced_and_all_find_what_one_remembers(cloud: Cloud, start: Starter) -> None:
     cloud.home.configure(

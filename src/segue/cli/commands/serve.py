@@ -122,20 +122,21 @@ def _serve(config: Config, listener: socket.socket, sets: list[str]) -> None:
 
     def open_anew() -> tuple[GatewaySettings, GatewayApp]:
         config = _load(sets)
-        return config.gateway, _open(config)
+        return config.gateway, _open(config, listener)
 
     async def main() -> None:
-        await serve(config.gateway, listener, _open(config), open_anew)
+        await serve(config.gateway, listener, _open(config, listener), open_anew)
 
     asyncio.run(main())
 
 
-def _open(config: Config) -> GatewayApp:
+def _open(config: Config, listener: socket.socket) -> GatewayApp:
     import aiohttp  # noqa: F401, PLC0415 - loaded now, so that the first request need not wait
 
     from segue.config.resources import open_providers  # noqa: PLC0415
     from segue.gateway.accounts.register import Accounts  # noqa: PLC0415
     from segue.gateway.app import Gateway  # noqa: PLC0415
+    from segue.gateway.server import is_local  # noqa: PLC0415
     from segue.gateway.stores import open_account_store, open_memory  # noqa: PLC0415
     from segue.gateway.telemetry.reporters import Reporters  # noqa: PLC0415
 
@@ -146,7 +147,11 @@ def _open(config: Config) -> GatewayApp:
         open_providers(config),
         open_memory(config),
         accounts=Accounts(
-            open_account_store(config), settings.callers, settings.accounts, on_reserve=reporters.reserve
+            open_account_store(config),
+            settings.callers,
+            settings.accounts,
+            local=is_local(listener),
+            on_reserve=reporters.reserve,
         ),
         metrics=reporters.metrics,
         on_report=reporters.record,

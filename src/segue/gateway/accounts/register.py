@@ -55,10 +55,11 @@ class Accounts:
         callers: Mapping[str, CallerSettings],
         settings: AccountSettings,
         *,
+        local: bool = True,
         clock: Callable[[], float] = time.time,
         on_reserve: Callable[[str, float], None] = lambda *_: None,
     ) -> None:
-        """`on_reserve` gets a caller's name and how many dollars more or fewer its running requests hold."""
+        """`local`: only this machine reaches the gateway, so that without accounts anyone may use it. `on_reserve` gets a caller's name and how many dollars more or fewer its running requests hold."""
         self.store = store
         self.administration = Administration(store, clock=clock)
         self._settings = settings
@@ -66,7 +67,8 @@ class Accounts:
         self._on_reserve = on_reserve
         self._configured = {name: _configured(name, caller) for name, caller in callers.items()}
         self._by_digest: dict[str, tuple[Account, KeyDigest]] = {}
-        self._open_to_all = not callers
+        self._local = local
+        self._open_to_all = local and not callers
         self._revision = -1
         self._checked = float("-inf")
         self._first_reading = asyncio.Lock()
@@ -123,7 +125,12 @@ class Accounts:
         self._by_digest = {
             key.sha256: (account, key) for account in accounts.values() for key in account.keys
         }
-        self._open_to_all = not accounts
+        self._open_to_all = self._local and not accounts
+        if not (accounts or self._local):
+            _LOG.error(
+                "No caller is known, and other machines reach the gateway: all requests are refused. "
+                "Make a caller's key: segue gateway keys create NAME"
+            )
 
     # Whether a request may be sent
 
