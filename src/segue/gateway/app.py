@@ -21,7 +21,7 @@ from segue.gateway.accounts import costs
 from segue.gateway.accounts.register import ANYONE, Accounts
 from segue.gateway.accounts.volatile_store import VolatileAccountStore
 from segue.gateway.admission import LoopWatch
-from segue.gateway.client_errors import error_response, unexpected, write_error
+from segue.gateway.client_errors import busy_error, error_response, unexpected, write_error
 from segue.gateway.control import METRICS, open_control
 from segue.gateway.disconnection import work_until_gone
 from segue.gateway.doors import Doors, keys_of
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
 OPERATORS: Final = "/segue/"
 EXPLAIN: Final = "/segue/v1/explain"
+_CUT_SECONDS: Final = 2.0
 
 
 @final
@@ -211,9 +212,7 @@ class Gateway:
             why = f"is more than {self.settings.limits.lag:g} s late with its {self.running - 1} requests"
         else:
             return
-        raise OverloadError(
-            f"The gateway {why}.", code="gateway_busy", retry_after=1.0, hint="Try again in a moment."
-        )
+        raise busy_error(why)
 
     async def _dispatch(
         self,
@@ -241,6 +240,12 @@ class Gateway:
             late = OverloadError(f"The reply took longer than {seconds:g} s.", code="reply_timeout")
             report.error = late.code
             await write_error(writer, late, dialect)
+        except asyncio.CancelledError:
+            if self.draining:  # the server cuts what took too long to end, or else the client has gone
+                report.error = "gateway_busy"
+                with suppress(Exception):
+                    await write_error(writer, busy_error("was stopped"), dialect)
+            raise
 
     def _perform(
         self,
@@ -349,6 +354,11 @@ class Gateway:
 
     async def close(self) -> None:
         await self._services.close()
+        # What the server has cut is about to end, and has to be remembered and counted before the stores are closed.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CUT_SECONDS):
+                while self.running:
+                    await asyncio.sleep(0.01)
         await self.settle()
         await self.accounts.close()
         await self.memory.close()

@@ -122,6 +122,13 @@ def caller_error() -> CredentialsError:
     )
 
 
+def busy_error(why: str) -> OverloadError:
+    """The gateway itself cannot serve the request now."""
+    return OverloadError(
+        f"The gateway {why}.", code="gateway_busy", retry_after=1.0, hint="Try again in a moment."
+    )
+
+
 _LIMITS = {
     "requests": "has reached its limit of requests per minute",
     "tokens": "has reached its limit of tokens per minute",

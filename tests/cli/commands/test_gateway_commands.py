@@ -246,6 +246,28 @@ def test_a_gateway_for_others_that_reads_settings_without_callers_refuses_everyb
     gateway.wait_for("segue gateway keys create NAME")
 
 
+def test_a_stream_that_outlasts_the_end_of_the_gateway_ends_with_an_error_and_is_counted(
+    cloud: Cloud, start: Starter, asked: Here
+) -> None:
+    cloud.home.configure('[gateway]\nport = 0\nlog = "off"\nlimits = { drain = 1 }\n')
+    gateway = start()
+    cloud.reply("Once upon a time. " * 100, delay=0.1)
+    messages = [{"role": "user", "content": "Hello"}]
+    body = {"model": "openai/gpt-4.1", "max_tokens": 100, "stream": True, "messages": messages}
+    headers = {"content-type": "application/json"}
+    request = urllib.request.Request(gateway.url + "/v1/messages", json.dumps(body).encode(), headers)  # noqa: S310
+    with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310 - loopback
+        assert b"message_start" in reply.read(100)
+        gateway.process.terminate()
+        rest = reply.read()
+    last = rest.strip().split(b"\n\n")[-1]
+    assert last.startswith(b"event: error\n")
+    assert b"The gateway was stopped." in last
+    assert gateway.stop() == 0
+    (row,) = json.loads(asked("usage", "--json").out)
+    assert row["output_tokens"] > 0
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds processes as Linux lists them")
 def test_a_worker_that_dies_is_replaced_and_all_find_what_one_remembers(cloud: Cloud, start: Starter) -> None:
     cloud.home.configure(
