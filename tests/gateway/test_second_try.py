@@ -162,3 +162,43 @@ def test_a_client_of_ollama_that_asks_for_thoughts_gets_them_from_any_model(
 ) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "Hello."}], "think": think}
     assert DIALECTS["ollama"].decode_request(body).options.effort == effort
+
+
+@pytest.mark.parametrize("store", [False, True, None])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_thought_that_the_provider_does_not_keep_is_left_out(store: bool | None, stream: bool) -> None:
+    """Of chats that were stored for another account, or not at all, only the id of a thought is left."""
+
+    async def main() -> None:
+        world = GatewayWorld()
+        thought = {"type": "reasoning", "id": "rs_06a2c7446adc9ae1", "summary": []}
+        answer = {"type": "output_text", "text": "Hello!", "annotations": []}
+        body: dict[str, Any] = {
+            "model": ROUTES["responses"],
+            "stream": stream,
+            "input": [
+                {"role": "user", "content": "Hello."},
+                thought,
+                {"type": "message", "id": "msg_06a2c7446adc9ae1", "role": "assistant", "content": [answer]},
+                {"role": "user", "content": "And now?"},
+            ],
+        }
+        reply = await world.ask("/v1/responses", body if store is None else {**body, "store": store})
+        assert reply.status == 200, reply.body
+        assert [entry.rule for entry in world.refusals()] == ["RESP-45"]
+        assert reply.headers["x-segue-losses"] == "reasoning_dropped=1"
+        assert b"rs_06a2c7446adc9ae1" not in msgspec.json.encode(world.emulator.log[-1].body)
+
+    asyncio.run(main())
+
+
+def test_an_unknown_model_is_not_asked_for_twice() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        fault = Fault(kind="status", status=404, message="No such model.", provider="openai")
+        world.emulator.faults.append(fault)
+        reply = await world.ask("/v1/responses", {"model": ROUTES["responses"], "input": "Hello."})
+        assert reply.status == 404
+        assert len(world.emulator.log) == 1
+
+    asyncio.run(main())

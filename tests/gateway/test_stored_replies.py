@@ -10,10 +10,12 @@ import pytest
 
 from gateway.clients import SCHEMA, ResponsesAgent
 from gateway.world import ROUTES, GatewayWorld
+from segue.config.schema import CallerSettings
 from segue.dialects import DIALECTS
 from segue.emulators.faults import Fault
 from segue.emulators.model_reply import Prompt, Reply, Say
 from segue.errors import JournalError
+from segue.gateway.accounts.account import digest_of
 from segue.routing.balancer import Balancer
 
 TOOLS = [{"type": "function", "name": "weather", "parameters": SCHEMA, "strict": False}]
@@ -248,5 +250,62 @@ def test_a_store_that_fails_costs_the_record_and_not_the_reply(
         assert "A reply was not kept for its client: The disk is full." in caplog.text
         missing = await world.ask(f"{PATH}/{whole['id']}", method="GET")
         assert missing.status == 404
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("second", ["responses", "anthropic", "gemini"])
+@pytest.mark.parametrize("first", ["responses", "anthropic"])
+def test_items_of_stored_replies_may_be_referred_to(first: str, second: str, stream: bool) -> None:
+    """Clients that leave the history with their server send the ids of its items instead."""
+
+    async def main() -> None:
+        world = GatewayWorld()
+        asked = {"role": "user", "content": "Hello there."}
+        body = {"model": ROUTES[first], "input": [asked], "reasoning": {"effort": "low"}}
+        reply = (await world.ask(PATH, body)).json()
+        said = reply["output"][-1]["content"][0]["text"]
+        named = [{"type": "item_reference", "id": item["id"]} for item in reply["output"]]
+        world.restart()
+        more = {"role": "user", "content": "And now?"}
+        again = {**body, "model": ROUTES[second], "stream": stream, "input": [asked, *named, more]}
+        answered = await world.ask(PATH, again)
+        assert answered.status == 200, answered.body
+        assert world.refusals() == []
+        sent = world.emulator.log[-1].body or {}
+        # A provider that has the items itself gets the references as they came.
+        forwarded = first == second == "responses"
+        assert world.reports[-1].forwarded is forwarded
+        assert (sent.get("input") == again["input"]) if forwarded else (said in str(sent))
+
+    asyncio.run(main())
+
+
+def test_items_that_nobody_has_are_refused_by_name_and_those_of_others_are_not_found() -> None:
+    async def main() -> None:
+        world = GatewayWorld(
+            callers={name: CallerSettings(key_sha256=digest_of(f"key-of-{name}")) for name in ("ann", "bob")}
+        )
+        ann, bob = ({"authorization": f"Bearer key-of-{name}"} for name in ("ann", "bob"))
+        asked = {"role": "user", "content": "Hello there."}
+        body = {"model": ROUTES["anthropic"], "input": [asked]}
+        reply = (await world.ask(PATH, body, headers=ann)).json()
+        named = {"type": "item_reference", "id": reply["output"][-1]["id"]}
+        again = {**body, "input": [asked, named, asked]}
+        assert (await world.ask(PATH, again, headers=ann)).status == 200
+        sent = len(world.emulator.log)
+        refused = await world.ask(PATH, again, headers=bob)
+        assert (refused.status, refused.json()["error"]["param"]) == (404, "input")
+        assert named["id"] in refused.json()["error"]["message"]
+        assert len(world.emulator.log) == sent
+        # The provider itself may know it.
+        elsewhere = {**again, "model": ROUTES["responses"]}
+        unknown = await world.ask(PATH, elsewhere, headers=bob)
+        assert unknown.status == 404
+        assert [entry.rule for entry in world.refusals()] == ["RESP-45"]
+        deleted = await world.ask(f"{PATH}/{reply['id']}", method="DELETE", headers=ann)
+        assert deleted.status == 200
+        assert (await world.ask(PATH, again, headers=ann)).status == 404
 
     asyncio.run(main())

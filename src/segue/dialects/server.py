@@ -111,11 +111,18 @@ class StoredReplies(Struct, frozen=True, kw_only=True):
     previous: Callable[[Mapping[str, Any]], str]
     """The id of the reply that a request continues; empty if there is none."""
     unknown_previous: Callable[[str], SegueError]
+    references: Callable[[Mapping[str, Any]], list[str]]
+    """The ids of items of earlier replies that a request does not hold."""
+    with_items: Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[dict[str, Any], SegueError | None]]
+    """A request with these items, by their ids, in place of the references to them; and why it cannot be read without an item
+    that is not among them. A thought may be missing."""
     unserved: Callable[[Mapping[str, Any]], SegueError | None]
     """Why a request cannot be served; None if it can."""
     input_items: Callable[[Mapping[str, Any]], list[Any]]
     output_items: Callable[[Mapping[str, Any]], list[Any]]
     """Of a whole reply."""
+    items_by_id: Callable[[Mapping[str, Any]], dict[str, Any]]
+    """The same, those that have an id."""
     continued: Callable[[Mapping[str, Any], Sequence[Any]], dict[str, Any]]
     """A request whose input begins with these items, and that names no earlier reply any more."""
     encode_input: Callable[[Sequence[Any], Mapping[str, str]], bytes]

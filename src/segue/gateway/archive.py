@@ -12,6 +12,8 @@ from segue.errors import InvalidRequestError, JournalError
 from segue.gateway.web import json_response
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from segue.dialects.server import StoredReplies
     from segue.gateway.doors import Door
     from segue.gateway.memory.memory import Memory
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("segue.gateway")
 _KIND: Final = "response"
+_ITEM: Final = "item of a response"
 _CANCELLED: Final = "cancelled response"
 
 
@@ -49,6 +52,19 @@ class ReplyArchive:
         data = await self._memory.get_object(caller, _KIND, reply_id)
         return None if data is None else _DECODER.decode(data)
 
+    async def items(
+        self, caller: str, stored: StoredReplies, ids: Sequence[str]
+    ) -> dict[str, tuple[Any, str]]:
+        """Items of stored replies, by their ids, each with the provider that has stored it too."""
+        found: dict[str, tuple[Any, str]] = {}
+        for item_id in ids:
+            if item_id in found or (named := await self._memory.get_object(caller, _ITEM, item_id)) is None:
+                continue
+            if (reply := await self.find(caller, named.decode())) is not None:
+                items = stored.items_by_id(msgspec.json.decode(reply.reply))
+                found |= {name: (item, reply.provider) for name, item in items.items()}
+        return found
+
     async def keep(self, turn: ClientTurn, body: bytes, provider: str) -> None:
         """`provider`: the one that has stored it too; empty if nobody has. A store that fails costs this record, and never the
         reply."""
@@ -57,9 +73,10 @@ class ReplyArchive:
         reply_id = reply.get("id")
         if stored is None or not isinstance(reply_id, str) or not reply_id:
             return
-        record = StoredReply(Raw(body), stored.input_items(turn.fields), provider)
+        record = msgspec.json.encode(StoredReply(Raw(body), stored.input_items(turn.fields), provider))
+        items = {(_ITEM, name): reply_id.encode() for name in stored.items_by_id(reply)}
         try:
-            await self.put(turn.caller, reply_id, record)
+            await self._memory.put_objects(turn.caller, {(_KIND, reply_id): record, **items})
         except JournalError as error:
             _LOG.warning("A reply was not kept for its client: %s", error)
 

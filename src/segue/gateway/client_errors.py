@@ -205,6 +205,15 @@ def number_of_kinds(repairs: Sequence[Repair]) -> dict[str, int]:
     return counts
 
 
+def is_refusal(error: SegueError) -> bool:
+    """Whether the provider did not accept the request as it is."""
+    if not isinstance(error, InvalidRequestError) or error.code == WOULD_LOSE:
+        return False
+    # What is not found may also be an item of the history, which this account does not keep.
+    missing = error.status == 404 and error.path not in ("", "model")
+    return missing or error.status in (400, 422)
+
+
 def strict_error(losses: Sequence[Repair], route: str, *, refusal: str = "") -> InvalidRequestError:
     """The client refuses losses, and this route would get less. `refusal`: what the provider has against all of it."""
     why = f" The provider refuses it as it is: {refusal}" if refusal else ""

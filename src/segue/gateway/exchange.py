@@ -18,10 +18,10 @@ from segue.conversation.message import mint_missing
 from segue.errors import InvalidRequestError, ProtocolError, SegueError
 from segue.gateway.attempts import ForwardedAttempt
 from segue.gateway.client_errors import (
-    WOULD_LOSE,
     counts_of,
     error_response,
     for_client,
+    is_refusal,
     log_failure,
     number_of_kinds,
     strict_error,
@@ -128,7 +128,7 @@ class Exchange:
             error = await self._try(route, routing, self._turn)
             while error is not None and self._members.asks_otherwise(self._turn, route, error, self._attempt):
                 error = await self._try(route, routing, self._turn)
-            if error is not None and _is_refusal(error) and not self._committed:
+            if error is not None and is_refusal(error) and not self._committed:
                 error = await self._try_plain(route, routing, error)
             if error is None:
                 return None
@@ -155,7 +155,7 @@ class Exchange:
             return strict_error(dropped, route.name, refusal=refusal.message)
         error = await self._try(route, routing, plain)
         # What is wrong with the client's own request is its affair; what else went wrong may pass, or be done elsewhere.
-        return refusal if error is not None and _is_refusal(error) and not self._committed else error
+        return refusal if error is not None and is_refusal(error) and not self._committed else error
 
     async def _try(self, route: Route, routing: Routing, turn: ClientTurn) -> SegueError | None:
         self._report.attempts += 1
@@ -389,11 +389,6 @@ class Exchange:
         if uncounted := broken or used.total_tokens is None:
             used = estimated_rest(self._turn, used, self._events, attempt.origin.model)
         self._report.usage, self._report.usage_estimated = used, uncounted or attempt.estimated is not None
-
-
-def _is_refusal(error: SegueError) -> bool:
-    """Whether the provider did not accept the request as it is."""
-    return isinstance(error, InvalidRequestError) and error.status in (400, 422) and error.code != WOULD_LOSE
 
 
 def _may_go_elsewhere(error: SegueError) -> bool:

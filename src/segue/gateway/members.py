@@ -83,9 +83,8 @@ class Members:
         forwarded = self._forwarded(turn, route, provider.capabilities.forward, request)
         if forwarded is not None:
             return forwarded
-        stored = turn.dialect.server.stored
-        if turn.prepared.unknown and stored is not None:
-            raise stored.unknown_previous(turn.prepared.unknown)
+        if turn.prepared.unknown is not None:
+            raise turn.prepared.unknown
         if turn.strict:
             sent = _preview(provider, request)
             repairs = (*turn.repairs, *(sent.repairs if sent is not None else ()))

@@ -31,7 +31,7 @@ from segue.routing.route import provider_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
 
-    from segue.dialects.server import ServedModel
+    from segue.dialects.server import ServedModel, StoredReplies
     from segue.gateway.accounts.account import Account
     from segue.gateway.members import Members
     from segue.gateway.memory.memory import Memory
@@ -88,10 +88,13 @@ class ClientServices:
         if previous := stored.previous(fields):
             found = await self._archive.find(caller, previous)
             if found is None:
-                return structs.replace(prepared, unknown=previous)
+                return structs.replace(prepared, unknown=stored.unknown_previous(previous))
             whole = stored.continued(fields, self._archive.history(stored, found))
             changed = prepared.changed or not found.provider
             prepared = structs.replace(prepared, fields=whole, at=found.provider, changed=changed)
+        if references := stored.references(prepared.fields):
+            found_items = await self._archive.items(caller, stored, references)
+            prepared = _with_items(prepared, stored, references, found_items)
         opened = stored.without_compaction(prepared.fields, self._compactor.opener(caller))
         if opened is not None:
             own = len(stored.input_items(opened)) == len(stored.input_items(prepared.fields))
@@ -231,8 +234,8 @@ class ClientServices:
         field = server.model_field
         body = {**server.chat_request(fields), **({field: fields[field]} if field in fields else {})}
         prepared = await self.prepare(door, body, caller)
-        if prepared.unknown and server.stored is not None:
-            raise server.stored.unknown_previous(prepared.unknown)
+        if prepared.unknown is not None:
+            raise prepared.unknown
         turn = await self.read(door, request, prepared, caller)
         switched = await self._memory.switched(turn.conversation_id)
         router = self._names.router(switched or turn.asked)
@@ -328,6 +331,23 @@ class ClientServices:
             "repairs": [] if forwarded else [repair.as_dict() for repair in repairs],
             "losses": [] if forwarded else [repair.as_dict() for repair in repairs if repair.lossy],
         }
+
+
+def _with_items(
+    prepared: PreparedRequest,
+    stored: StoredReplies,
+    references: list[str],
+    found: Mapping[str, tuple[Any, str]],
+) -> PreparedRequest:
+    """A request with the items that it refers to. They can be forwarded as references to the one provider that has all of them;
+    or where we have none."""
+    fields, unknown = stored.with_items(prepared.fields, {name: item for name, (item, _) in found.items()})
+    holders = {found[name][1] for name in references if name in found}
+    if prepared.at:
+        holders.add(prepared.at)
+    at = holders.pop() if len(holders) == 1 else ""
+    changed = prepared.changed or (bool(found) and not at)
+    return structs.replace(prepared, fields=fields, at=at, changed=changed, unknown=unknown)
 
 
 def _json(body: bytes, headers: Mapping[str, str] | None = None) -> WebResponse:

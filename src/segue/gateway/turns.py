@@ -13,7 +13,7 @@ from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.read_cache import ReadRequest
-from segue.errors import InvalidRequestError
+from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.doors import Door
 from segue.gateway.memory.fingerprints import fingerprint_of
 from segue.gateway.memory.memory import is_capsule, new_conversation_id
@@ -51,8 +51,8 @@ class PreparedRequest(Struct, frozen=True):
     """Whether the client wants a compacted conversation instead of a reply."""
     at: str = ""
     """The provider that holds the reply which this request continues; its bytes can be forwarded there only."""
-    unknown: str = ""
-    """The id of a reply that we do not have: only the provider that made it can continue it."""
+    unknown: SegueError | None = None
+    """The request refers to a reply, or an item of one, that we do not have: only the provider that made it may know it."""
 
 
 @final

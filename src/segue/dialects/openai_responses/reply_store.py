@@ -62,6 +62,50 @@ def _output_items(reply: Mapping[str, Any]) -> list[Any]:
     return list(output) if isinstance(output, list) else []
 
 
+def _items_by_id(reply: Mapping[str, Any]) -> dict[str, Any]:
+    items = [item for item in _output_items(reply) if isinstance(item, dict)]
+    return {item["id"]: item for item in items if isinstance(item.get("id"), str)}
+
+
+def _reference(item: Any) -> str:
+    """The id that it refers to; empty if it is an item itself."""
+    if not isinstance(item, dict) or item.get("type") != "item_reference":
+        return ""
+    name = item.get("id")
+    return name if isinstance(name, str) else ""
+
+
+def _references(body: Mapping[str, Any]) -> list[str]:
+    given = body.get("input")
+    return [name for item in given if (name := _reference(item))] if isinstance(given, list) else []
+
+
+def _with_items(
+    body: Mapping[str, Any], items: Mapping[str, Any]
+) -> tuple[dict[str, Any], SegueError | None]:
+    whole: list[Any] = []
+    unknown: SegueError | None = None
+    for item in _input_items(body):
+        name = _reference(item)
+        if not name or name in items:
+            whole.append(items[name] if name else item)
+        elif name.startswith("rs_"):
+            whole.append(item)
+        else:
+            unknown = unknown or _unknown_item(name)
+    return {**body, "input": whole}, unknown
+
+
+def _unknown_item(name: str) -> SegueError:
+    return InvalidRequestError(
+        f"Item with id '{name}' not found.",
+        code="not_found",
+        path="input",
+        status=404,
+        hint="Send the item itself, as it is in the output of its response, instead of a reference to it.",
+    )
+
+
 def _continued(body: Mapping[str, Any], before: Sequence[Any]) -> dict[str, Any]:
     rest = {name: value for name, value in body.items() if name != "previous_response_id"}
     return {**rest, "input": [*before, *_input_items(body)]}
@@ -148,9 +192,12 @@ STORED = StoredReplies(
     keeps=_keeps,
     previous=_previous,
     unknown_previous=_unknown_previous,
+    references=_references,
+    with_items=_with_items,
     unserved=_unserved,
     input_items=_input_items,
     output_items=_output_items,
+    items_by_id=_items_by_id,
     continued=_continued,
     encode_input=_encode_input,
     encode_deleted=lambda reply_id: ENCODER.encode({"id": reply_id, "object": "response", "deleted": True}),

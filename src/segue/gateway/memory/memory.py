@@ -106,8 +106,15 @@ class Memory:
 
     async def put_object(self, caller: str, kind: str, object_id: str, data: bytes) -> None:
         """Keep an object that the client may ask for by its id, for example a stored response."""
-        key = self._key.digest("object", caller, kind, object_id)
-        await self.store.write([MemoryRecord((key,), self._key.encrypt(data, bound_to=key))])
+        await self.put_objects(caller, {(kind, object_id): data})
+
+    async def put_objects(self, caller: str, objects: Mapping[tuple[str, str], bytes]) -> None:
+        """Keep objects by kind and id: all of them or none."""
+        records: list[MemoryRecord] = []
+        for (kind, object_id), data in objects.items():
+            key = self._key.digest("object", caller, kind, object_id)
+            records.append(MemoryRecord((key,), self._key.encrypt(data, bound_to=key)))
+        await self.store.write(records)
 
     async def get_object(self, caller: str, kind: str, object_id: str) -> bytes | None:
         """None if there is none, or it belongs to another caller."""
