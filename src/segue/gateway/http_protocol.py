@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+_HEAD: Final = b"HTTP/"
 _AT_ONCE: Final = 1 << 16
 """No more bytes than that wait for others."""
 _BODY_AT_ONCE: Final = 1 << 20
@@ -27,7 +28,8 @@ request of an agent costs four system calls to stop reading and to begin again."
 
 @final
 class _GatheringTransport:
-    """A transport that writes together what is written before the loop looks at its sockets again."""
+    """A transport that writes together what is written before the loop looks at its sockets again; only the head of a response
+    and what begins its body do not wait for that."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
@@ -40,11 +42,13 @@ class _GatheringTransport:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        if not self._waiting:
+        waiting = self._waiting
+        if not waiting:
             self._loop.call_soon(self._flush)
-        self._waiting.append(data)
+        waiting.append(data)
         self._size += len(data)
-        if self._size > _AT_ONCE:
+        # Other requests may have their turn first, and this one its end: to remember the reply, to log.
+        if self._size > _AT_ONCE or (len(waiting) == 2 and waiting[0].startswith(_HEAD)):
             self._flush()
 
     def close(self) -> None:
