@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from segue.gateway.memory.store import GatewayStore
 
 
-def open_memory(config: Config) -> Memory:
+def open_memory(config: Config, earlier: Memory | None = None) -> Memory:
+    """`earlier`: of the gateway that this one replaces; what only the process keeps is taken over."""
     key = _open_key(config.gateway.memory)
-    return Memory(_open_memory_store(config, key), key)
+    return Memory(_open_memory_store(config, key, earlier.store if earlier is not None else None), key)
 
 
 def _open_key(settings: MemorySettings) -> InstallationKey:
@@ -32,12 +33,14 @@ def _open_key(settings: MemorySettings) -> InstallationKey:
     return read_key(gateway_directory(settings.directory) / "key")
 
 
-def _open_memory_store(config: Config, key: InstallationKey) -> GatewayStore:
+def _open_memory_store(config: Config, key: InstallationKey, earlier: GatewayStore | None) -> GatewayStore:
     settings = config.gateway.memory
     keep_seconds = settings.days * 86_400.0
     if settings.keep == "memory":
         from segue.gateway.memory.volatile_store import VolatileStore  # noqa: PLC0415
 
+        if isinstance(earlier, VolatileStore):
+            return earlier
         return VolatileStore(
             max_bytes=settings.max_bytes, max_records=settings.max_replies, keep_seconds=keep_seconds
         )
@@ -63,12 +66,13 @@ def _open_memory_store(config: Config, key: InstallationKey) -> GatewayStore:
     )
 
 
-def open_account_store(config: Config) -> AccountStore:
+def open_account_store(config: Config, earlier: AccountStore | None = None) -> AccountStore:
+    """`earlier`: as for the memory."""
     settings = config.gateway
     if settings.memory.keep == "memory":
         from segue.gateway.accounts.volatile_store import VolatileAccountStore  # noqa: PLC0415
 
-        return VolatileAccountStore()
+        return earlier if isinstance(earlier, VolatileAccountStore) else VolatileAccountStore()
     if config.store:
         try:
             from segue.gateway.accounts.postgres_store import PostgresAccountStore  # noqa: PLC0415

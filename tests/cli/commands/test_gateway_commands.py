@@ -268,6 +268,50 @@ def test_a_stream_that_outlasts_the_end_of_the_gateway_ends_with_an_error_and_is
     assert row["output_tokens"] > 0
 
 
+def test_a_reply_in_the_background_outlives_the_settings_that_it_was_begun_with(
+    cloud: Cloud, start: Starter
+) -> None:
+    cloud.home.configure(
+        '[gateway]\nport = 0\nmodel = "openai/gpt-4.1"\nlog = "off"\nlimits = { drain = 0.1 }\n'
+    )
+    gateway = start()
+    cloud.reply("Once upon a time. " * 10, delay=0.1)
+    _, queued, _ = gateway.ask("/v1/responses", {"model": "x", "input": "Hello", "background": True})
+    gateway.process.send_signal(signal.SIGHUP)
+    gateway.wait_for("read anew")
+    reply = queued
+    deadline = time.monotonic() + 20
+    while reply["status"] in ("queued", "in_progress") and time.monotonic() < deadline:
+        time.sleep(0.1)
+        _, reply, _ = gateway.ask(f"/v1/responses/{queued['id']}")
+    assert (reply["status"], reply.get("error")) == ("completed", None)
+    assert gateway.stop() == 0
+
+
+def test_what_only_the_process_keeps_outlives_settings_that_are_read_anew(
+    cloud: Cloud, start: Starter
+) -> None:
+    memory = '[gateway.memory]\nkeep = "memory"\n'
+    cloud.home.configure(f'[gateway]\nport = 0\nmodel = "openai/gpt-4.1"\nlog = "off"\n{memory}')
+    gateway = start()
+    _, _, headers = gateway.chat("x", **{"x-session-id": "one"})
+    switch = f"/segue/v1/conversations/{headers['x-segue-conversation']}/switch"
+    assert gateway.ask(switch, {"model": "anthropic/claude-sonnet-4-6"})[0] == 200
+    _, stored, _ = gateway.ask("/v1/responses", {"model": "x", "input": "Hello"})
+    for _ in range(2):
+        gateway.lines.clear()
+        gateway.process.send_signal(signal.SIGHUP)
+        gateway.wait_for("read anew")
+        assert gateway.chat("x", **{"x-session-id": "one"})[2]["x-segue-route"].startswith("anthropic/")
+        assert gateway.ask(f"/v1/responses/{stored['id']}")[0] == 200
+    _, made, _ = gateway.ask("/segue/v1/callers", {"name": "ann"})
+    gateway.lines.clear()
+    gateway.process.send_signal(signal.SIGHUP)
+    gateway.wait_for("read anew")
+    assert gateway.chat("x")[0] == 401, "the gateway has a caller, and this is none"
+    assert gateway.chat("x", **{"x-api-key": made["key"]})[0] == 200
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds processes as Linux lists them")
 def test_a_worker_that_dies_is_replaced_and_all_find_what_one_remembers(cloud: Cloud, start: Starter) -> None:
     cloud.home.configure(

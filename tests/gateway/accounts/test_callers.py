@@ -21,7 +21,8 @@ from segue.errors import CredentialsError, JournalError
 from segue.gateway.accounts.account import digest_of
 from segue.gateway.accounts.admission import Reserved
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
-from segue.gateway.accounts.register import Accounts
+from segue.gateway.accounts.register import ANYONE, Accounts
+from segue.gateway.accounts.volatile_store import VolatileAccountStore
 from segue.providers.models.prices import cost_of
 from segue.transports.asgi import AsgiTransport
 from segue.transports.transport import WireRequest
@@ -327,6 +328,18 @@ def test_a_key_expires() -> None:
     async def story() -> None:
         assert (await ask(world_of(expires="2020-01-01"))).status == 401
         assert (await ask(world_of(expires="2999-01-01T12:00:00+02:00"))).status == 200
+
+    asyncio.run(story())
+
+
+def test_where_others_can_reach_it_a_gateway_without_accounts_serves_nobody() -> None:
+    async def story() -> None:
+        here = Accounts(VolatileAccountStore(), {}, AccountSettings())
+        assert await here.find([]) is ANYONE
+        public = Accounts(VolatileAccountStore(), {}, AccountSettings(), local=False)
+        for keys in ([], ["any"]):
+            with pytest.raises(CredentialsError):
+                await public.find(keys)
 
     asyncio.run(story())
 

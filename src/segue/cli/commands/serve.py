@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import argparse
 
     from segue.config.schema import Config, GatewaySettings
+    from segue.gateway.app import Gateway
     from segue.gateway.server import GatewayApp
 
 DESCRIPTION = """Serves every provider API at once: point the base URL of a client, agent or SDK at it, and any model answers.
@@ -120,17 +121,24 @@ def _serve(config: Config, listener: socket.socket, sets: list[str]) -> None:
 
     from segue.gateway.server import serve  # noqa: PLC0415
 
+    gateway: Gateway | None = None
+
     def open_anew() -> tuple[GatewaySettings, GatewayApp]:
+        nonlocal gateway
         config = _load(sets)
-        return config.gateway, _open(config, listener)
+        gateway = _open(config, listener, gateway)
+        return config.gateway, gateway
 
     async def main() -> None:
-        await serve(config.gateway, listener, _open(config, listener), open_anew)
+        nonlocal gateway
+        gateway = _open(config, listener)
+        await serve(config.gateway, listener, gateway, open_anew)
 
     asyncio.run(main())
 
 
-def _open(config: Config, listener: socket.socket) -> GatewayApp:
+def _open(config: Config, listener: socket.socket, earlier: Gateway | None = None) -> Gateway:
+    """`earlier`: the gateway that this one replaces."""
     import aiohttp  # noqa: F401, PLC0415 - loaded now, so that the first request need not wait
 
     from segue.config.resources import open_providers  # noqa: PLC0415
@@ -145,9 +153,9 @@ def _open(config: Config, listener: socket.socket) -> GatewayApp:
     return Gateway(
         config,
         open_providers(config),
-        open_memory(config),
+        open_memory(config, earlier.memory if earlier is not None else None),
         accounts=Accounts(
-            open_account_store(config),
+            open_account_store(config, earlier.accounts.store if earlier is not None else None),
             settings.callers,
             settings.accounts,
             local=is_local(listener),
