@@ -40,6 +40,9 @@ class SampleApp:
         text = f"{self.name}{' draining' if self.draining else ''}\n"
         await send({"type": "http.response.body", "body": text.encode()})
 
+    async def complete(self) -> None:
+        """Nothing is made beside the requests."""
+
     async def close(self) -> None:
         sys.stderr.write(f"closed {self.name}\n")
         sys.stderr.flush()

@@ -352,6 +352,9 @@ class Gateway:
             await asyncio.wait(self._background)
         await self.accounts.settled()
 
+    async def complete(self) -> None:
+        await self._services.background.complete()
+
     async def close(self) -> None:
         await self._services.close()
         # What the server has cut is about to end, and has to be remembered and counted before the stores are closed.

@@ -252,6 +252,11 @@ class BackgroundReplies:
             if not await job.change(self._limits.keep_alive):
                 await writer.write(job.dialect.server.keep_alive)
 
+    async def complete(self) -> None:
+        """Wait for all that is made, however long it takes."""
+        if running := [job.task for job in self._jobs.values() if not job.task.done()]:
+            await asyncio.wait(running)
+
     async def close(self) -> None:
         """Wait for what is made, as long as running replies may take to end; then end it."""
         running = [job for job in self._jobs.values() if not job.task.done()]

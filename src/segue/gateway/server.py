@@ -75,6 +75,9 @@ class GatewayApp(Protocol):
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
 
+    async def complete(self) -> None:
+        """Wait for the end of what is made without a request that waits for it."""
+
     async def close(self) -> None: ...
 
 
@@ -139,14 +142,23 @@ class _Served:
     def _close_earlier(self, app: GatewayApp) -> None:
         if app is not self.current and not self._running[app]:
             del self._running[app]
-            closing = asyncio.ensure_future(app.close())
+            closing = asyncio.ensure_future(_retire(app))
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
-        await self.current.close()
         for closing in self._closing:
             closing.cancel()
+        await self.current.close()
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+
+async def _retire(app: GatewayApp) -> None:
+    try:
+        await app.complete()
+    finally:
+        await app.close()
 
 
 def _reload(served: _Served, server: uvicorn.Server, open_app: OpenApp) -> None:
