@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import ipaddress
 import logging
 import signal
 import socket
+import ssl
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import uvicorn
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("segue.gateway")
 BACKLOG: Final = 2048
+_LISTEN_HINTS: Final = {
+    errno.EADDRINUSE: "Perhaps a gateway runs there already. Choose another port: --port N, or 0 for any that is free.",
+    errno.EACCES: "This port needs rights that you do not have. Choose one above 1023: --port N",
+}
 
 
 def open_listener(host: str, port: int) -> socket.socket:
@@ -40,7 +47,7 @@ def open_listener(host: str, port: int) -> socket.socket:
         raise UsageError(
             f"The gateway cannot listen on {host}:{port}: {error.strerror or error}.",
             code="cannot_listen",
-            hint="Choose another port: --port 8485",
+            hint=_LISTEN_HINTS.get(error.errno or 0, "Name an address of this machine: --host 127.0.0.1"),
         ) from error
     return listener
 
@@ -86,10 +93,14 @@ OpenApp: TypeAlias = "Callable[[], tuple[GatewaySettings, GatewayApp]]"
 
 
 async def serve(
-    settings: GatewaySettings, listener: socket.socket, app: GatewayApp, open_app: OpenApp
+    settings: GatewaySettings,
+    listener: socket.socket,
+    app: GatewayApp,
+    open_app: OpenApp,
+    on_ready: Callable[[], object] = lambda: None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; then running replies may end, for `limits.drain` seconds. On SIGHUP `open_app` reads
-    the settings anew, and new requests go to what it opens."""
+    the settings anew, and new requests go to what it opens. `on_ready` is called once nothing stands in the way."""
     served = _Served(app)
     server = _server(served, settings)
     spare_collections()
@@ -103,6 +114,7 @@ async def serve(
     if hasattr(signal, "SIGHUP"):
         reactions[signal.SIGHUP] = lambda: _reload(served, server, open_app)
     with signals.handle(reactions, ignored_too=True):
+        on_ready()
         try:
             await server.serve(sockets=[listener])
         finally:
@@ -164,8 +176,8 @@ async def _retire(app: GatewayApp) -> None:
 def _reload(served: _Served, server: uvicorn.Server, open_app: OpenApp) -> None:
     try:
         settings, app = open_app()
-        if settings.tls_certificate and server.config.ssl is not None:
-            server.config.ssl.load_cert_chain(settings.tls_certificate, settings.tls_key)
+        if server.config.ssl is not None and (settings.tls_certificate or settings.tls_key):
+            load_certificate(server.config.ssl, settings)
     except (SegueError, OSError) as error:
         _LOG.error("The settings were not read anew, the old ones hold: %s", error)
         return
@@ -181,14 +193,42 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _server(app: _Served, settings: GatewaySettings) -> uvicorn.Server:
-    limits = settings.limits
-    if bool(settings.tls_certificate) != bool(settings.tls_key):
+def check_certificate(settings: GatewaySettings) -> None:
+    """Raises if the settings want TLS and it cannot be had."""
+    if settings.tls_certificate or settings.tls_key:
+        load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), settings)
+
+
+def load_certificate(context: ssl.SSLContext, settings: GatewaySettings) -> None:
+    names = {"tls_certificate": settings.tls_certificate, "tls_key": settings.tls_key}
+    if not all(names.values()):
         raise UsageError(
             "TLS needs a certificate and its key.",
             code="config",
             hint="Set both gateway.tls_certificate and gateway.tls_key.",
         )
+    for name, file in names.items():
+        try:
+            Path(file).read_bytes()
+        except OSError as error:
+            raise UsageError(
+                f"gateway.{name} cannot be read: {error.strerror or error}: {file}", code="config"
+            ) from error
+    try:
+        # Without a password it would be asked for at the terminal, of every process.
+        context.load_cert_chain(settings.tls_certificate, settings.tls_key, password="")
+    except ssl.SSLError as error:
+        raise UsageError(
+            f"{settings.tls_certificate} and {settings.tls_key} are no certificate and its key"
+            f"{f': {error.reason}' if error.reason else ''}.",
+            code="config",
+            hint="Both are PEM files. The key must be that of the certificate, and may have no password.",
+        ) from error
+
+
+def _server(app: _Served, settings: GatewaySettings) -> uvicorn.Server:
+    limits = settings.limits
+    check_certificate(settings)
     config = uvicorn.Config(
         app,
         http=bounded_protocol(header_bytes=limits.header_bytes, header_seconds=limits.body_timeout),

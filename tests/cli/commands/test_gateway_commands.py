@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -374,6 +375,40 @@ def test_what_cannot_be_served_is_refused_before_the_start(
     assert "Unset ANTHROPIC_BASE_URL" in segue("serve").err
     monkeypatch.delenv("ANTHROPIC_BASE_URL")
     assert "needs a certificate and its key" in segue("serve", "--tls-key", "x.pem").err
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_gateway_that_cannot_serve_says_why_and_never_that_it_serves(
+    home: Home, segue: Here, workers: str
+) -> None:
+    """Several workers would else be replaced for ever, each with the same error."""
+    home.configure("[gateway]\nport = 0\n")
+    serve = ("serve", "--workers", workers)
+    no_file, no_pem = home.path / "none.pem", home.path / "text.pem"
+    no_pem.write_text("This is no PEM file.")
+    no_store = home.path / "no-store"
+    no_store.mkdir()
+    (no_store / "accounts.db").write_bytes(b"This is no database. " * 100)
+    for words, reason in (
+        (
+            ("--tls-certificate", str(no_pem), "--tls-key", str(no_file)),
+            f"No such file or directory: {no_file}",
+        ),
+        (
+            ("--tls-certificate", str(no_pem), "--tls-key", str(no_pem)),
+            f"{no_pem} are no certificate and its key",
+        ),
+        (("--set", f"gateway.memory.directory={no_pem}"), f"cannot keep its memory in {no_pem}"),
+        (("--set", f"gateway.memory.directory={no_store}"), "file is not a database"),
+    ):
+        refused = segue(*serve, *words)
+        assert refused.code != Exit.OK
+        assert reason in refused.err
+        assert "Serving at" not in refused.err
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert "--port N" in segue(*serve, "--port", port).err
+    assert "--host 127.0.0.1" in segue(*serve, "--host", "192.0.2.1").err
 
 
 def test_env_prints_what_points_each_program_at_the_gateway(home: Home, segue: Here) -> None:

@@ -15,6 +15,7 @@ from segue.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from segue.config.schema import Config, GatewaySettings
     from segue.gateway.app import Gateway
@@ -41,30 +42,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.gateway.server import address_of, is_loopback, open_listener  # noqa: PLC0415 - loads the server
+    from segue.gateway.server import address_of, open_listener  # noqa: PLC0415 - loads the server
 
     sets = [*arguments.sets, *_sets_of(arguments)]
     config = _load(sets)
     settings = config.gateway
-    if not is_loopback(settings.host) and not settings.callers and not _has_accounts(config):
-        raise UsageError(
-            f"The gateway would serve {settings.host} to everybody who can reach it, with your keys.",
-            code="caller_key_needed",
-            hint=f"Make a caller's key: segue gateway keys create NAME. Or set {KEY_VARIABLE}. Or serve only this machine: "
-            "--host 127.0.0.1",
-        )
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
     if arguments.fd is not None:
         with socket.socket(fileno=arguments.fd) as listener:
             _serve(config, listener, sets)
         return Exit.OK
     with open_listener(settings.host, settings.port) as listener:
+        _refuse_strangers(config, listener)
         _refuse_loop(config, listener)
-        print_status(f"Serving at {address_of(listener, settings)}. Stop with Ctrl-C.")
+
+        def announce() -> None:
+            print_status(f"Serving at {address_of(listener, settings)}. Stop with Ctrl-C.")
+
         if settings.workers == 1:
-            _serve(config, listener, sets)
+            _serve(config, listener, sets, announce)
             return Exit.OK
-        return _supervise(settings, listener, sets)
+        return _supervise(config, listener, sets, announce)
+
+
+def _refuse_strangers(config: Config, listener: socket.socket) -> None:
+    from segue.gateway.server import is_local  # noqa: PLC0415
+
+    if not is_local(listener) and not config.gateway.callers and not _has_accounts(config):
+        raise UsageError(
+            f"The gateway would serve {config.gateway.host} to everybody who can reach it, with your keys.",
+            code="caller_key_needed",
+            hint=f"Make a caller's key: segue gateway keys create NAME. Or set {KEY_VARIABLE}. Or serve only this machine: "
+            "--host 127.0.0.1",
+        )
 
 
 def _has_accounts(config: Config) -> bool:
@@ -93,7 +103,10 @@ def _refuse_loop(config: Config, listener: socket.socket) -> None:
             )
 
 
-def _supervise(settings: GatewaySettings, listener: socket.socket, sets: list[str]) -> int:
+def _supervise(
+    config: Config, listener: socket.socket, sets: list[str], announce: Callable[[], object]
+) -> int:
+    settings = config.gateway
     if os.name != "posix":
         raise UsageError("Several workers need a POSIX system.", code="no_workers", hint="Use --workers 1.")
     if settings.memory.keep == "memory":
@@ -102,11 +115,21 @@ def _supervise(settings: GatewaySettings, listener: socket.socket, sets: list[st
             code="config",
             hint='Set gateway.memory.keep = "sqlite", or use --workers 1.',
         )
+    import asyncio  # noqa: PLC0415
     from tempfile import TemporaryDirectory  # noqa: PLC0415
 
+    from segue.gateway.server import check_certificate  # noqa: PLC0415
     from segue.gateway.telemetry.metrics import SHARED_FOLDER, forget_process  # noqa: PLC0415
     from segue.gateway.workers import Workers  # noqa: PLC0415
 
+    async def try_it() -> None:
+        """What no worker could open, none would ever serve: each would end and be replaced, for ever."""
+        app = await _open_first(config, listener)
+        await app.close()
+
+    check_certificate(settings)
+    asyncio.run(try_it())
+    announce()
     words = [word for assignment in sets for word in ("--set", assignment)]
     with TemporaryDirectory(prefix="segue-metrics-") as shared:
         if settings.telemetry.metrics:
@@ -116,7 +139,12 @@ def _supervise(settings: GatewaySettings, listener: socket.socket, sets: list[st
         return workers.run(settings.limits.drain)
 
 
-def _serve(config: Config, listener: socket.socket, sets: list[str]) -> None:
+def _serve(
+    config: Config,
+    listener: socket.socket,
+    sets: list[str],
+    announce: Callable[[], object] = lambda: None,
+) -> None:
     import asyncio  # noqa: PLC0415
 
     from segue.gateway.server import serve  # noqa: PLC0415
@@ -131,10 +159,31 @@ def _serve(config: Config, listener: socket.socket, sets: list[str]) -> None:
 
     async def main() -> None:
         nonlocal gateway
-        gateway = _open(config, listener)
-        await serve(config.gateway, listener, gateway, open_anew)
+        gateway = await _open_first(config, listener)
+        await serve(config.gateway, listener, gateway, open_anew, announce)
 
     asyncio.run(main())
+
+
+async def _open_first(config: Config, listener: socket.socket) -> Gateway:
+    """With accounts that can be read: without them every request would be refused. A database that is away comes back."""
+    from segue.config.paths import gateway_directory  # noqa: PLC0415
+    from segue.errors import StoreUnreachableError  # noqa: PLC0415
+
+    try:
+        app = _open(config, listener)
+    except OSError as error:
+        folder = gateway_directory(config.gateway.memory.directory)
+        raise UsageError(
+            f"The gateway cannot keep its memory in {folder}: {error.strerror or error}.",
+            code="config",
+            hint='Set gateway.memory.directory to a folder of yours, or gateway.memory.keep = "memory".',
+        ) from error
+    try:
+        await app.accounts.store.revision()
+    except StoreUnreachableError as error:
+        logging.getLogger("segue.gateway").warning("%s", error)
+    return app
 
 
 def _open(config: Config, listener: socket.socket, earlier: Gateway | None = None) -> Gateway:

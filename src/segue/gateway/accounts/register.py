@@ -115,6 +115,7 @@ class Accounts:
         except JournalError as error:
             if self._revision < 0:
                 self._checked = float("-inf")
+                _LOG.error("The accounts cannot be read, so all requests are refused: %s", error)
                 raise OverloadError(
                     "The gateway cannot read its accounts.", code="accounts_away", retry_after=5.0
                 ) from error
