@@ -104,6 +104,21 @@ def gateway_url(config: Config) -> str:
     return f"{'https' if settings.tls_certificate else 'http'}://{shown}:{settings.port}"
 
 
+def asks_for_key(config: Config, *, elsewhere: bool) -> bool:
+    """Whether the gateway that these settings describe asks for a caller's key, as far as can be known of one elsewhere."""
+    if os.environ.get(KEY_VARIABLE) or config.gateway.callers:
+        return True
+    if elsewhere:
+        return False
+    from segue.cli.commands.gateway_keys import has_accounts  # noqa: PLC0415 - loads the store
+    from segue.config.paths import gateway_directory  # noqa: PLC0415
+
+    memory = config.gateway.memory
+    # Where there is no file, none is made.
+    kept = bool(config.store) or (gateway_directory(memory.directory) / "accounts.db").exists()
+    return memory.keep != "memory" and kept and has_accounts(config)
+
+
 def key_of(config: Config) -> str:
     """The caller's key, where the gateway asks for one."""
     if key := os.environ.get(KEY_VARIABLE, ""):
@@ -111,10 +126,12 @@ def key_of(config: Config) -> str:
     for caller in config.gateway.callers.values():
         if caller.key_env and (key := os.environ.get(caller.key_env, "")):
             return key
-    if config.gateway.callers:
-        raise UsageError(
-            "The gateway asks for a caller's key.",
-            code="caller_key_needed",
-            hint=f"Set {KEY_VARIABLE} to it. Make one: segue gateway keys create NAME",
-        )
     return NO_KEY
+
+
+def key_needed(message: str) -> UsageError:
+    return UsageError(
+        message,
+        code="caller_key_needed",
+        hint=f"Set {KEY_VARIABLE} to a caller's key. Make one: segue gateway keys create NAME",
+    )

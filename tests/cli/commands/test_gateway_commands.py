@@ -493,3 +493,37 @@ def test_run_leaves_neither_the_program_nor_its_gateway_behind(
         os.kill(int(child), 0)
     with pytest.raises(urllib.error.URLError, match="refused"):
         urllib.request.urlopen(f"{url}/healthz", timeout=10)  # noqa: S310
+
+
+def test_programs_get_the_key_that_the_gateway_asks_for(cloud: Cloud, asked: Here, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text(PROGRAM)
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    cloud.home.configure('[gateway]\nport = 1\nmodel = "openai/gpt-4.1"\n')
+    assert "ANTHROPIC_AUTH_TOKEN=segue" in asked("env", "claude").out
+    key = asked("gateway", "keys", "create", "alice", "--requests-per-minute", "1").out.strip()
+    shown = asked("env", "claude").out
+    assert 'ANTHROPIC_AUTH_TOKEN="$SEGUE_GATEWAY_KEY"' in shown
+    refused = cloud.home.run("run", "claude", PATH=path)
+    assert refused.code == Exit.USAGE
+    assert "asks for a caller's key" in refused.err
+    assert "Set SEGUE_GATEWAY_KEY" in refused.err
+    assert refused.out == "", "the program was not started"
+    done = cloud.home.run("run", "claude", PATH=path, SEGUE_GATEWAY_KEY=key)
+    assert "You said: Hello" in done.out
+    used = json.loads(asked("usage", "--json").out)
+    assert [row["caller"] for row in used] == ["alice"], (
+        "with her limits, also where her key is in the environment"
+    )
+
+
+def test_a_key_in_the_environment_is_what_env_points_at(
+    home: Home, segue: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEGUE_GATEWAY_KEY", "key-of-bob")
+    printed = segue("env", "openai", "--url", "http://gateway.example")
+    assert 'OPENAI_API_KEY="$SEGUE_GATEWAY_KEY"' in printed.out
+    assert "key-of-bob" not in printed.out + printed.err
+    assert not (home.path / "data").exists(), "nothing is made by looking"

@@ -38,7 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
     model = clients.model_for(client, arguments.model, config)
     # The key itself is not printed: it would stay in the scrollback and in shell histories.
     variable = clients.KEY_VARIABLE
-    key = f"${variable}" if config.gateway.callers else clients.NO_KEY
+    needs_key = clients.asks_for_key(config, elsewhere=bool(arguments.url))
+    key = f"${variable}" if needs_key else clients.NO_KEY
     pointer = clients.Pointer(arguments.url.rstrip("/") or clients.gateway_url(config), key, model or "MODEL")
     if client.lines:
         print_status(f"# {client.file}")
@@ -52,6 +53,6 @@ def run(arguments: argparse.Namespace) -> int:
             print_status(f"Then: {shlex.join([client.command, *clients.arguments_of(client, chosen)])}")
     if client.note:
         print_status(f"# {client.note}")
-    if client.lines and variable in client.lines and not config.gateway.callers:
+    if client.lines and variable in client.lines and not needs_key:
         print_status(f"# and in your shell: export {variable}={key}")
     return Exit.OK

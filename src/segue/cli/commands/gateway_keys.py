@@ -200,6 +200,11 @@ def with_administration(sets: list[str], act: Callable[[Administration], Awaitab
     return with_account_store(config, lambda store: act(Administration(store)))
 
 
+def has_accounts(config: Config) -> bool:
+    """Whether keys were made with `segue gateway keys create`."""
+    return bool(with_account_store(config, lambda store: store.accounts()))
+
+
 def with_account_store(config: Config, act: Callable[[AccountStore], Awaitable[_T]]) -> _T:
     import asyncio  # noqa: PLC0415
 

@@ -61,6 +61,9 @@ def run(arguments: argparse.Namespace) -> int:
     for number in END:
         signal.signal(number, _end)
     with _gateway_at(url, arguments.sets, given=bool(arguments.url)) as running:
+        if _refuses(running, key):
+            asks = "asks for a caller's key" if key == clients.NO_KEY else "does not know this key"
+            raise clients.key_needed(f"The gateway at {running} {asks}.")
         pointer = clients.Pointer(running, key, model)
         command = [program, *clients.arguments_of(client, pointer), *arguments.words]
         return _run(command, {**os.environ, **clients.environment_of(client, pointer)})
@@ -133,5 +136,21 @@ def _answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(f"{url}/healthz", timeout=2) as answer:  # noqa: S310 - the user's own gateway
             return bool(answer.status == 200)
+    except (OSError, ValueError):
+        return False
+
+
+def _refuses(url: str, key: str) -> bool:
+    """Asked now: the program itself would report it in its own words, or not at all."""
+    from segue.gateway.control import CONVERSATIONS  # noqa: PLC0415 - slow to load
+
+    headers = {"authorization": f"Bearer {key}"}
+    request = urllib.request.Request(f"{url}{CONVERSATIONS}?limit=1", headers=headers)  # noqa: S310 - the user's own gateway
+    try:
+        with urllib.request.urlopen(request, timeout=5):  # noqa: S310
+            return False
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code == 401
     except (OSError, ValueError):
         return False

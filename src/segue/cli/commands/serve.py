@@ -66,22 +66,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_strangers(config: Config, listener: socket.socket) -> None:
+    from segue.cli.commands.gateway_keys import has_accounts  # noqa: PLC0415
     from segue.gateway.server import is_local  # noqa: PLC0415
 
-    if not is_local(listener) and not config.gateway.callers and not _has_accounts(config):
+    if not is_local(listener) and not config.gateway.callers and not has_accounts(config):
         raise UsageError(
             f"The gateway would serve {config.gateway.host} to everybody who can reach it, with your keys.",
             code="caller_key_needed",
             hint=f"Make a caller's key: segue gateway keys create NAME. Or set {KEY_VARIABLE}. Or serve only this machine: "
             "--host 127.0.0.1",
         )
-
-
-def _has_accounts(config: Config) -> bool:
-    """Whether keys were made with `segue gateway keys create`."""
-    from segue.cli.commands.gateway_keys import with_account_store  # noqa: PLC0415
-
-    return bool(with_account_store(config, lambda store: store.accounts()))
 
 
 def _refuse_loop(config: Config, listener: socket.socket) -> None:

@@ -122,7 +122,10 @@ class Accounts:
             _LOG.warning("The accounts could not be read anew: %s", error)
 
     def _adopt(self, stored: Sequence[Account]) -> None:
-        accounts = {**{account.name: account for account in stored}, **self._configured}
+        others = {account.name: account for account in stored if account.name not in self._configured}
+        # Of two with the same key the stored one counts, with its limits: a caller's own key may be in the environment of a
+        # gateway that `segue run` starts.
+        accounts = {**self._configured, **others}
         self._by_digest = {
             key.sha256: (account, key) for account in accounts.values() for key in account.keys
         }
