@@ -6,11 +6,15 @@ import os
 import sqlite3
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+
+_TAKEN: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
+"""Another process has the file."""
 
 
 def connect(
@@ -41,8 +45,9 @@ def _use_wal(connection: sqlite3.Connection, patience: float) -> None:
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
+        except sqlite3.OperationalError as error:
+            # What no turn will change, such as a file that may only be read, would hold up whoever waits: a whole gateway.
+            if error.sqlite_errorcode & 0xFF not in _TAKEN or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
         else:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import sys
+import time
 from pathlib import Path
 from threading import Event, Timer
 
+import pytest
+
+from segue.errors import JournalError
 from segue.gateway.sqlite_file import SharedFile
 
 
@@ -45,6 +50,22 @@ def test_a_read_waits_for_a_file_that_somebody_else_has_locked(tmp_path: Path) -
     assert freed.is_set()
     other.close()
     asyncio.run(file.close())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit for the size of files")
+def test_a_file_that_cannot_be_made_fails_at_once(tmp_path: Path) -> None:
+    """The loop of a gateway waited ten seconds, for each of its requests."""
+    import resource
+
+    largest = resource.getrlimit(resource.RLIMIT_FSIZE)
+    began = time.monotonic()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, largest[1]))
+    try:
+        with pytest.raises(JournalError, match="cannot be read or written"):
+            opened(tmp_path / "file.db").read(sum_of)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, largest)
+    assert time.monotonic() - began < 5
 
 
 def test_a_read_sees_at_once_what_was_written_here_and_elsewhere(tmp_path: Path) -> None:
