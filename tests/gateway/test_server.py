@@ -191,6 +191,23 @@ def test_a_body_arrives_whole_in_however_many_pieces_it_is_sent(gateway: Gateway
         assert connection.getresponse().read() == body + b"one\n"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="limits another process")
+def test_a_gateway_without_files_for_connections_reports_it_once(start: Starter) -> None:
+    import resource
+
+    gateway = start()
+    most = len(list(Path(f"/proc/{gateway.process.pid}/fd").iterdir())) + 3
+    resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, (most, most))
+    address = urlsplit(gateway.url)
+    waiting = [socket.create_connection((address.hostname, address.port or 0)) for _ in range(10)]
+    gateway.wait_for("ulimit -n")
+    time.sleep(1.5)  # the loop has tried again
+    for connection in waiting:
+        connection.close()
+    assert gateway.get("/")[0] == 200
+    assert len(gateway.lines) == 1
+
+
 def test_the_gateway_serves_https(start: Starter, tmp_path: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])

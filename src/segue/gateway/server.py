@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("segue.gateway")
 BACKLOG: Final = 2048
+_REPORT_SECONDS: Final = 10.0
 _LISTEN_HINTS: Final = {
     errno.EADDRINUSE: "Perhaps a gateway runs there already. Choose another port: --port N, or 0 for any that is free.",
     errno.EACCES: "This port needs rights that you do not have. Choose one above 1023: --port N",
@@ -104,6 +105,7 @@ async def serve(
     served = _Served(app)
     server = _server(served, settings)
     spare_collections()
+    asyncio.get_running_loop().set_exception_handler(_LoopErrors())
 
     def end() -> None:
         served.current.draining = True
@@ -119,6 +121,25 @@ async def serve(
             await server.serve(sockets=[listener])
         finally:
             await served.close()
+
+
+class _LoopErrors:
+    """What goes wrong in the loop itself. Without a file for a new connection, the loop reports each of two thousand attempts a
+    second with a traceback: that would fill the disk of the log."""
+
+    def __init__(self) -> None:
+        self._reported = float("-inf")
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno not in (errno.EMFILE, errno.ENFILE):
+            loop.default_exception_handler(context)
+        elif loop.time() - self._reported > _REPORT_SECONDS:
+            self._reported = loop.time()
+            _LOG.error(
+                "New connections wait: %s. Raise the limit (ulimit -n, LimitNOFILE= of a service).",
+                error.strerror,
+            )
 
 
 def spare_collections() -> None:
