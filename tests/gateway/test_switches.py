@@ -6,12 +6,14 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from gateway.clients import AGENTS, Agent, ForgetfulChatAgent, MessagesAgent, ResponsesAgent
 from gateway.world import ROUTES, AgentModel, GatewayWorld
-from segue.config.schema import GatewayLimits
+from segue.config.schema import CallerSettings, GatewayLimits
 from segue.emulators.faults import Fault
 from segue.emulators.model_reply import Prompt, Reply, Say
+from segue.gateway.accounts.account import digest_of
 
 ROUND = {"team": {"members": [ROUTES["anthropic"], ROUTES["gemini"]], "policy": "round_robin"}}
 TEAM = {"team": {"members": [ROUTES["anthropic"], ROUTES["responses"]], "policy": "failover"}}
@@ -118,6 +120,56 @@ def test_an_operator_switches_a_conversation_from_its_next_turn_on() -> None:
         assert world.emulator.log[-1].provider == "gemini"
         explained = (await world.ask("/segue/v1/explain", body)).json()
         assert [route["route"] for route in explained["routes"]] == [ROUTES["gemini"]]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("chosen", ["team", "gone/model"])
+def test_a_switch_to_what_is_no_longer_configured_holds_up_nobody(
+    chosen: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        world = GatewayWorld(profiles={"team": {"members": [ROUTES["gemini"]]}})
+        agent = MessagesAgent(world, ROUTES["anthropic"])
+        await agent.turn("Hello.")
+        await world.gateway.settle()
+        await world.store.switch(agent.replies[-1].headers["x-segue-conversation"], chosen)
+        world.config = structs.replace(world.config, profiles={})
+        world.restart()
+        await agent.turn("And now?")
+        assert routes_of(agent) == [ROUTES["anthropic"]] * 2
+        assert f"was switched to {chosen}, which is not known" in caplog.text
+        body = {
+            name: value for name, value in agent.body(agent.model).items() if name in ("model", "messages")
+        }
+        assert (await world.ask("/v1/messages/count_tokens", body)).status == 200
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("models", [["fast"], ["openai/*"]])
+def test_an_operator_may_switch_a_caller_to_a_model_that_it_may_not_ask_for(models: list[str]) -> None:
+    async def main() -> None:
+        world = GatewayWorld(
+            callers={"ann": CallerSettings(key_sha256=digest_of("ann's key"), models=models)}
+        )
+        headers = {"authorization": "Bearer ann's key", "x-session-id": "one"}
+        body = {"model": "fast", "messages": [{"role": "user", "content": "Hello."}]}
+        reply = await world.ask("/v1/chat/completions", body, headers=headers)
+        assert reply.headers["x-segue-route"] == ROUTES["chat"]
+        await world.gateway.settle()
+        conversation = reply.headers["x-segue-conversation"]
+        path = f"/segue/v1/conversations/{conversation}/switch"
+        by_itself = await world.ask(path, {"model": ROUTES["anthropic"]}, headers=headers)
+        assert by_itself.status == 403
+        await world.store.switch(conversation, ROUTES["anthropic"])
+        reply = await world.ask("/v1/chat/completions", body, headers=headers)
+        assert reply.status == 200, reply.body
+        assert reply.headers["x-segue-route"] == ROUTES["anthropic"]
+        directly = await world.ask(
+            "/v1/chat/completions", {**body, "model": ROUTES["anthropic"]}, headers=headers
+        )
+        assert directly.status == 403
 
     asyncio.run(main())
 

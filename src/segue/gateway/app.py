@@ -317,9 +317,9 @@ class Gateway:
     ) -> None:
         report.asked, report.stream, report.conversation = turn.asked, turn.stream, turn.conversation_id
         report.describe_history(turn.conversation.messages, turn.originals)
-        switched = "" if turn.begins else await self.memory.switched(turn.conversation_id)
+        switched = await self._services.switched(turn)
         routes = self.names.router(switched or turn.asked).routes
-        admission, expected = await costs.admit(self.accounts, account, turn, routes)
+        admission, expected = await costs.admit(self.accounts, account, turn, self.names, routes)
         try:
             if admission is not None:
                 standing = costs.standing_of(admission)

@@ -89,6 +89,10 @@ class ModelNames:
         )
         return [self.served_model(name) for name in names if self._leads_somewhere(name)]
 
+    def is_known(self, name: str) -> bool:
+        """Whether the configuration still knows a name that an operator chose."""
+        return self._choice(name) is not None
+
     def led_to(self, asked: str) -> tuple[str, ...]:
         """The names of the routes behind a name."""
         return tuple(route.name for route in self.router(asked).routes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from importlib.metadata import version
 from secrets import token_hex
 from time import time
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from segue.providers.registry import KnownProviders
     from segue.routing.route import Route
 
+_LOG: Final = logging.getLogger("segue.gateway")
 _LOAD_BYTES: Final = 4096
 """A request that only has a model loaded is not larger."""
 ESTIMATE: Final = "x-segue-estimate"
@@ -128,7 +130,7 @@ class ClientServices:
             raise InvalidRequestError("Nothing is compacted here.", code="not_found", status=404)
         prepared = await self.prepare(door, fields, caller)
         turn = await self.read(door, request, prepared, caller)
-        switched = await self._memory.switched(turn.conversation_id)
+        switched = await self.switched(turn)
         summary = await self._compactor.summarise(turn, report, switched)
         item = stored.compacted_item(token_hex(16), self._compactor.capsule(caller, summary))
         usage = {"input": summary.usage.input_tokens or 0, "output": summary.usage.output_tokens or 0}
@@ -155,6 +157,14 @@ class ClientServices:
             memory=self._memory,
             native_model=self._names.native(model_of(door, prepared.fields)),
         )
+
+    async def switched(self, turn: ClientTurn) -> str:
+        """The model that an operator chose for the conversation; empty if none was, or it is no longer configured."""
+        chosen = "" if turn.begins else await self._memory.switched(turn.conversation_id)
+        if chosen and not self._names.is_known(chosen):
+            _LOG.warning("%s was switched to %s, which is not known.", turn.conversation_id, chosen)
+            return ""
+        return chosen
 
     def keep(self, turn: ClientTurn, body: bytes, provider: str) -> Awaitable[None]:
         """Keep a reply that its client may ask for by its id."""
@@ -237,7 +247,7 @@ class ClientServices:
         if prepared.unknown is not None:
             raise prepared.unknown
         turn = await self.read(door, request, prepared, caller)
-        switched = await self._memory.switched(turn.conversation_id)
+        switched = await self.switched(turn)
         router = self._names.router(switched or turn.asked)
         names = [route.name for route in router.routes]
         last = turn.bound or turn.last_route
@@ -296,7 +306,7 @@ class ClientServices:
             )
         door = Door(dialect=DIALECTS[proper_name(wire)], operation="chat", params=dict(request.query))
         turn = await self.read(door, request, await self.prepare(door, fields, caller), caller)
-        to = request.query.get("to") or await self._memory.switched(turn.conversation_id) or turn.asked
+        to = request.query.get("to") or await self.switched(turn) or turn.asked
         explained = [self._explained(turn, route) for route in self._names.router(to).routes]
         return _json(
             msgspec.json.encode(

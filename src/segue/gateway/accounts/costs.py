@@ -38,10 +38,11 @@ USUAL_OUTPUT: Final = 1000
 
 
 def admit(
-    accounts: Accounts, account: Account, turn: ClientTurn, routes: Sequence[Route]
+    accounts: Accounts, account: Account, turn: ClientTurn, names: ModelNames, routes: Sequence[Route]
 ) -> Awaitable[tuple[Admission | None, Charge]]:
-    """What is reserved for a turn, and what it may come to. Raises what the caller may not. Follow it with `settle`."""
-    return _admit(accounts, account, turn.asked, routes, lambda: estimated_usage(turn))
+    """What is reserved for a turn, and what it may come to. Raises what the caller may not. Follow it with `settle`. `routes`:
+    who may answer, perhaps since an operator has chosen so."""
+    return _admit(accounts, account, turn.asked, names, routes, lambda: estimated_usage(turn))
 
 
 def settle(accounts: Accounts, admission: Admission | None, expected: Charge, report: RequestReport) -> None:
@@ -68,7 +69,7 @@ async def counted_service(
     # To count tokens is free at every provider.
     tokens = len(request.body) // BYTES_PER_TOKEN if door.operation != "count_tokens" else 0
     usage = Usage(input_tokens=tokens, output_tokens=0)
-    admission, expected = await _admit(accounts, account, report.asked, routes, lambda: usage)
+    admission, expected = await _admit(accounts, account, report.asked, names, routes, lambda: usage)
     done = False
     try:
         yield
@@ -100,10 +101,16 @@ def _rate(per_minute: int | None, due: float, now: float) -> RateStanding | None
 
 
 async def _admit(
-    accounts: Accounts, account: Account, asked: str, routes: Sequence[Route], usage: Callable[[], Usage]
+    accounts: Accounts,
+    account: Account,
+    asked: str,
+    names: ModelNames,
+    routes: Sequence[Route],
+    usage: Callable[[], Usage],
 ) -> tuple[Admission | None, Charge]:
     """What is reserved for a request, and what it may come to; nothing of both where nothing is limited."""
-    if not account.may_use(asked, (route.name for route in routes)):
+    # What the caller asks for has to be allowed. A switch was allowed when it was made, or is the operator's own.
+    if account.allowance.models and not account.may_use(asked, names.led_to(asked)):
         raise model_error(account, asked)
     if not account.is_limited:
         return None, Charge()
