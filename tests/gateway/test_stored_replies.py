@@ -282,6 +282,31 @@ def test_items_of_stored_replies_may_be_referred_to(first: str, second: str, str
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("route", [ROUTES["responses"], ROUTES["anthropic"], ROUTES["gemini"]])
+@pytest.mark.parametrize("text", ["Hello.", "Please look."])
+def test_a_reply_that_was_streamed_is_fetched_as_it_was_streamed(route: str, text: str) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        body = {"model": route, "input": text, "tools": TOOLS, "stream": True, "reasoning": {"effort": "low"}}
+        streamed = await world.ask(PATH, body)
+        reply = json.loads(streamed.body.split(b"data: ")[-1])["response"]
+        assert (await world.ask(f"{PATH}/{reply['id']}", method="GET")).json() == reply
+        calls = [item for item in reply["output"] if item["type"] == "function_call"]
+        named = [
+            {"type": "item_reference", "id": item["id"]} for item in reply["output"] if item not in calls
+        ]
+        results = [
+            {"type": "function_call_output", "call_id": call["call_id"], "output": "rain"} for call in calls
+        ]
+        asked = {"role": "user", "content": text}
+        for after in (ROUTES["anthropic"], ROUTES["responses"]):
+            again = {**body, "model": after, "input": [asked, *named, *calls, *results, asked]}
+            assert (await world.ask(PATH, again)).status == 200
+            assert world.refusals() == []
+
+    asyncio.run(main())
+
+
 def test_items_that_nobody_has_are_refused_by_name_and_those_of_others_are_not_found() -> None:
     async def main() -> None:
         world = GatewayWorld(
@@ -297,6 +322,7 @@ def test_items_that_nobody_has_are_refused_by_name_and_those_of_others_are_not_f
         sent = len(world.emulator.log)
         refused = await world.ask(PATH, again, headers=bob)
         assert (refused.status, refused.json()["error"]["param"]) == (404, "input")
+        assert refused.json()["error"]["code"] is None
         assert named["id"] in refused.json()["error"]["message"]
         assert len(world.emulator.log) == sent
         # The provider itself may know it.

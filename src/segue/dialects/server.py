@@ -123,6 +123,8 @@ class StoredReplies(Struct, frozen=True, kw_only=True):
     """Of a whole reply."""
     items_by_id: Callable[[Mapping[str, Any]], dict[str, Any]]
     """The same, those that have an id."""
+    reply_in_stream: Callable[[bytes], bytes | None]
+    """The whole reply as a stream reported it at its end; None if it did not."""
     continued: Callable[[Mapping[str, Any], Sequence[Any]], dict[str, Any]]
     """A request whose input begins with these items, and that names no earlier reply any more."""
     encode_input: Callable[[Sequence[Any], Mapping[str, str]], bytes]

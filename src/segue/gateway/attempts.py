@@ -236,6 +236,8 @@ class ForwardedAttempt:
         server = turn.dialect.server
         self._renaming = ModelField(server.reply_model_field, turn.asked, server.stream_type)
         self._whole = b""
+        self._streamed: list[bytes] = []
+        """All that was sent of a reply that its client may ask for later."""
         self._ids: dict[str, str] = {}
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
@@ -262,7 +264,10 @@ class ForwardedAttempt:
                     return
                 async for portion in answer.portions():
                     events = decoder.feed(portion)
-                    yield events, self._renaming.feed(portion, events)
+                    data = self._renaming.feed(portion, events)
+                    if turn.prepared.kept:
+                        self._streamed.append(data)
+                    yield events, data
             yield decoder.close(), self._renaming.close()
         except SegueError as error:
             yield [Failed(error)], b""
@@ -275,9 +280,11 @@ class ForwardedAttempt:
         return b""
 
     def whole(self, reply: Reply) -> bytes:
-        turn = self._turn
+        turn, stored = self._turn, self._turn.dialect.server.stored
         if turn.stream:
-            return turn.dialect.encode_reply(structs.replace(reply, model=turn.asked))
+            # By the ids that the client has, it may ask for the reply and refer to its items.
+            sent = stored.reply_in_stream(b"".join(self._streamed)) if stored is not None else None
+            return sent or turn.dialect.encode_reply(structs.replace(reply, model=turn.asked))
         return renamed(self._whole, turn.dialect.server.reply_model_field, turn.asked)
 
     def broken(self, error: SegueError) -> bytes:

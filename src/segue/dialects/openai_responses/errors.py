@@ -139,7 +139,7 @@ def error_object(error: SegueError) -> tuple[int, dict[str, Any]]:
     status = status_for(error, _STATUSES)
     kind, code = ("server_error", "server_error") if status >= 500 else ("invalid_request_error", None)
     code = entry_for(error, _CODES, code)
-    if code is None and status == 404:
+    if code is None and status == 404 and error.path in ("", "model"):
         code = "model_not_found"
     if code is None and error.code in BY_CODE:
         code = error.code

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+from msgspec import Raw, Struct
+
 from segue.dialects.openai_responses.background import BACKGROUND
 from segue.dialects.openai_responses.wire import ENCODER
 from segue.dialects.server import StoredReplies
@@ -17,7 +20,16 @@ if TYPE_CHECKING:
 _TRIGGER: Final = "compaction_trigger"
 _COMPACTED: Final = ("compaction", "compaction_summary")
 _PAGE: Final = 20
+_ENDS: Final = ("response.completed", "response.incomplete")
 _LEAD: Final = "Summary of the conversation so far:\n\n"
+
+
+class _LastEvent(Struct):
+    type: str
+    response: Raw
+
+
+_END: Final = msgspec.json.Decoder(_LastEvent)
 
 
 def _keeps(body: Mapping[str, Any]) -> bool:
@@ -65,6 +77,18 @@ def _output_items(reply: Mapping[str, Any]) -> list[Any]:
 def _items_by_id(reply: Mapping[str, Any]) -> dict[str, Any]:
     items = [item for item in _output_items(reply) if isinstance(item, dict)]
     return {item["id"]: item for item in items if isinstance(item.get("id"), str)}
+
+
+def _reply_in_stream(frames: bytes) -> bytes | None:
+    """RESP-62: the last event holds all of the response."""
+    for frame in reversed(frames.replace(b"\r\n", b"\n").rstrip().split(b"\n\n")):
+        data = b"".join([line[5:] for line in frame.split(b"\n") if line.startswith(b"data:")])
+        try:
+            event = _END.decode(data)
+        except msgspec.DecodeError:
+            continue  # such as [DONE]
+        return bytes(event.response) if event.type in _ENDS else None
+    return None
 
 
 def _reference(item: Any) -> str:
@@ -198,6 +222,7 @@ STORED = StoredReplies(
     input_items=_input_items,
     output_items=_output_items,
     items_by_id=_items_by_id,
+    reply_in_stream=_reply_in_stream,
     continued=_continued,
     encode_input=_encode_input,
     encode_deleted=lambda reply_id: ENCODER.encode({"id": reply_id, "object": "response", "deleted": True}),
