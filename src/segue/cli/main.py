@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
-    if any(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr)):
+    _open_closed_streams()
+    if any(stream.isatty() for stream in (sys.stdout, sys.stderr)):
         from segue.cli.display.gate import install_gate  # noqa: PLC0415 - only a terminal needs it
 
         install_gate()
@@ -46,6 +47,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def _open_closed_streams() -> None:
+    """Whoever started us may have closed them. Their numbers must not go to the next socket or file that is opened."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - pathlib is slow to load; open until the process ends
+
+
 def _run(words: list[str]) -> int:
     if words[:1] == ["--version"]:
         from segue import __version__  # noqa: PLC0415
@@ -64,7 +72,7 @@ def _run(words: list[str]) -> int:
     from segue.cli.arguments import has_prompt, parse  # noqa: PLC0415
 
     arguments = parse(words)  # `--help` ends here
-    if sys.stdout is not None and sys.stdout.isatty() and not has_prompt(arguments) and sys.stdin.isatty():
+    if sys.stdout.isatty() and not has_prompt(arguments) and sys.stdin.isatty():
         from segue.cli.interactive.run import run as run_interactive  # noqa: PLC0415 - slow to load
 
         return run_interactive(arguments)

@@ -434,6 +434,36 @@ def test_env_prints_what_points_each_program_at_the_gateway(home: Home, segue: H
     assert "needs the name of a model" in segue("env", "opencode").err
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_gateway_serves_without_open_streams(cloud: Cloud, closed: str) -> None:
+    """As some that start services leave them."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    cloud.home.configure(f'[gateway]\nport = {port}\nmodel = "openai/gpt-4.1"\n')
+    process = subprocess.Popen(  # noqa: S602 - closes streams as a shell does
+        f'exec "{sys.executable}" -m segue serve {closed}',
+        shell=True,
+        stderr=subprocess.DEVNULL,
+        cwd=cloud.home.project,
+        env=cloud.home.full(),
+    )
+    try:
+        assert _status_once_it_serves(f"http://127.0.0.1:{port}/v1/models", process) == 200
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
+
+
+def _status_once_it_serves(url: str, process: subprocess.Popen[bytes]) -> int:
+    while process.poll() is None:
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - loopback
+                return int(answer.status)
+        except urllib.error.URLError:
+            time.sleep(0.05)
+    return 0
+
+
 PROGRAM = """#!/bin/sh
 echo "args: $*"
 curl -s "$ANTHROPIC_BASE_URL/v1/messages" -H "authorization: Bearer $ANTHROPIC_AUTH_TOKEN" \
