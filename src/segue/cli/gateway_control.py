@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from segue.cli.clients import KEY_VARIABLE, gateway_url
+from segue.cli.clients import KEY_VARIABLE, gateway_url, key_needed
 from segue.cli.command_table import read_settings
 from segue.config.resources import open_providers
 from segue.errors import TransportError, UsageError
@@ -83,8 +83,8 @@ class _Remote:
         if key := os.environ.get(KEY_VARIABLE, ""):
             headers["authorization"] = f"Bearer {key}"
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self._url + path, data, headers)  # noqa: S310 - the user's own gateway
         try:
+            request = urllib.request.Request(self._url + path, data, headers)  # noqa: S310 - the user's own gateway
             with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
                 return json.loads(answer.read())
         except urllib.error.HTTPError as error:
@@ -101,6 +101,8 @@ def _refusal(error: urllib.error.HTTPError) -> UsageError:
         message = str(json.loads(error.read())["error"]["message"])
     except (ValueError, KeyError, TypeError):
         message = f"The gateway refused with status {error.code}."
+    if error.code == 401:
+        return key_needed(message)
     return UsageError(message, code="gateway_refused", hint="List the conversations: segue gateway ps")
 
 

@@ -464,6 +464,55 @@ def _status_once_it_serves(url: str, process: subprocess.Popen[bytes]) -> int:
     return 0
 
 
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("ps", "-n", "0"), "must be at least 1"),
+        (("ps", "-n", "-1"), "must be at least 1"),
+        (("ps", "--url", "nonsense"), "The gateway at nonsense does not answer"),
+        (
+            ("keys", "create", "a", "--requests-per-minute", "0"),
+            "--requests-per-minute is 0; it must be at least 1",
+        ),
+        (
+            ("keys", "create", "a", "--dollars-per-day", "nan"),
+            "--dollars-per-day is nan; it must be more than 0",
+        ),
+        (("keys", "create", "a", "--dollars-per-day", "inf"), "--dollars-per-day is no limit"),
+        (("keys", "create", "a", "--for-file", "--admin"), "none is an operator"),
+        (("keys", "create", "a", "--for-file", "--label", "x=y"), "have no labels"),
+        (("keys", "create", "a", "--for-file", "--expires", "soon"), "is not a day or time"),
+        (("keys", "create", "a b", "--for-file"), "cannot be the name of a caller"),
+    ],
+)
+def test_what_an_operator_cannot_have_meant_is_refused(
+    segue: Here, words: tuple[str, ...], reason: str
+) -> None:
+    refused = segue("gateway", *words)
+    assert refused.code in (Exit.USAGE, Exit.PROVIDERS_FAILED)
+    assert reason in refused.err
+    assert refused.out == "", "no key was made"
+
+
+def test_a_revoked_caller_is_named_as_such(segue: Here) -> None:
+    assert segue("gateway", "keys", "create", "alice").code == Exit.OK
+    assert segue("gateway", "keys", "revoke", "alice").code == Exit.OK
+    for action in ("rotate", "set", "revoke"):
+        assert 'The caller "alice" was revoked.' in segue("gateway", "keys", action, "alice").err
+    assert "was revoked is not used again" in segue("gateway", "keys", "create", "alice").err
+    assert '"2026-13-01" is not a day' in segue("usage", "--to", "2026-13-01").err
+
+
+def test_an_unknown_key_is_named_with_the_variable_that_holds_it(
+    cloud: Cloud, start: Starter, asked: Here
+) -> None:
+    cloud.home.configure("[gateway]\nport = 0\n")
+    gateway = start(SEGUE_GATEWAY_KEY="key-of-bob")
+    refused = asked("gateway", "ps", "--url", gateway.url)
+    assert refused.code == Exit.USAGE
+    assert "Set SEGUE_GATEWAY_KEY" in refused.err
+
+
 PROGRAM = """#!/bin/sh
 echo "args: $*"
 curl -s "$ANTHROPIC_BASE_URL/v1/messages" -H "authorization: Bearer $ANTHROPIC_AUTH_TOKEN" \

@@ -86,6 +86,8 @@ def _read_yaml(path: str) -> object:
 def _list(arguments: argparse.Namespace) -> int:
     from segue.cli.gateway_control import open_gateway_control  # noqa: PLC0415
 
+    if arguments.limit < 1:
+        raise UsageError(f"--limit is {arguments.limit}; it must be at least 1.")
     with open_gateway_control(arguments.url, arguments.sets) as control:
         shown = control.conversations(arguments.limit)
     if arguments.json:

@@ -76,8 +76,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _create(arguments: argparse.Namespace) -> int:
+    from segue.gateway.accounts.account import moment_of  # noqa: PLC0415
+    from segue.gateway.accounts.administration import check_name  # noqa: PLC0415
+
     limits = _allowance({}, arguments)
     if arguments.for_file:
+        if arguments.admin or arguments.label:
+            raise UsageError(
+                "Callers in a config file have no labels, and none is an operator.",
+                hint="Keep the caller in the store: without --for-file.",
+            )
+        check_name(arguments.name)
+        moment_of(arguments.expires)
         return _print_section(arguments, limits)
     labels = dict(_label(text) for text in arguments.label)
     key = with_administration(
@@ -172,10 +182,19 @@ def _allowance(known: dict[str, Any], arguments: argparse.Namespace) -> Allowanc
     given = {name: value for name in _LIMITS if (value := getattr(arguments, name)) is not None}
     if arguments.models is not None:
         given["models"] = [name.strip() for name in arguments.models.split(",") if name.strip()]
+    if unbounded := [name for name in given if given[name] == float("inf")]:
+        flag = f"--{unbounded[0].replace('_', '-')}"
+        raise UsageError(f"{flag} is no limit.", code="bad_limit", hint="Without the flag there is none.")
     try:
         return msgspec.convert({**known, **given}, Allowance)
     except msgspec.ValidationError as error:
-        raise UsageError(f"That limit cannot be: {error}.", code="bad_limit") from error
+        name = str(error).rpartition("$.")[2].strip("`")
+        least = "more than 0" if name.startswith("dollars") else "at least 1"
+        raise UsageError(
+            f"--{name.replace('_', '-')} is {given.get(name)}; it must be {least}.",
+            code="bad_limit",
+            hint="Without the flag there is no such limit.",
+        ) from error
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import time
+from datetime import date
 from typing import TYPE_CHECKING, Final, TypeVar, final
 
 import msgspec
@@ -69,6 +70,26 @@ class _Rotation(Struct, forbid_unknown_fields=True):
     expires: str = ""
 
 
+def _check_day(text: str) -> None:
+    try:
+        if _DAY.fullmatch(text):
+            date.fromisoformat(text)
+            return
+    except ValueError:  # a month or a day that no calendar has
+        pass
+    raise UsageError(f'"{text}" is not a day.', code="bad_time", hint="Write it like 2027-01-31.")
+
+
+def check_name(name: str) -> None:
+    """Raises if no caller can have it."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f'"{name}" cannot be the name of a caller.',
+            code="bad_name",
+            hint="Use letters, digits, and any of . _ @ - (at most 100).",
+        )
+
+
 @final
 class Administration:
     """Changes the accounts in a store."""
@@ -87,12 +108,7 @@ class Administration:
         admin: bool = False,
     ) -> str:
         """The key, which is shown only now."""
-        if not _NAME.fullmatch(name):
-            raise UsageError(
-                f'"{name}" cannot be the name of a caller.',
-                code="bad_name",
-                hint="Use letters, digits, and any of . _ @ - (at most 100).",
-            )
+        check_name(name)
         now, key = self._clock(), new_key()
         account = Account(name=name, allowance=allowance, labels=labels, created=now, admin=admin)
         await self._store.save(rotated(account, key, now, expires=moment_of(expires)), new=True)
@@ -125,8 +141,7 @@ class Administration:
         today = time.strftime("%Y-%m-%d", time.gmtime(self._clock()))
         first, last = first or today[:8] + "01", last or today
         for day in (first, last):
-            if not _DAY.fullmatch(day):
-                raise UsageError(f'"{day}" is not a day.', code="bad_time", hint="Write it like 2027-01-31.")
+            _check_day(day)
         return await self._store.usage(first, last)
 
     async def _info(self, account: Account) -> CallerInfo:
@@ -149,6 +164,12 @@ class Administration:
         for account in await self._store.accounts():
             if account.name == name and account.revoked is None:
                 return account
+            if account.name == name:
+                raise UsageError(
+                    f'The caller "{name}" was revoked.',
+                    code="unknown_caller",
+                    hint="Make another, with another name: what the old one has used stays known under its own.",
+                )
         raise UsageError(
             f'There is no caller "{name}".',
             code="unknown_caller",

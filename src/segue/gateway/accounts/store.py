@@ -165,5 +165,7 @@ def check_name(name: str, *, known: bool, new: bool) -> None:
         raise UsageError(
             f'There is {"already a" if new else "no"} caller "{name}".',
             code="caller_exists" if new else "unknown_caller",
-            hint="Choose another name, or rotate its key." if new else "List them: segue gateway keys list",
+            hint="Choose another name, or rotate its key. The name of one that was revoked is not used again."
+            if new
+            else "List them: segue gateway keys list",
         )
