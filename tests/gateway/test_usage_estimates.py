@@ -79,3 +79,31 @@ def test_usage_that_was_reported_is_no_estimate() -> None:
         assert not world.reports[-1].usage_estimated
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("route", ["anthropic", "gemini", "ollama", "responses", "chat"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_chat_stream_has_a_chunk_without_choices_only_for_clients_that_ask_for_the_counts(
+    route: str, *, whole: bool
+) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        if whole:  # the provider sends no streams, whatever it is asked for
+            world.emulator.sends_whole = True
+        for asked in (None, {"include_usage": False}, {"include_usage": True}):
+            body = {"model": ROUTES[route], "stream": True, "messages": [{"role": "user", "content": "Hi."}]}
+            reply = await world.ask(
+                "/v1/chat/completions", {**body, "stream_options": asked} if asked else body
+            )
+            assert reply.status == 200, reply.body
+            lines = [line[6:] for line in reply.body.split(b"\n") if line.startswith(b"data: {")]
+            chunks = [msgspec.json.decode(line) for line in lines]
+            counted = [chunk for chunk in chunks if not chunk["choices"]]
+            if asked == {"include_usage": True}:
+                assert counted == chunks[-1:]
+                assert counted[0]["usage"]["total_tokens"] > 0
+            else:
+                assert counted == []
+            assert world.reports[-1].usage.total_tokens
+
+    asyncio.run(main())

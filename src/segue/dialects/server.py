@@ -249,6 +249,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """Empty if the path decides."""
     streams_by_default: bool = False
     stream_type: str = "text/event-stream; charset=utf-8"
+    streams_counts: Callable[[Mapping[str, Any]], bool] = lambda _: True
+    """Whether a client that streams is shown what was used, by the fields of its request."""
     keep_alive: bytes = b""
     """A frame that every client ignores; empty if there is none."""
     error_frame: Callable[[SegueError], bytes]

@@ -124,6 +124,7 @@ class TranslatedAttempt:
         self._shown: list[Event] = []
         self._whole = not turn.stream
         self._keep = turn.prepared.kept or self._whole
+        self._shows_counts = self._whole or turn.dialect.server.streams_counts(turn.fields)
         self._responder: Responder | None = None
         self._translation: ReplyTranslation | None = None
         self._encoder: ReplyEncoder = turn.dialect.new_encoder(turn.asked)
@@ -148,12 +149,14 @@ class TranslatedAttempt:
         last = type(events[-1])
         ends = last is Failed or last is Finished
         if not (self._keep or ends):
-            return events, translation.feed(events)
+            return events, translation.feed(events if self._shows_counts else _without_counts(events))
         if self._whole:
             events = _joined(events)
         if last is Finished:
             self.estimated = missing_usage(self._request, self.so_far)
-        reported = [UsageReported(self.estimated)] if self.estimated is not None else []
+        reported = (
+            [UsageReported(self.estimated)] if self.estimated is not None and self._shows_counts else []
+        )
         shown = translation.respond([*reported, *events])
         if self._keep:
             self._shown += shown
@@ -259,8 +262,9 @@ class ForwardedAttempt:
                 decoder = decoder_for(turn.dialect, answer.headers)
                 if isinstance(decoder, WholeReplyDecoder):
                     events = [*decoder.feed(await answer.read()), *decoder.close()]
+                    shown = events if server.streams_counts(turn.fields) else _without_counts(events)
                     encoder = turn.dialect.new_encoder(turn.asked)
-                    yield events, b"".join([*map(encoder.feed, events), encoder.close()])
+                    yield events, b"".join([*map(encoder.feed, shown), encoder.close()])
                     return
                 async for portion in answer.portions():
                     events = decoder.feed(portion)
@@ -296,6 +300,10 @@ class ForwardedAttempt:
     def keep_ids(self, reply: Reply) -> None:
         """The provider's own ids are the client's too."""
         self._ids = {call.native_id: call.id for call in reply.message.calls if call.native_id}
+
+
+def _without_counts(events: list[Event]) -> list[Event]:
+    return [event for event in events if type(event) is not UsageReported]
 
 
 def _joined(events: list[Event]) -> list[Event]:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from segue.dialects import sse
 from segue.dialects.openai_chat.errors import encode_error
 from segue.dialects.openai_lists import decode_embedding, encode_embeddings, encode_model, encode_models
 from segue.dialects.server import ServerFacts, ServerPath, error_headers_with_advice, rate_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def _streams_counts(body: Mapping[str, Any]) -> bool:
+    """CHAT-63: the chunk that holds the counts has no choices, so that only those who ask for it expect it."""
+    options = body.get("stream_options")
+    return isinstance(options, dict) and options.get("include_usage") is True
+
 
 _PREFIXES = ("/v1", "")
 """Some clients add the version to a base URL, some expect it in there."""
@@ -28,6 +40,7 @@ SERVER = ServerFacts(
     returned_headers=("x-ratelimit-", "openai-"),
     session_headers=("x-session-id", "x-session-affinity", "session_id", "x-affinity"),
     session_fields=("prompt_cache_key",),
+    streams_counts=_streams_counts,
     keep_alive=b": keep-alive\n\n",
     error_frame=lambda error: sse.encode(encode_error(error)[1]),
     error_headers=error_headers_with_advice,
