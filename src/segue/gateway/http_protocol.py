@@ -1,8 +1,8 @@
-"""HTTP as the gateway's server reads and writes it: the headers of a request are bounded in size and in time, and what is
-written at one moment leaves together.
+"""HTTP as the gateway's server reads and writes it: the headers of a request are bounded in size and in time, and the head of
+a response leaves together with what begins its body.
 
 The server itself bounds neither, so that one connection could fill the memory, and idle ones could stay for ever. And it
-would write the head of a response and each portion on its own: a system call for each, and a packet.
+would write the head on its own: one more system call, and a packet.
 """
 
 from __future__ import annotations
@@ -19,46 +19,43 @@ if TYPE_CHECKING:
 
 
 _HEAD: Final = b"HTTP/"
-_AT_ONCE: Final = 1 << 16
-"""No more bytes than that wait for others."""
 _BODY_AT_ONCE: Final = 1 << 20
 """So many bytes of a body are taken in before its reader asks for them. The server itself would stop at 64 KB, so that the
 request of an agent costs four system calls to stop reading and to begin again."""
 
 
 @final
-class _GatheringTransport:
-    """A transport that writes together what is written before the loop looks at its sockets again; only the head of a response
-    and what begins its body do not wait for that."""
+class _Transport:
+    """A transport that lets the head of a response wait for what begins its body. All else is written at once: what arrived of a
+    reply at one moment is one portion by then, and must not wait for other requests."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
-        self._waiting: list[bytes] = []
-        self._size = 0
+        self._head = b""
         self.is_closing = transport.is_closing
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        waiting = self._waiting
-        if not waiting:
-            self._loop.call_soon(self._flush)
-        waiting.append(data)
-        self._size += len(data)
-        # Other requests may have their turn first, and this one its end: to remember the reply, to log.
-        if self._size > _AT_ONCE or (len(waiting) == 2 and waiting[0].startswith(_HEAD)):
-            self._flush()
+        if self._head:
+            data, self._head = self._head + data, b""
+        elif data.startswith(_HEAD):
+            self._head = data
+            self._loop.call_soon(self._flush)  # a body may be long in coming
+            return
+        if not self._transport.is_closing():
+            self._transport.write(data)
 
     def close(self) -> None:
         self._flush()
         self._transport.close()
 
     def _flush(self) -> None:
-        waiting, self._waiting, self._size = self._waiting, [], 0
-        if waiting and not self._transport.is_closing():
-            self._transport.write(waiting[0] if len(waiting) == 1 else b"".join(waiting))
+        if self._head and not self._transport.is_closing():
+            self._transport.write(self._head)
+        self._head = b""
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -72,7 +69,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(_GatheringTransport(transport, self.loop))  # type: ignore[arg-type]
+        super().connection_made(_Transport(transport, self.loop))  # type: ignore[arg-type]
         self._watchers: set[Callable[[], None]] = set()
         self._watch_head()
 
