@@ -13,13 +13,16 @@ from typing import NoReturn
 import pytest
 
 from gateway.clients import AGENTS
-from gateway.world import GatewayWorld
+from gateway.world import ADDRESSES, ROUTES, GatewayWorld
+from segue.dialects import DIALECTS
+from segue.emulators.faults import Fault
 from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
 from segue.providers.registry import default_registry
+from segue.transports.asgi import AsgiTransport
 from segue.transports.http import HttpTransport
 from segue.transports.transport import Timeouts, Transport, WireRequest
 
@@ -170,5 +173,45 @@ def test_a_defect_of_the_gateway_itself_is_told_without_the_words_of_python() ->
         assert reply.status == 500
         assert not CLASS_NAME.search(reply.body.decode()), reply.body
         assert b"content of a message" not in reply.body
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("wire", AGENTS)
+@pytest.mark.parametrize(
+    ("first", "second", "remedy", "waits"),
+    [
+        (400, 400, "fix", False),
+        (429, 429, "wait", True),
+        (503, 429, "go_elsewhere", True),
+        (400, 503, "go_elsewhere", True),
+        (401, 401, "go_elsewhere", False),
+        (400, 401, "go_elsewhere", False),
+    ],
+)
+def test_what_all_members_have_against_a_request_is_what_its_client_gets(
+    wire: str, first: int, second: int, remedy: str, waits: bool
+) -> None:
+    async def main() -> None:
+        world = GatewayWorld(profiles={"team": {"members": [ROUTES["kimi"], "deepseek/deepseek-v4"]}})
+        deepseek = ProviderConfig(base_url="http://emulator/deepseek", api_key=Secret("sk-emulated"))
+        kimi = ProviderConfig(base_url=ADDRESSES["kimi"], api_key=Secret("sk-emulated"))
+        providers = default_registry(
+            {"kimi": kimi, "deepseek": deepseek},
+            environ={},
+            transport=AsgiTransport(world.app),
+            keyring=False,
+        )
+        world.gateway = Gateway(world.config, providers, world.gateway.memory)
+        agent = AGENTS[wire](world, "team")
+        agent.add_user("Hello.")
+        # Clients of the same wire are tried a second time where they are refused.
+        world.emulator.faults += [Fault(kind="status", status=first, provider="kimi")] * 2
+        world.emulator.faults += [Fault(kind="status", status=second, provider="deepseek")] * 2
+        reply = await agent.send()
+        assert reply.status >= 400
+        error = DIALECTS[wire].decode_error(reply.status, reply.headers, reply.body)
+        assert (error.remedy, "retry-after" in reply.headers) == (remedy, waits), reply.body
+        assert "kimi/" in error.message
 
     asyncio.run(main())

@@ -23,7 +23,6 @@ from segue.errors import (
     RouteTooSmallError,
     SegueError,
     TransportError,
-    retry_after_of,
 )
 from segue.gateway.web import JSON_TYPE, WebResponse
 
@@ -53,13 +52,11 @@ def for_client(error: SegueError) -> SegueError:
         case RouteTooSmallError():
             return ContextLengthError(error.message, code="context_length_exceeded", hint=error.hint)
         case RouteBusyError():
-            return OverloadError(error.message, hint=error.hint, retry_after=error.retry_after)
-        case RouteError():
-            kinds = {type(failure) for _, failure in error.failures}
-            limited = kinds == {RateLimitError}
-            waits = [wait for _, failure in error.failures if (wait := retry_after_of(failure)) is not None]
+            limited = {type(failure) for _, failure in error.failures} == {RateLimitError}
             kind = RateLimitError if limited else OverloadError
-            return kind(error.message, hint=error.hint, retry_after=min(waits, default=None))
+            return kind(error.message, hint=error.hint, retry_after=error.retry_after)
+        case RouteError():
+            return _for_all_members(error)
         case CredentialsError() if error.status is not None or error.code != CALLER:
             return ProviderError(
                 f"The provider does not accept the gateway's key: {error.message}",
@@ -69,6 +66,18 @@ def for_client(error: SegueError) -> SegueError:
             )
         case _:
             return error
+
+
+def _for_all_members(error: RouteError) -> SegueError:
+    """No member of a profile answered, and to ask again does not help. Where all have the same against the request, the client
+    gets that: it would send the same again after an error that could pass."""
+    failures = [failure for _, failure in error.failures]
+    if len({type(failure) for failure in failures}) != 1 or not isinstance(failures[0], ProviderError):
+        return ProviderError(error.message, code=error.code, hint=error.hint)
+    shown = copy(failures[0])
+    shown.message, shown.hint, shown.args = error.message, error.hint, (error.message,)
+    shown.retry_after = None
+    return for_client(shown)
 
 
 _PLAIN: Final[Mapping[str, str]] = {
