@@ -374,6 +374,9 @@ def test_what_cannot_be_served_is_refused_before_the_start(
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:8497")
     assert "Unset ANTHROPIC_BASE_URL" in segue("serve").err
     monkeypatch.delenv("ANTHROPIC_BASE_URL")
+    monkeypatch.setenv("OLLAMA_HOST", "localhost:8497")
+    assert "Unset OLLAMA_HOST" in segue("serve").err, "also without a scheme, as Ollama's own tools take it"
+    monkeypatch.setenv("OLLAMA_HOST", "http://localhost:port")
     assert "needs a certificate and its key" in segue("serve", "--tls-key", "x.pem").err
 
 

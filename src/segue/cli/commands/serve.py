@@ -80,21 +80,30 @@ def _refuse_strangers(config: Config, listener: socket.socket) -> None:
 
 def _refuse_loop(config: Config, listener: socket.socket) -> None:
     """Refuse a provider whose address is the gateway's own, such as after eval "$(segue env …)" in the same shell."""
-    from urllib.parse import urlsplit  # noqa: PLC0415
-
     from segue.providers.addresses import addresses  # noqa: PLC0415
 
     given = {f"providers.{name}.base_url": table.get("base_url") for name, table in config.providers.items()}
     for address in addresses().providers.values():
         given |= {name: os.environ.get(name) for name in address.base_url_env}
     for place, url in given.items():
-        parts = urlsplit(str(url or ""))
-        if parts.port == listener.getsockname()[1] and parts.hostname in _OWN_NAMES:
+        if _leads_here(str(url or ""), listener.getsockname()[1]):
             raise UsageError(
                 f"{place} is {url}: the gateway would send requests to itself.",
                 code="gateway_loop",
                 hint=f"Unset {place} where the gateway is started, or choose another --port.",
             )
+
+
+def _leads_here(url: str, port: int) -> bool:
+    from urllib.parse import urlsplit  # noqa: PLC0415
+
+    try:
+        # The provider's own tools take an address without a scheme, too.
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        theirs = parts.port
+    except ValueError:  # no address at all, as whoever asks that provider is told
+        return False
+    return theirs == port and parts.hostname in _OWN_NAMES
 
 
 def _supervise(
