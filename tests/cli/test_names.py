@@ -79,6 +79,17 @@ def test_a_wrong_choice_suggests_a_right_one(asked: Here) -> None:
     assert "Did you mean high?" in asked("hi", "--effort", "hgh").err
 
 
+def test_a_flag_is_not_suggested_to_whoever_gave_it_a_wrong_value(asked: Here) -> None:
+    told = asked("serve", "--port", "x")
+    assert "argument --port: invalid int value: 'x'" in told.err
+    assert "Did you mean" not in told.err
+
+
+def test_commands_that_know_no_bare_do_not_hint_at_it_as_theirs(asked: Here) -> None:
+    assert "unrecognized arguments: --bare" in asked("serve", "--bare").err
+    assert "segue --bare" in asked("serve", "--set", "gateway.workers=0").err
+
+
 def test_nothing_is_suggested_that_is_not_similar(asked: Here) -> None:
     told = asked("models", "nope")
     assert 'There is no provider "nope".' in told.err

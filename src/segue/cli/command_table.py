@@ -72,6 +72,8 @@ class CommandParser(argparse.ArgumentParser):
         if choice := _CHOICE.search(message):
             near = get_close_matches(choice[1], re.findall(r"[\w.-]+", choice[2]), 1, 0.6)
             return f". Did you mean {near[0]}?" if near else ""
+        if message.startswith("argument "):  # it is known, and its value is wrong
+            return ""
         words = [word for word in message.split() if word.startswith("-")]
         known = [name for action in self._actions for name in action.option_strings]
         near = get_close_matches(words[-1].partition("=")[0], known, 1, 0.6) if words else []

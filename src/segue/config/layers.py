@@ -121,7 +121,7 @@ def config_error(faults: Sequence[str]) -> UsageError:
     return UsageError(
         f"{count}:\n" + "\n".join(f"  {fault}" for fault in faults),
         code="config",
-        hint="Show which files are read: segue config path. Run without them: --bare",
+        hint="Show which files are read: segue config path. A chat or an answer without them: segue --bare",
     )
 
 
