@@ -532,6 +532,24 @@ def test_gemini_streams_events_or_an_array() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("route", ["gemini", "chat"])
+def test_a_json_array_that_takes_too_long_is_one_to_its_end(route: str) -> None:
+    class Slow(Talker):
+        def reply(self, prompt: Any) -> Reply:
+            return Reply(pieces=(Say("Once upon a time. " * 60),), delay=0.05)
+
+    async def main() -> None:
+        world = GatewayWorld(responder=Slow(), limits=GatewayLimits(reply_timeout=0.5))
+        body = {"contents": [{"role": "user", "parts": [{"text": "Hello."}]}]}
+        reply = await world.ask(f"/v1beta/models/{ROUTES[route]}:streamGenerateContent", body)
+        *chunks, last = reply.json()
+        assert chunks
+        assert all("candidates" in chunk for chunk in chunks)
+        assert "took longer than 0.5 s" in last["error"]["message"]
+
+    asyncio.run(main())
+
+
 def test_the_providers_own_ids_never_repeat_in_a_clients_history() -> None:
     async def main() -> None:
         world = GatewayWorld()

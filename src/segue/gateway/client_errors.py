@@ -237,6 +237,9 @@ def strict_error(losses: Sequence[Repair], route: str, *, refusal: str = "") -> 
 async def write_error(writer: ResponseWriter, error: SegueError, dialect: Dialect) -> None:
     """As the response, or as the end of one that has begun."""
     if writer.started:
-        await writer.end(dialect.server.error_frame(for_client(error)))
+        last = dialect.server.error_frame(for_client(error))
+        if writer.reframe is not None:
+            last = writer.reframe.feed(last) + writer.reframe.close()
+        await writer.end(last)
     else:
         await writer.whole(error_response(error, dialect))

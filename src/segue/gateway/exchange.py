@@ -19,12 +19,12 @@ from segue.errors import InvalidRequestError, ProtocolError, SegueError
 from segue.gateway.attempts import ForwardedAttempt
 from segue.gateway.client_errors import (
     counts_of,
-    error_response,
     for_client,
     is_refusal,
     log_failure,
     number_of_kinds,
     strict_error,
+    write_error,
 )
 from segue.gateway.memory.replies import RememberedReply
 from segue.gateway.memory.store import ConversationInfo
@@ -88,6 +88,7 @@ class Exchange:
         self._reframe: Reframe | None = server.reframe(
             turn.door.operation, turn.request.query, stream=turn.stream
         )
+        writer.reframe = self._reframe
         self._alive: asyncio.TimerHandle | None = None
         self._beat: asyncio.Task[None] | None = None
         self._last_write = 0.0
@@ -278,10 +279,7 @@ class Exchange:
 
     async def _fail(self, error: SegueError) -> None:
         self._report.error = error.code
-        if self._writer.started:
-            await self._writer.end(self._turn.dialect.server.error_frame(for_client(error)))
-        else:
-            await self._writer.whole(error_response(error, self._turn.dialect))
+        await write_error(self._writer, error, self._turn.dialect)
 
     def _headers(self, attempt: RouteAttempt, content_type: str) -> Mapping[str, str]:
         headers = {

@@ -15,6 +15,7 @@ from segue.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from segue.config.schema import GatewayLimits
+    from segue.dialects.server import Reframe
     from segue.transports.asgi import AsgiMessage
     from segue.transports.deadline import Deadline
 
@@ -132,6 +133,8 @@ class ResponseWriter:
         self._send = send
         self.status = 0
         self.sent = 0
+        self.reframe: Reframe | None = None
+        """How the frames of its stream are written, where its path has another form for them."""
 
     @property
     def started(self) -> bool:
