@@ -12,12 +12,16 @@ import msgspec
 import pytest
 
 from gateway.clients import AGENTS, ChatAgent, MessagesAgent
-from gateway.world import ROUTES, GatewayWorld
+from gateway.world import ADDRESSES, ROUTES, GatewayWorld
 from segue.config.schema import CallerSettings, GatewayLimits
 from segue.dialects import DIALECTS
 from segue.emulators import tokens
 from segue.emulators.faults import Fault
 from segue.emulators.model_reply import Call, Reply, Say
+from segue.gateway.app import Gateway
+from segue.providers.auth import Secret
+from segue.providers.config import ProviderConfig
+from segue.providers.registry import default_registry
 from segue.transports.asgi import AsgiTransport
 from segue.transports.transport import WireRequest
 
@@ -546,6 +550,44 @@ def test_a_json_array_that_takes_too_long_is_one_to_its_end(route: str) -> None:
         assert chunks
         assert all("candidates" in chunk for chunk in chunks)
         assert "took longer than 0.5 s" in last["error"]["message"]
+
+    asyncio.run(main())
+
+
+def test_a_header_that_is_sent_twice_is_a_list() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        seen: list[WireRequest] = []
+        emulated = AsgiTransport(world.app)
+
+        def watched(request: WireRequest) -> Any:
+            seen.append(request)
+            return emulated(request)
+
+        configs = {
+            "anthropic": ProviderConfig(base_url=ADDRESSES["anthropic"], api_key=Secret("sk-emulated"))
+        }
+        providers = default_registry(configs, environ={}, transport=watched, keyring=False)
+        gateway = Gateway(world.config, providers, world.gateway.memory)
+        body = msgspec.json.encode({"model": ROUTES["anthropic"], "max_tokens": 50, **HELLO})
+        messages: list[Any] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Any:
+            return messages.pop() if messages else await asyncio.sleep(10)
+
+        async def send(message: Any) -> None:
+            """Only the request is looked at."""
+
+        betas = [(b"anthropic-beta", name) for name in (b"context-1m-2025-08-07", b"effort-2025-11-24")]
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/v1/messages",
+            "headers": betas,
+            "query_string": b"",
+        }
+        await gateway(scope, receive, send)
+        assert seen[0].headers["anthropic-beta"] == "context-1m-2025-08-07, effort-2025-11-24"
 
     asyncio.run(main())
 

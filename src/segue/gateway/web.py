@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 from urllib.parse import parse_qsl
@@ -69,12 +69,22 @@ def read_head(scope: Mapping[str, Any], limits: GatewayLimits) -> WebRequest:
             hint="Send fewer headers, or raise gateway.limits.header_bytes.",
         )
     query = scope.get("query_string", b"")
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in fields}
     return WebRequest(
         method=scope.get("method", "GET"),
         path=scope["path"],
         query=dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {},
-        headers={name.decode("latin-1"): value.decode("latin-1") for name, value in fields},
+        headers=headers if len(headers) == len(fields) else _joined(fields),
     )
+
+
+def _joined(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers of which one is sent several times: its values are those of a list."""
+    headers: dict[str, str] = {}
+    for name, value in fields:
+        known, text = name.decode("latin-1"), value.decode("latin-1")
+        headers[known] = f"{headers[known]}, {text}" if known in headers else text
+    return headers
 
 
 async def read_body(receive: Receive, head: WebRequest, limits: GatewayLimits, deadline: Deadline) -> bytes:
