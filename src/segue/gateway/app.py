@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 
 OPERATORS: Final = "/segue/"
 EXPLAIN: Final = "/segue/v1/explain"
-_CUT_SECONDS: Final = 2.0
 
 
 @final
@@ -357,11 +356,6 @@ class Gateway:
 
     async def close(self) -> None:
         await self._services.close()
-        # What the server has cut is about to end, and has to be remembered and counted before the stores are closed.
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_CUT_SECONDS):
-                while self.running:
-                    await asyncio.sleep(0.01)
         await self.settle()
         await self.accounts.close()
         await self.memory.close()

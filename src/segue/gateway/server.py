@@ -10,7 +10,7 @@ import logging
 import signal
 import socket
 import ssl
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
@@ -32,6 +32,7 @@ _LISTEN_HINTS: Final = {
     errno.EADDRINUSE: "Perhaps a gateway runs there already. Choose another port: --port N, or 0 for any that is free.",
     errno.EACCES: "This port needs rights that you do not have. Choose one above 1023: --port N",
 }
+_CUT_SECONDS: Final = 2.0
 
 
 def open_listener(host: str, port: int) -> socket.socket:
@@ -108,7 +109,7 @@ async def serve(
     asyncio.get_running_loop().set_exception_handler(_LoopErrors())
 
     def end() -> None:
-        served.current.draining = True
+        served.drain()
         server.force_exit = server.should_exit
         server.should_exit = True
 
@@ -157,6 +158,7 @@ class _Served:
         self.current = app
         self._running: dict[GatewayApp, int] = {app: 0}
         self._closing: set[asyncio.Future[None]] = set()
+        self._ending = asyncio.Event()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         app = self.current
@@ -175,23 +177,32 @@ class _Served:
     def _close_earlier(self, app: GatewayApp) -> None:
         if app is not self.current and not self._running[app]:
             del self._running[app]
-            closing = asyncio.ensure_future(_retire(app))
+            closing = asyncio.ensure_future(self._retire(app))
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
-    async def close(self) -> None:
-        for closing in self._closing:
-            closing.cancel()
-        await self.current.close()
-        if self._closing:
-            await asyncio.wait(self._closing)
-
-
-async def _retire(app: GatewayApp) -> None:
-    try:
-        await app.complete()
-    finally:
+    async def _retire(self, app: GatewayApp) -> None:
+        """Close it when all is made that nobody waits for, or when the server ends."""
+        waits = {asyncio.ensure_future(app.complete()), asyncio.ensure_future(self._ending.wait())}
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
         await app.close()
+
+    def drain(self) -> None:
+        for app in self._running:
+            app.draining = True
+
+    async def close(self) -> None:
+        self._ending.set()
+        # What the server has cut is about to end, and has to be remembered and counted before the stores are closed.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CUT_SECONDS):
+                while any(self._running.values()):
+                    await asyncio.sleep(0.01)
+        await self.current.close()
+        while self._closing:
+            await asyncio.wait(self._closing)
 
 
 def _reload(served: _Served, server: uvicorn.Server, open_app: OpenApp) -> None:

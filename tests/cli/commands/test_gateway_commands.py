@@ -247,8 +247,9 @@ def test_a_gateway_for_others_that_reads_settings_without_callers_refuses_everyb
     gateway.wait_for("segue gateway keys create NAME")
 
 
+@pytest.mark.parametrize("reloaded", [False, True])
 def test_a_stream_that_outlasts_the_end_of_the_gateway_ends_with_an_error_and_is_counted(
-    cloud: Cloud, start: Starter, asked: Here
+    cloud: Cloud, start: Starter, asked: Here, reloaded: bool
 ) -> None:
     cloud.home.configure('[gateway]\nport = 0\nlog = "off"\nlimits = { drain = 1 }\n')
     gateway = start()
@@ -259,12 +260,15 @@ def test_a_stream_that_outlasts_the_end_of_the_gateway_ends_with_an_error_and_is
     request = urllib.request.Request(gateway.url + "/v1/messages", json.dumps(body).encode(), headers)  # noqa: S310
     with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310 - loopback
         assert b"message_start" in reply.read(100)
+        if reloaded:  # the stream is one of the gateway before
+            gateway.process.send_signal(signal.SIGHUP)
+            gateway.wait_for("read anew")
         gateway.process.terminate()
         rest = reply.read()
     last = rest.strip().split(b"\n\n")[-1]
     assert last.startswith(b"event: error\n")
     assert b"The gateway was stopped." in last
-    assert gateway.stop() == 0
+    assert gateway.process.wait(20) == 0
     (row,) = json.loads(asked("usage", "--json").out)
     assert row["output_tokens"] > 0
 
