@@ -100,9 +100,11 @@ async def serve(
     app: GatewayApp,
     open_app: OpenApp,
     on_ready: Callable[[], object] = lambda: None,
+    until_closed: int | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; then running replies may end, for `limits.drain` seconds. On SIGHUP `open_app` reads
-    the settings anew, and new requests go to what it opens. `on_ready` is called once nothing stands in the way."""
+    the settings anew, and new requests go to what it opens. `on_ready` is called once nothing stands in the way.
+    `until_closed`: a pipe that whoever started this gateway holds open; its end is the gateway's, too."""
     served = _Served(app)
     server = _server(served, settings)
     spare_collections()
@@ -113,11 +115,17 @@ async def serve(
         server.force_exit = server.should_exit
         server.should_exit = True
 
+    def leave(pipe: int) -> None:
+        asyncio.get_running_loop().remove_reader(pipe)
+        end()
+
     reactions: dict[signal.Signals, Callable[[], object]] = {signal.SIGTERM: end, signal.SIGINT: end}
     if hasattr(signal, "SIGHUP"):
         reactions[signal.SIGHUP] = lambda: _reload(served, server, open_app)
     with signals.handle(reactions, ignored_too=True):
         on_ready()
+        if until_closed is not None:
+            asyncio.get_running_loop().add_reader(until_closed, leave, until_closed)
         try:
             await server.serve(sockets=[listener])
         finally:

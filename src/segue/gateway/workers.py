@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -33,7 +34,10 @@ class Workers:
         on_death: Callable[[int], None] | None,
     ) -> None:
         self._listener = listener
-        self._command = [sys.executable, "-P", "-m", "segue", *command, "--fd", str(listener.fileno())]
+        # Only this process holds the other end open, so each worker notices when it is gone, however it ended.
+        self._alive, self._held = os.pipe()
+        handed = ("--fd", str(listener.fileno()), "--until-closed", str(self._alive))
+        self._command = [sys.executable, "-P", "-m", "segue", *command, *handed]
         self._count = count
         self._on_death = on_death
         self._processes: dict[subprocess.Popen[bytes], float] = {}
@@ -69,7 +73,7 @@ class Workers:
 
     def _start(self) -> None:
         process = subprocess.Popen(  # noqa: S603 - this very program
-            self._command, pass_fds=[self._listener.fileno()], start_new_session=True
+            self._command, pass_fds=[self._listener.fileno(), self._alive], start_new_session=True
         )
         self._processes[process] = time.monotonic()
 

@@ -95,12 +95,17 @@ def _gateway_at(url: str, sets: list[str], *, given: bool) -> Iterator[str]:
     if given:
         raise UsageError(f"No gateway answers at {url}.", code="no_gateway", hint="Start it: segue serve")
     words = [word for assignment in sets for word in ("--set", assignment)]
+    # Only this process holds the other end open: the gateway ends with it, also if it is killed.
+    alive, held = os.pipe()
+    watched = ("--until-closed", str(alive)) if os.name == "posix" else ()
     process = subprocess.Popen(  # noqa: S603 - this very program
-        [sys.executable, "-P", "-m", "segue", "serve", *_OWN_GATEWAY, *words],
+        [sys.executable, "-P", "-m", "segue", "serve", *_OWN_GATEWAY, *watched, *words],
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        pass_fds=[alive] if watched else (),
     )
+    os.close(alive)
     try:
         yield _address(process)
     finally:
@@ -109,6 +114,7 @@ def _gateway_at(url: str, sets: list[str], *, given: bool) -> Iterator[str]:
             process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
+        os.close(held)
 
 
 def _address(process: subprocess.Popen[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import socket
@@ -14,7 +15,6 @@ from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
 
     from segue.config.schema import Config, GatewaySettings
@@ -38,6 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tls-certificate", metavar="FILE", help="serve https with this certificate (PEM)")
     parser.add_argument("--tls-key", metavar="FILE", help="the key of the certificate")
     parser.add_argument("--fd", type=int, help="serve on this open socket: for workers and service managers")
+    # Of a gateway that another process starts for itself: it ends with that process.
+    parser.add_argument("--until-closed", type=int, metavar="FD", help=argparse.SUPPRESS)
     add_set(parser)
 
 
@@ -50,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
     if arguments.fd is not None:
         with socket.socket(fileno=arguments.fd) as listener:
-            _serve(config, listener, sets)
+            _serve(config, listener, sets, until_closed=arguments.until_closed)
         return Exit.OK
     with open_listener(settings.host, settings.port) as listener:
         _refuse_strangers(config, listener)
@@ -60,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
             print_status(f"Serving at {address_of(listener, settings)}. Stop with Ctrl-C.")
 
         if settings.workers == 1:
-            _serve(config, listener, sets, announce)
+            _serve(config, listener, sets, announce, until_closed=arguments.until_closed)
             return Exit.OK
         return _supervise(config, listener, sets, announce)
 
@@ -147,6 +149,8 @@ def _serve(
     listener: socket.socket,
     sets: list[str],
     announce: Callable[[], object] = lambda: None,
+    *,
+    until_closed: int | None = None,
 ) -> None:
     import asyncio  # noqa: PLC0415
 
@@ -163,7 +167,7 @@ def _serve(
     async def main() -> None:
         nonlocal gateway
         gateway = await _open_first(config, listener)
-        await serve(config.gateway, listener, gateway, open_anew, announce)
+        await serve(config.gateway, listener, gateway, open_anew, announce, until_closed)
 
     asyncio.run(main())
 
