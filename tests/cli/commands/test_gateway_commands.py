@@ -335,6 +335,21 @@ def test_a_worker_that_dies_is_replaced_and_all_find_what_one_remembers(cloud: C
     assert gateway.stop() == 0
 
 
+def test_a_gateway_that_keeps_nothing_needs_no_folder(cloud: Cloud, start: Starter) -> None:
+    """As in a container whose disk cannot be written."""
+    no_folder = cloud.home.path / "file"
+    no_folder.write_text("")
+    cloud.home.configure(
+        '[gateway]\nport = 0\nmodel = "openai/gpt-4.1"\n'
+        f'[gateway.memory]\nkeep = "memory"\ndirectory = "{no_folder}"\n'
+    )
+    refused = cloud.home.run("serve")
+    assert "a key in SEGUE_INSTALLATION_KEY" in refused.err
+    gateway = start(SEGUE_INSTALLATION_KEY="A" * 43 + "=")
+    assert gateway.chat("x")[0] == 200
+    assert not (cloud.home.path / "data").exists()
+
+
 def test_workers_end_with_the_process_that_started_them(cloud: Cloud, start: Starter) -> None:
     """They would keep the port, and nobody would end them or read the settings anew."""
     cloud.home.configure("[gateway]\nport = 0\n")

@@ -184,7 +184,8 @@ async def _open_first(config: Config, listener: socket.socket) -> Gateway:
         raise UsageError(
             f"The gateway cannot keep its memory in {folder}: {error.strerror or error}.",
             code="config",
-            hint='Set gateway.memory.directory to a folder of yours, or gateway.memory.keep = "memory".',
+            hint="Set gateway.memory.directory to a folder of yours. Or write nothing to the disk: "
+            f'gateway.memory.keep = "memory", and a key in {config.gateway.memory.key_env}.',
         ) from error
     try:
         await app.accounts.store.revision()
