@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.config.validation import suggestion
-from segue.errors import UsageError
+from segue.errors import JournalError, UsageError
 
 if TYPE_CHECKING:
     from segue.config.schema import Config
@@ -116,7 +116,10 @@ def asks_for_key(config: Config, *, elsewhere: bool) -> bool:
     memory = config.gateway.memory
     # Where there is no file, none is made.
     kept = bool(config.store) or (gateway_directory(memory.directory) / "accounts.db").exists()
-    return memory.keep != "memory" and kept and has_accounts(config)
+    try:
+        return memory.keep != "memory" and kept and has_accounts(config)
+    except JournalError:  # a database that is away is the store of a gateway for many
+        return True
 
 
 def key_of(config: Config) -> str:

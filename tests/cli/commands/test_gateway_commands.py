@@ -21,6 +21,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cli.cli_runs import Cloud, Here, Home
+from postgres_server import schema_url
 from segue.cli.clients import known_clients
 from segue.cli.exit_codes import Exit
 
@@ -348,6 +349,21 @@ def test_a_gateway_that_keeps_nothing_needs_no_folder(cloud: Cloud, start: Start
     gateway = start(SEGUE_INSTALLATION_KEY="A" * 43 + "=")
     assert gateway.chat("x")[0] == 200
     assert not (cloud.home.path / "data").exists()
+
+
+def test_a_gateway_with_another_key_than_its_database_does_not_start(
+    cloud: Cloud, start: Starter, tmp_path: Path
+) -> None:
+    cloud.home.configure('[gateway]\nport = 0\nmodel = "openai/gpt-4.1"\n')
+    store = schema_url(tmp_path)
+    gateway = start(SEGUE_STORE=store, SEGUE_INSTALLATION_KEY="A" * 43 + "=")
+    assert gateway.chat("x")[0] == 200
+    refused = cloud.home.run("serve", SEGUE_STORE=store, SEGUE_INSTALLATION_KEY="B" * 43 + "=")
+    assert refused.code != Exit.OK
+    assert "was made with another installation's key" in refused.err
+    assert "Serving at" not in refused.err
+    away = cloud.home.run("env", "claude", SEGUE_STORE="postgresql://127.0.0.1:9/none")
+    assert 'ANTHROPIC_AUTH_TOKEN="$SEGUE_GATEWAY_KEY"' in away.out, "asked for without a database, too"
 
 
 def test_workers_end_with_the_process_that_started_them(cloud: Cloud, start: Starter) -> None:

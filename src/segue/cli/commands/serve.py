@@ -175,7 +175,7 @@ def _serve(
 async def _open_first(config: Config, listener: socket.socket) -> Gateway:
     """With accounts that can be read: without them every request would be refused. A database that is away comes back."""
     from segue.config.paths import gateway_directory  # noqa: PLC0415
-    from segue.errors import StoreUnreachableError  # noqa: PLC0415
+    from segue.errors import JournalError, StoreRefusedError, StoreUnreachableError  # noqa: PLC0415
 
     try:
         app = _open(config, listener)
@@ -187,10 +187,17 @@ async def _open_first(config: Config, listener: socket.socket) -> Gateway:
             hint="Set gateway.memory.directory to a folder of yours. Or write nothing to the disk: "
             f'gateway.memory.keep = "memory", and a key in {config.gateway.memory.key_env}.',
         ) from error
+    log = logging.getLogger("segue.gateway")
     try:
         await app.accounts.store.revision()
+        try:
+            await app.memory.store.conversations(1)
+        except (StoreRefusedError, StoreUnreachableError):
+            raise
+        except JournalError as error:  # a damaged file costs seals, not replies
+            log.warning("Nothing can be remembered: %s", error)
     except StoreUnreachableError as error:
-        logging.getLogger("segue.gateway").warning("%s", error)
+        log.warning("%s", error)
     return app
 
 
