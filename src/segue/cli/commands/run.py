@@ -75,9 +75,20 @@ def _end(number: int, _: object) -> None:
 
 def _run(command: list[str], environment: dict[str, str]) -> int:
     """Its exit code, as a shell has it. Signals are for the program: how it ends is how we end."""
-    process = subprocess.Popen(command, env=environment)  # noqa: S603 - the user's own program
+    process: subprocess.Popen[bytes] | None = None
+    early: list[int] = []
+
+    def pass_on(number: int, _: object) -> None:
+        if process is None:
+            early.append(number)
+        else:
+            process.send_signal(number)
+
     for number in END:
-        signal.signal(number, lambda number, _: process.send_signal(number))
+        signal.signal(number, pass_on)
+    process = subprocess.Popen(command, env=environment)  # noqa: S603 - the user's own program
+    for number in early:
+        process.send_signal(number)
     previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends Ctrl-C to the program, too
     try:
         code = process.wait()
