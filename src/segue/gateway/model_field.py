@@ -40,8 +40,9 @@ class ModelField:
     def feed(self, portion: bytes, events: Sequence[Event]) -> bytes:
         if self._needed is None:
             self._look(events)
-        if self._needed is False and not self._rest and portion.endswith(self._ends):
-            return portion
+        if not self._rest and self._needed is not None and portion.endswith(self._ends):
+            # Nearly all portions: whole frames, and on many wires only the first of all holds the name.
+            return portion if not self._needed or self._key not in portion else self._renamed(portion)
         data = self._rest + portion
         end = 0
         if self._needed is not None:
@@ -56,7 +57,7 @@ class ModelField:
     def _renamed(self, frames: bytes) -> bytes:
         if self._name is None or (last := frames.rfind(self._key)) < 0:
             return frames
-        # On many wires only the first frame holds the name, and to look for it in all others takes a while.
+        # To look for the name behind its last place takes a while.
         end = frames.find(b"\n", last)
         end = end if end >= 0 else len(frames)
         return self._name.sub(self._replacement, frames[:end]) + frames[end:]
