@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.world import ROUTES, AgentModel, GatewayWorld
+from segue.dialects.openai_responses.reply_store import STORED
 from segue.emulators.model_reply import Prompt, Reply, Say
 from segue.gateway import background
 
@@ -64,6 +65,11 @@ def test_a_reply_is_asked_for_now_and_fetched_later_and_continued() -> None:
         world.restart()
         assert (await fetched(world, queued["id"]))["status"] == "completed"
         body = {"model": ROUTES["responses"], "input": "And now?", "previous_response_id": queued["id"]}
+        assert (await world.ask(PATH, body)).status == 200
+        assert "I know: 0 results." in str(world.emulator.log[-1].body)
+        asked = {"role": "user", "content": "And now?"}
+        named = [{"type": "item_reference", "id": item["id"]} for item in reply["output"]]
+        body = {"model": ROUTES["anthropic"], "input": [asked, *named, asked]}
         assert (await world.ask(PATH, body)).status == 200
         assert "I know: 0 results." in str(world.emulator.log[-1].body)
         assert world.refusals() == []
@@ -131,7 +137,7 @@ def test_what_fails_or_is_lost_is_seen_as_failed() -> None:
         found = await world.gateway._services._archive.find("local", queued["id"])
         assert found is not None
         found.beat -= background.LOST_SECONDS + 1
-        await world.gateway._services._archive.put("local", queued["id"], found)
+        await world.gateway._services._archive.put(STORED, "local", queued["id"], found)
         assert (await fetched(world, queued["id"]))["status"] == "failed"
         await lost.close()  # it only seemed so: what it makes would outlive the loop
 

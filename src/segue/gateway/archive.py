@@ -73,15 +73,18 @@ class ReplyArchive:
         reply_id = reply.get("id")
         if stored is None or not isinstance(reply_id, str) or not reply_id:
             return
-        record = msgspec.json.encode(StoredReply(Raw(body), stored.input_items(turn.fields), provider))
-        items = {(_ITEM, name): reply_id.encode() for name in stored.items_by_id(reply)}
+        record = StoredReply(Raw(body), stored.input_items(turn.fields), provider)
         try:
-            await self._memory.put_objects(turn.caller, {(_KIND, reply_id): record, **items})
+            await self.put(stored, turn.caller, reply_id, record)
         except JournalError as error:
             _LOG.warning("A reply was not kept for its client: %s", error)
 
-    async def put(self, caller: str, reply_id: str, record: StoredReply) -> None:
-        await self._memory.put_object(caller, _KIND, reply_id, msgspec.json.encode(record))
+    async def put(self, stored: StoredReplies, caller: str, reply_id: str, record: StoredReply) -> None:
+        """Keep a reply under its id, and where each of its items is under the item's."""
+        names = stored.items_by_id(msgspec.json.decode(record.reply))
+        items = {(_ITEM, name): reply_id.encode() for name in names}
+        written = msgspec.json.encode(record)
+        await self._memory.put_objects(caller, {(_KIND, reply_id): written, **items})
 
     async def cancel(self, caller: str, reply_id: str) -> None:
         """Ask whoever makes this reply to end it."""

@@ -49,6 +49,7 @@ class _Job:
         self.id = turn.prepared.reply_id
         self.caller = turn.caller
         self.dialect: Dialect = turn.dialect
+        self.stored = stored
         self.events = stored.background.open_events(self.id, turn.asked, int(time()))
         self.input: list[Any] = stored.input_items(turn.fields)
         self.done = False
@@ -108,7 +109,7 @@ class BackgroundReplies:
         if sum(not job.done for job in self._jobs.values()) >= self._limits.concurrent:
             raise OverloadError("Too many replies are made in the background.", retry_after=5.0)
         job = _Job(turn, stored)
-        await self._archive.put(job.caller, job.id, job.record())
+        await self._archive.put(job.stored, job.caller, job.id, job.record())
         self._jobs[job.caller, job.id] = job
         job.task = asyncio.ensure_future(self._work(job, run))
         if turn.prepared.followed:
@@ -138,7 +139,7 @@ class BackgroundReplies:
             self._bound()
             asyncio.get_running_loop().call_later(KEPT_SECONDS, self._jobs.pop, (job.caller, job.id), None)
             with suppress(SegueError):
-                await self._archive.put(job.caller, job.id, job.record())
+                await self._archive.put(job.stored, job.caller, job.id, job.record())
 
     async def _watch(self, job: _Job) -> None:
         """Show others that the reply is being made, and see whether one of them was asked to cancel it."""
@@ -148,7 +149,7 @@ class BackgroundReplies:
                 if await self._archive.is_cancelled(job.caller, job.id):
                     job.task.cancel()
                     return
-                await self._archive.put(job.caller, job.id, job.record())
+                await self._archive.put(job.stored, job.caller, job.id, job.record())
 
     def _bound(self) -> None:
         """The events of replies that ended first are dropped first."""
