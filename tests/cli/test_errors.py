@@ -110,6 +110,12 @@ def broken_stream(cloud: Cloud, segue: Here) -> Result:
     return segue("hi")
 
 
+def garbled_stream(cloud: Cloud, segue: Here) -> Result:
+    for _ in range(5):
+        cloud.fail(kind="malformed")
+    return segue("hi")
+
+
 def a_page_instead_of_an_api(cloud: Cloud, segue: Here) -> Result:
     for _ in range(5):
         cloud.fail(kind="content_type")
@@ -198,6 +204,7 @@ def no_such_model_name(cloud: Cloud, segue: Here) -> Result:
         (refused_request, Exit.INPUT, ("segue:",)),
         (withheld_answer, Exit.INPUT, ("withheld", "another model")),
         (broken_stream, Exit.PROVIDERS_FAILED, ("segue:",)),
+        (garbled_stream, Exit.PROVIDERS_FAILED, ("broke off", "could not be read")),
         (a_page_instead_of_an_api, Exit.PROVIDERS_FAILED, ("--fallback",)),
         (session_busy, Exit.INPUT, ("elsewhere", "--take-over")),
         (unknown_session, Exit.USAGE, ("nonsense", "segue sessions list")),
@@ -321,3 +328,13 @@ def test_a_refused_request_is_reported_with_its_ids_its_repairs_and_what_to_run(
     exported = asked("sessions", "export", session)
     assert exported.code == Exit.OK
     assert asked("doctor", "-", "--for", "anthropic", stdin=exported.out).code == Exit.OK
+
+
+def test_an_answer_with_a_hole_is_shown_up_to_it_and_the_exit_code_says_so(cloud: Cloud, asked: Here) -> None:
+    cloud.reply("One two three four five six seven eight nine ten. " * 20)
+    cloud.fail(kind="malformed", at_byte=3000)
+    told = asked("hi")
+    assert told.code == Exit.PROVIDERS_FAILED
+    assert "could not be read" in told.err
+    assert ("One two three four five six seven eight nine ten. " * 20).startswith(told.out.strip())
+    assert told.out.strip()

@@ -27,6 +27,17 @@ def test_comments_ids_and_retry_hints_carry_nothing() -> None:
     assert frames_of(b": OPENROUTER PROCESSING\n\nid: 7\nretry: 10\n\ndata: x\n\n") == [Frame(b"x")]
 
 
+@pytest.mark.parametrize(
+    "line", [b'dbta: {"a":1}', b'data {"a":1}', b'{"a":1}', b'event: edata: {"a":1}', b'Xdata: {"a":1}']
+)
+def test_an_object_in_a_garbled_line_is_told_as_it_came(line: bytes) -> None:
+    """Whoever reads the frames must know that one was lost."""
+    frames = frames_of(b"data: 1\n\n" + line + b"\n\ndata: 2\n\n")
+    assert frames == [Frame(b"1"), Frame(line), Frame(b"2")]
+    assert frames_of(b"data: 1\n" + line + b"\n\n") == [Frame(b"1"), Frame(line)]
+    assert frames_of(b': {"a":1}\nid: {"a":1}\nretry: {"a":1}\n\n') == []
+
+
 def test_one_space_behind_the_colon_is_not_data() -> None:
     assert frames_of(b"data:x\n\ndata:  y\n\ndata\n\n") == [Frame(b"x"), Frame(b" y"), Frame(b"")]
 

@@ -64,6 +64,31 @@ def test_a_second_exchange_that_breaks_off_keeps_the_results_of_the_first(world:
     assert world.refusals() == []
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_call_with_a_hole_is_never_run(world: World, name: str) -> None:
+    ran: list[str] = []
+
+    def weather(city: str) -> str:
+        """The weather of a city."""
+        ran.append(city)
+        return "rain"
+
+    async def main() -> None:
+        failed = 0
+        for at in range(0, 4200, 300):
+            ran.clear()
+            async with world.chat(world.router("failover", name), tools=[weather]) as chat:
+                world.emulator.faults.append(Fault(kind="malformed", at_byte=at))
+                answer = await chat.send("look", raises=False)
+                failed += answer.error is not None
+                # Without an error it hit nothing, behind the end of the reply.
+                assert sorted(ran) == (["Oslo", "Rome"] if answer.error is None else [])
+                assert "I will look.".startswith(answer.text) or answer.error is None
+        assert failed
+
+    asyncio.run(main())
+
+
 @pytest.mark.requirement("Property 5", "Property 34")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_silent_provider_can_be_cancelled_at_once(world: World, name: str) -> None:

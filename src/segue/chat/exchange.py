@@ -54,8 +54,6 @@ class Exchanges(Struct, kw_only=True):
     ran: bool = False
     """Whether a call of this turn has run: from then on it stays where it is."""
     latest: ModelReplied = ModelReplied(Message("model", ()))
-    unread: int = 0
-    """Lines of replies that could not be read."""
     _torn: bool = False
     """Whether the last reply was shown in part, or has calls that were closed."""
     _shrunk: bool = False
@@ -206,7 +204,7 @@ class Exchanges(Struct, kw_only=True):
         message, _ = mint_missing(message, journal.state.conversation.minted)
         cost = cost_of(usage, route.provider, route.model)
         repairs = 0 if attempt.sent is None else len(attempt.sent.repairs)
-        self.latest = ModelReplied(message, reply.finish, usage, cost, repairs, reply.unread)
+        self.latest = ModelReplied(message, reply.finish, usage, cost, repairs)
         if message.blocks or usage != Usage():
             await journal.append(self.latest)
         self.bill.add(usage, cost)
@@ -216,11 +214,6 @@ class Exchanges(Struct, kw_only=True):
             self.routing.aborted()
         elif reply.error is None:
             self.routing.answered(usage, attempt.first_token, seconds=attempt.seconds, cost=cost)
-            if reply.unread:
-                self.unread += reply.unread
-                lines = "line" if reply.unread == 1 else "lines"
-                text = f"{reply.unread} {lines} of the reply could not be read: it may be incomplete."
-                self.emit(Warned(text, "incomplete_reply"))
             if all(type(block) is Reasoning for block in message.blocks):
                 self.emit(Warned("The reply is empty.", "empty_reply"))
         return structs.replace(reply, message=message, error=self.error)

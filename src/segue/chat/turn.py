@@ -82,8 +82,6 @@ class Answer(Struct, Generic[OutputT_co], frozen=True, kw_only=True):
     model: str = ""
     exchanges: int = 0
     error: SegueError | None = None
-    incomplete: bool = False
-    """Whether lines of a reply could not be read, so that something of it may be missing."""
 
     def __str__(self) -> str:
         return self.text
@@ -341,5 +339,4 @@ class Turn(Struct):
             model=exchanges.model,
             exchanges=self._number,
             error=error,
-            incomplete=exchanges.unread > 0,
         )

@@ -102,8 +102,6 @@ class Finished(Struct, frozen=True, gc=False, tag="finished"):
 
     reason: FinishReason
     raw: str = ""
-    unread: int = 0
-    """Lines of the stream that could not be read: something may be missing."""
 
 
 @final
@@ -142,8 +140,6 @@ class Reply(Struct, frozen=True):
     error: SegueError | None = None
     tools: tuple[ToolSpec, ...] = ()
     """As in `ReplyStarted`."""
-    unread: int = 0
-    """Lines of the stream that could not be read: something may be missing."""
 
 
 def fold(events: Iterable[Event], origin: Origin, *, made_under: str = "") -> Reply:
@@ -170,7 +166,6 @@ def fold(events: Iterable[Event], origin: Origin, *, made_under: str = "") -> Re
         last.raw,
         error,
         started.tools,
-        last.unread,
     )
 
 

@@ -15,9 +15,9 @@ from segue.conversation.events import (
 )
 from segue.conversation.usage import Usage
 from segue.dialects.chunk_template import json_text
+from segue.dialects.garbled_lines import read_garbled, reply_cut_off, reply_garbled
 from segue.dialects.repeated_chunk import RepeatedChunkDecoder
 from segue.dialects.sse import END
-from segue.errors import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,28 +30,34 @@ if TYPE_CHECKING:
 class ChunkReader(ABC):
     """Reads one chunk of a reply after another, or a whole one, and reports what is in them."""
 
-    __slots__ = ("_index", "_open", "over", "unread")
-    chunks = "chunks"
-    """What they are called on this wire."""
+    __slots__ = ("_index", "_open", "failed", "over", "unreadable")
+    chunk = "a chunk"
+    """What one is called on this wire."""
 
     def __init__(self) -> None:
         self._index = -1
         self._open: Literal["", "text", "reasoning"] = ""
         """The kind of block that the next chunk may continue."""
         self.over = False
-        self.unread: list[bytes] = []
+        self.failed = False
+        """Whether it ended with an error: nothing behind it counts."""
+        self.unreadable = reply_garbled(self.chunk)
+        """The error that a chunk which cannot be read ends the reply with."""
 
     @abstractmethod
     def read(self, data: bytes, events: list[Event]) -> None: ...
 
+    def _read_garbled(self, data: bytes, events: list[Event]) -> None:
+        if not read_garbled(data, self.read, events):
+            self._fail(self.unreadable, events)
+
     def end(self, events: list[Event]) -> None:
         """Nothing more comes: a reply that has no end broke off."""
-        unread = f" {len(self.unread)} {self.chunks} of it could not be read." if self.unread else ""
-        self._fail(ProtocolError(f"The reply broke off before its end.{unread}"), events)
+        self._fail(reply_cut_off(), events)
 
     def _fail(self, error: SegueError, events: list[Event]) -> None:
         if not self.over:
-            self.over = True
+            self.over = self.failed = True
             events.append(Failed(error))
 
     def _block(self, kind: Literal["text", "reasoning"]) -> int:
@@ -81,24 +87,28 @@ class ChunkDecoder(RepeatedChunkDecoder):
         self._reader = reader
         self._sole = sole
         self._cut = cut
-        self.unread = reader.unread
 
     def _feed(self, portion: bytes) -> list[Event]:
         events: list[Event] = []
-        only = self._sole(portion)
+        only = self._sole(portion) if not self._reader.failed else None
         if only is not None:
             self._reader.read(only, events)
             self._learn(portion, events)
             return events
         self._forget()
-        for data in self._cut(portion):
-            self._reader.read(data, events)
+        self._read_all(self._cut(portion), events)
         return events
+
+    def _read_all(self, chunks: list[bytes], events: list[Event]) -> None:
+        for data in chunks:
+            if self._reader.failed:
+                break
+            self._reader.read(data, events)
 
     def close(self) -> list[Event]:
         events: list[Event] = []
-        for data in self._cut(END):
-            self._reader.read(data, events)
+        self._reader.unreadable = reply_cut_off()  # of the last chunk, half may have come
+        self._read_all(self._cut(END), events)
         self._reader.end(events)
         return events
 

@@ -77,10 +77,10 @@ class RequestEncoder(Protocol):
 
 
 class ReplyDecoder(Protocol):
-    """A streamed reply, bytes in and events out. Where the bytes are cut makes no difference."""
+    """A streamed reply, bytes in and events out. Where the bytes are cut makes no difference.
 
-    unread: list[bytes]
-    """What arrived whole and could not be read, as it came. The rest of the reply is reported nevertheless."""
+    A frame that cannot be read ends the reply with a failure: what is in it would be missing.
+    """
 
     def feed(self, data: bytes) -> list[Event]: ...
 
@@ -121,8 +121,6 @@ class Dialect(Struct, frozen=True, kw_only=True):
     new_decoder: Callable[[], ReplyDecoder]
     new_encoder: Callable[[str], ReplyEncoder]
     """Takes the model's name that the stream should report."""
-    call_marks: tuple[bytes, ...]
-    """One of them stands in every line of a streamed reply that belongs to a call."""
     decode_error: Callable[[int, Mapping[str, str], bytes], ProviderError]
     """Total: any status, headers (lower-case names) and body become an error with a remedy."""
     encode_error: Callable[[SegueError], tuple[int, bytes]]

@@ -1,7 +1,8 @@
 """Server-sent events: bytes in, frames out, wherever the bytes are cut; and frames back into bytes.
 
 Lines end with LF, CR or CRLF. Comments, ids and retry hints carry nothing for us. Unlike a browser we keep a last
-frame that lacks its blank line: some servers close the connection right behind the last byte of data.
+frame that lacks its blank line: some servers close the connection right behind the last byte of data. And unlike a browser
+we report an object in a line that is none of these, as it came: it was data once, and the reader must know that it is lost.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NAMELESS = b"data: "
 END = b"\n\n"
 """Ends the frame that is still open, if one is."""
-_LF, _CR = b"\n\r"
+_LF, _CR, _OBJECT = b"\n\r{"
 """As numbers: `10 in data` takes a ninth of the time of `b"\\n" in data`, which fails as a number first."""
+
+_SILENT = (b"", b"id", b"retry")
+"""Comments, and fields that carry nothing for us."""
 
 
 @final
@@ -29,13 +33,26 @@ class Frame(Struct, frozen=True, gc=False):
 class FrameDecoder:
     """Cuts a stream of bytes into frames. A byte is looked at once, however many portions a line takes to arrive."""
 
-    __slots__ = ("_after_cr", "_around", "_data", "_event", "_head", "_line", "_name", "_started", "fresh")
+    __slots__ = (
+        "_after_cr",
+        "_around",
+        "_data",
+        "_event",
+        "_head",
+        "_line",
+        "_name",
+        "_started",
+        "_stray",
+        "fresh",
+    )
 
     def __init__(self) -> None:
         self._line: list[bytes] = []
         """Pieces of a line whose end has not arrived."""
         self._data: list[bytes] = []
         self._event = b""
+        self._stray: list[bytes] = []
+        """Lines of the open frame that are garbled."""
         self._after_cr = False
         self._started = False
         self.fresh = False
@@ -115,19 +132,26 @@ class FrameDecoder:
                     data.append(held[0] if len(held) == 1 else b"\n".join(held))
                     names.append(name)
                     held.clear()
+                if self._stray:
+                    data += self._stray
+                    names += [b""] * len(self._stray)
+                    self._stray = []
                 name = b""
             elif line[:6] == _NAMELESS:
                 held.append(line[6:])
-            elif line[:7] == b"event: ":
+            elif line[:7] == b"event: " and _OBJECT not in line:
                 name = line[7:]
             else:
                 field, _, value = line.partition(b":")
                 if field == b"data":
                     held.append(value.removeprefix(b" "))
+                elif _OBJECT in line:
+                    if field not in _SILENT:
+                        self._stray.append(line)
                 elif field == b"event":
                     name = value.removeprefix(b" ")
         self._event = name
-        self.fresh = self._started and not (self._line or held or name or self._after_cr)
+        self.fresh = self._started and not (self._line or held or name or self._stray or self._after_cr)
         return data, names
 
     def _lines(self, portion: bytes) -> list[bytes]:

@@ -33,7 +33,6 @@ class WholeReplyDecoder:
         self._dialect = dialect
         self._pieces: list[bytes] = []
         self._stream: ReplyDecoder | None = None
-        self.unread: list[bytes] = []
 
     def feed(self, data: bytes) -> list[Event]:
         if self._stream is not None:
@@ -43,7 +42,6 @@ class WholeReplyDecoder:
             return []
         if not self._pieces and data[:1] != b"{":
             self._stream = self._dialect.new_decoder()
-            self.unread = self._stream.unread
             return self._stream.feed(data)
         self._pieces.append(data)
         return []

@@ -23,7 +23,7 @@ FaultKind = Literal[
     "error_mid_stream",  # the stream starts, then the provider's error event, then the end
     "cut",  # the connection breaks after `at_byte` bytes of the body
     "drip",  # the body arrives `size` bytes at a time, `seconds` apart
-    "malformed",  # one frame of the body is broken JSON
+    "malformed",  # one frame of the body is broken JSON: the second, or one from `at_byte` on
     "content_type",  # a page of HTML instead of the API's answer
     "empty",  # status 200 and no body at all
     "silence",  # nothing is sent for `seconds`, then the connection breaks
@@ -80,7 +80,7 @@ def spoil(fault: Fault, response: Response, errors: ModuleType, context: Context
             portions = _drops(body, max(fault.size, 1))
             return structs.replace(response, body=portions, delay=fault.seconds)
         case _:
-            return structs.replace(response, body=_one_broken(body))
+            return structs.replace(response, body=_one_broken(body, fault.at_byte))
 
 
 def _refusal(fault: Fault, errors: ModuleType, context: Context) -> Refusal:
@@ -130,16 +130,18 @@ def _drops(body: Iterator[bytes], size: int) -> Iterator[bytes]:
             yield portion[start : start + size]
 
 
-def _one_broken(body: Iterator[bytes]) -> Iterator[bytes]:
-    """The second frame (of one: the first) loses the end of its JSON, its line endings stay."""
-    first = next(body, b"")
-    second = next(body, None)
-    if second is None:
-        yield _broken(first)
-        return
-    yield first
-    yield _broken(second)
-    yield from body
+def _one_broken(body: Iterator[bytes], at_byte: int) -> Iterator[bytes]:
+    """One frame loses the end of its JSON, its line endings stay: the second, or a later one that begins at this byte or
+    behind it; the last, if there is none."""
+    held = next(body, b"")
+    sent, broken = 0, False
+    for number, portion in enumerate(body):
+        spoiled = number > 0 and sent >= at_byte and not broken
+        broken = broken or spoiled
+        yield _broken(held) if spoiled else held
+        sent += len(held)
+        held = portion
+    yield held if broken else _broken(held)
 
 
 def _broken(portion: bytes) -> bytes:

@@ -269,6 +269,8 @@ class ForwardedAttempt:
                 async for portion in answer.portions():
                     events = decoder.feed(portion)
                     data = self._renaming.feed(portion, events)
+                    if events and type(events[-1]) is Failed:
+                        data = self._before_failure(data)
                     if turn.prepared.kept:
                         self._streamed.append(data)
                     yield events, data
@@ -279,6 +281,15 @@ class ForwardedAttempt:
             failure = ProtocolError(f"Unexpected {type(error).__name__}.", code="unexpected")
             failure.__cause__ = error
             yield [Failed(failure)], b""
+
+    def _before_failure(self, data: bytes) -> bytes:
+        """The frames before the one that failed: an error of ours takes its place."""
+        good: list[bytes] = []
+        for frame in self._renaming.frames(data):
+            if any(type(event) is Failed for event in self._turn.dialect.new_decoder().feed(frame)):
+                break
+            good.append(frame)
+        return b"".join(good)
 
     def close(self) -> bytes:
         return b""

@@ -207,8 +207,11 @@ class Exchange:
         try:
             async with aclosing(attempt.pieces()) as pieces:
                 async for events, data in pieces:
-                    for event in events:
+                    for place, event in enumerate(events):
                         if type(event) is Failed:
+                            if self._committed:
+                                self._events += events[:place]
+                                await self._writer.write(self._outgoing(data))
                             return event.error
                         if type(event) is Finished:
                             finished = True

@@ -50,6 +50,10 @@ class ModelField:
         self._rest = data[end:]
         return self._renamed(data[:end])
 
+    def frames(self, data: bytes) -> list[bytes]:
+        """Whole frames one by one."""
+        return re.findall(rb".+?(?:%b)" % b"|".join(self._ends), data, re.DOTALL)
+
     def close(self) -> bytes:
         rest, self._rest = self._rest, b""
         return self._renamed(rest)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final, final
 
 from msgspec import structs
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 EVENTS_AT_ONCE: Final = 100
 _ENDS: Final = frozenset[type]({Finished, Failed})
-_LOG: Final = logging.getLogger(__name__)
 
 
 @final
@@ -37,7 +35,6 @@ class ReplyReader:
         self._names = names
         self._headers = headers
         self._silent = True
-        self._gaps = 0
         self._calls = 0
         self.end: Finished | Failed | None = None
         """What ended the reply, behind all batches."""
@@ -45,8 +42,6 @@ class ReplyReader:
     def feed(self, portion: bytes) -> list[list[StreamEvent]]:
         """Not too many events at once, and all but the reply's end."""
         events = self._decoder.feed(portion)
-        if len(self._decoder.unread) > self._gaps:
-            self._check_unread()
         if len(events) == 1 and type(events[0]) is TextDelta:  # nearly always
             self._silent = False
             return [events]  # type: ignore[list-item]  # nobody adds to it
@@ -64,18 +59,6 @@ class ReplyReader:
                 hint=f"Check that {shown_address(self._endpoint.base_url)} is the right address.",
             )
         return self._in_batches(self._decoder.close())
-
-    def _check_unread(self) -> None:
-        """A line that cannot be read is dropped and logged; but a call with a gap in it must not be run."""
-        name, unread = self._endpoint.provider, self._decoder.unread[self._gaps :]
-        self._gaps += len(unread)
-        _LOG.warning("%s: %d line(s) of a reply could not be read and were dropped", name, len(unread))
-        if any(mark in line for line in unread for mark in self._endpoint.dialect.call_marks):
-            raise ProtocolError(
-                f"A tool call in the reply of {name} could not be read.",
-                code="malformed_call",
-                hint="Ask again.",
-            )
 
     def _in_batches(self, events: list[Event]) -> list[list[StreamEvent]]:
         kinds = [*map(type, events)]
@@ -96,12 +79,10 @@ class ReplyReader:
         return structs.replace(call, name=self._names.get(call.name, call.name))
 
     def _completed(self, end: Finished | Failed) -> Finished | Failed:
-        """An error in mid-stream has the request id of its response too, and an end the count of what was not read."""
+        """An error in mid-stream has the request id of its response too."""
         match end:
             case Failed(error) if isinstance(error, ProviderError) and not error.request_id:
                 error.request_id = request_id(self._headers)
-            case Finished() if self._decoder.unread:
-                return structs.replace(end, unread=len(self._decoder.unread))
         return end
 
 

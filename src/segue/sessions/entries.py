@@ -78,8 +78,6 @@ class ModelReplied(Struct, frozen=True, gc=False, omit_defaults=True, tag="model
     cost: float | None = None
     """Dollars, where prices are known."""
     repairs: int = 0
-    unread: int = 0
-    """Lines of the stream that could not be read: the reply may be incomplete."""
 
 
 @final

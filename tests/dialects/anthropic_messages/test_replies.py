@@ -156,10 +156,10 @@ def test_a_stream_that_lacks_only_its_goodbye_is_whole() -> None:
     assert streamed(cut) == streamed(STREAM)
 
 
-def test_a_line_that_cannot_be_read_is_named_when_the_end_is_missing() -> None:
-    broken = STREAM[: STREAM.index(b"event: message_delta")].replace(b'{"type":"ping"}', b"{ping")
-    assert "1 events of it could not be read" in str(streamed(broken).error)
-    assert streamed(STREAM.replace(b'{"type":"ping"}', b"{ping")) == streamed(STREAM)
+def test_an_event_that_cannot_be_read_ends_the_reply() -> None:
+    reply = streamed(STREAM.replace(b'{"type":"ping"}', b"{ping"))
+    assert str(reply.error) == "The reply broke off: an event of it could not be read."
+    assert reply.message.blocks == (Reasoning("Two lookups.", Seal(HERE, "SIG")),)
 
 
 def test_an_error_in_the_stream_ends_it() -> None:

@@ -113,7 +113,7 @@ def test_an_error_within_a_stream_is_a_failure_of_its_kind() -> None:
 def test_a_stream_without_an_end_fails_but_keeps_what_it_said() -> None:
     reply = fold(heard(line({"content": "x"}), b"{torn\n"), HERE)
     assert isinstance(reply.error, ProtocolError)
-    assert "1 lines" in str(reply.error)
+    assert "a line of it could not be read" in str(reply.error)
     assert reply.message.text == "x"
 
 

@@ -248,16 +248,25 @@ def test_an_engine_that_gave_up_is_overloaded() -> None:
     assert isinstance(streamed(chunk({}, "engine_overloaded"), DONE, name="kimi").error, OverloadError)
 
 
-def test_a_stream_that_is_cut_off_fails_and_says_what_could_not_be_read() -> None:
-    reply = streamed(chunk({"content": "Hel"}), "data: {broken\n\n")
+def test_a_stream_that_is_cut_in_a_chunk_fails_and_keeps_what_it_said() -> None:
+    reply = streamed(chunk({"content": "Hel"}), "data: {broken")
     assert isinstance(reply.error, ProtocolError)
-    assert "1 of its lines" in reply.error.message
+    assert reply.error.code == "reply_cut_off"
     assert reply.message.text == "Hel"
 
 
-def test_a_line_that_cannot_be_read_is_skipped_when_the_stream_ends_well() -> None:
+def test_a_chunk_that_cannot_be_read_ends_the_reply() -> None:
     reply = streamed(chunk({"content": "Hel"}), "data: {broken\n\n", chunk({"content": "lo"}, "stop"), DONE)
-    assert (reply.message.text, reply.error) == ("Hello", None)
+    assert (reply.message.text, reply.finish) == ("Hel", "error")
+    assert str(reply.error) == "The reply broke off: a chunk of it could not be read."
+
+
+def test_a_call_behind_the_reason_of_the_end_is_never_run_with_a_hole() -> None:
+    """Some servers send the reason first."""
+    begun = {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "rm", "arguments": ""}}]}
+    more = {"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}
+    reply = streamed(chunk(begun, "tool_calls"), "data: {broken\n\n", chunk(more, "tool_calls"), DONE)
+    assert reply.finish == "error"
 
 
 @pytest.mark.parametrize("name", DIALECTS)

@@ -156,8 +156,6 @@ class ResultEvent(Struct, frozen=True, kw_only=True, tag="result"):
     stop_reason: StopReason
     model: str
     repairs: int
-    incomplete: bool = False
-    """Whether lines of a reply could not be read, so that something of it may be missing."""
     structured_output: Any = None
     """With --schema: the answer as a value."""
     error: ErrorInfo | None = None

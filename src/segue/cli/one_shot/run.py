@@ -252,7 +252,6 @@ class _OneShot:
             stop_reason="error" if error is not None and answer.finish == "complete" else answer.finish,
             model=answer.model or self._model,
             repairs=self._repairs,
-            incomplete=answer.incomplete,
             structured_output=answer.output,
             error=None if error is None else json_output.error_info(error),
             ignored=self._ignored,

@@ -21,10 +21,16 @@ from segue.dialects import sse
 from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.errors import error_from
 from segue.dialects.anthropic_messages.reply import finished, usage_of
-from segue.dialects.garbled_lines import read_garbled
+from segue.dialects.garbled_lines import (
+    UNREADABLE,
+    check_encoding,
+    is_other_type,
+    read_garbled,
+    reply_cut_off,
+    reply_garbled,
+)
 from segue.dialects.opaque_blocks import KIND
 from segue.dialects.repeated_chunk import Delta, RepeatedChunkDecoder
-from segue.errors import ProtocolError
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
@@ -46,9 +52,20 @@ _MORE = b"content_block_delta"
 _USUAL = b'{"type":"content_block_delta"'
 _NEAR = 64
 """Within so many bytes, most frames name their type."""
+_TYPES = frozenset(
+    {
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+        "error",
+    }
+)
+"""Events that say something of the message."""
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_more = wire.MORE.decode
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 @final
@@ -66,8 +83,8 @@ class ReplyDecoder(RepeatedChunkDecoder):
         """Blocks of the provider's own tools, and their arguments in pieces."""
         self._reason: str | None = None
         self._called = False
-        self.unread: list[bytes] = []
         self._over = False
+        self._closing = False
         self._next_head = b""
 
     def feed(self, portion: bytes) -> list[Event]:
@@ -79,7 +96,7 @@ class ReplyDecoder(RepeatedChunkDecoder):
                 return self._feed(portion)
         try:
             more = _decode_text(text)
-        except _UNREADABLE:
+        except UNREADABLE:
             events = self._several(text)
             return self._feed(portion) if events is None else events
         return [self._kind(self._index, more)] if more else []
@@ -91,6 +108,7 @@ class ReplyDecoder(RepeatedChunkDecoder):
         return events
 
     def close(self) -> list[Event]:
+        self._closing = True
         events = self._read(self._frames.data(sse.END))
         if self._over:
             return events
@@ -98,8 +116,7 @@ class ReplyDecoder(RepeatedChunkDecoder):
         if self._reason is not None:  # all is there; only the closing event is missing
             events.append(finished(self._reason, called=self._called))
             return events
-        unread = f" {len(self.unread)} events of it could not be read." if self.unread else ""
-        events.append(Failed(ProtocolError(f"The stream broke off before the reply had ended.{unread}")))
+        events.append(Failed(reply_cut_off()))
         return events
 
     def _expect(self, last: Event | None) -> None:
@@ -129,8 +146,9 @@ class ReplyDecoder(RepeatedChunkDecoder):
                 self._read_any(data, events)
                 continue
             try:
+                check_encoding(data)
                 more = _decode_more(data)
-            except _UNREADABLE:
+            except UNREADABLE:
                 self._read_any(data, events)
                 continue
             delta = more.delta
@@ -146,14 +164,22 @@ class ReplyDecoder(RepeatedChunkDecoder):
 
     def _read_any(self, data: bytes, events: list[Event]) -> None:
         try:
+            check_encoding(data)
             chunk = wire.CHUNKS.decode(data)
-        except _UNREADABLE:
-            read_garbled(data, self._read_any, events, self.unread)
+        except UNREADABLE:
+            if not read_garbled(data, self._read_any, events) and not is_other_type(data, _TYPES):
+                self._fail(events)
             return
         if chunk.type == "content_block_delta" and chunk.delta is not None:
             self._read_delta(chunk.index, chunk.delta, events)
         else:
             self._read_other(chunk, events)
+
+    def _fail(self, events: list[Event]) -> None:
+        """A frame could not be read. At the end of the stream it was cut."""
+        if not (self._over or self._closing):
+            self._over = True
+            events.append(Failed(reply_garbled("an event")))
 
     def _read_delta(self, index: int, delta: wire.Delta, events: list[Event]) -> None:
         kind = delta.type

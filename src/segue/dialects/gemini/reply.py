@@ -11,7 +11,6 @@ from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
-    Failed,
     Finished,
     MediaArrived,
     ReasoningDelta,
@@ -25,7 +24,7 @@ from segue.dialects.calls import compact_arguments
 from segue.dialects.chunk_streams import ChunkReader
 from segue.dialects.counts import count, total
 from segue.dialects.data_urls import kind_of
-from segue.dialects.garbled_lines import read_garbled
+from segue.dialects.garbled_lines import UNREADABLE, check_encoding
 from segue.dialects.gemini import opaque_parts, wire
 from segue.dialects.gemini.errors import encode_error, error_from
 from segue.dialects.gemini.partial_arguments import add_pieces
@@ -89,9 +88,8 @@ _decode_portion = wire.PORTIONS.decode
 def decode_reply(body: bytes) -> list[Event]:
     events: list[Event] = []
     reader = ReplyReader()
+    reader.unreadable = ProtocolError("The answer is not a reply of the Gemini wire.")
     reader.read(body, events)
-    if reader.unread:
-        return [Failed(ProtocolError("The answer is not a reply of the Gemini wire."))]
     reader.end(events)
     return events
 
@@ -110,16 +108,15 @@ class ReplyReader(ChunkReader):
 
     def read(self, data: bytes, events: list[Event]) -> None:
         try:
-            if not data.isascii():
-                data.decode()  # arguments are not looked into below
+            check_encoding(data)
             if self._started:
                 portion = _decode_portion(data)
                 if portion.candidates and portion.error is None:
                     self._read_candidate(portion.candidates[0], portion.usage_metadata, events)
                     return
             chunk = wire.CHUNKS.decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            read_garbled(data, self.read, events, self.unread)
+        except UNREADABLE:
+            self._read_garbled(data, events)
             return
         if chunk.error is not None:  # GEM-57
             fields = chunk.error if isinstance(chunk.error, dict) else {"message": str(chunk.error)}
@@ -193,9 +190,11 @@ class ReplyReader(ChunkReader):
         else:
             events.append(ArgumentsDelta(index, "{}" if arguments in ("", "null") else arguments))
 
-    def _close_call(self, events: list[Event]) -> None:
+    def _close_call(self, events: list[Event], *, whole: bool = True) -> None:
+        """`whole`: all of the arguments has arrived. Half of them is no object, as on every other wire."""
         if self._partial is not None:
-            events.append(ArgumentsDelta(self._index, json_of(self._partial)))
+            arguments = json_of(self._partial)
+            events.append(ArgumentsDelta(self._index, arguments if whole else arguments[:-1]))
             self._partial = None
 
     def _read_other(self, part: wire.Part, signature: str | None, events: list[Event]) -> None:
@@ -226,7 +225,7 @@ class ReplyReader(ChunkReader):
 
     def _fail(self, error: SegueError, events: list[Event]) -> None:
         if not self.over:
-            self._close_call(events)
+            self._close_call(events, whole=False)
             self._report_usage(events)
         super()._fail(error, events)
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _MARKS = re.compile(rb'["{}]')
 _IN_TEXT = re.compile(rb'["\\]')
+_BETWEEN = re.compile(rb"[\s,\[\]]*")
+(_OPENING,) = b"{"
 
 
 @final
@@ -80,7 +82,8 @@ class _Cutter:
 
 
 class _ObjectCutter:
-    """Cuts the outermost objects out of a JSON array, or out of objects one after another."""
+    """Cuts the outermost objects out of a JSON array, or out of objects one after another. What else stands between them is
+    returned, too: it belonged to one that was garbled."""
 
     __slots__ = ("_depth", "_escaped", "_in_text", "_pieces")
 
@@ -98,6 +101,12 @@ class _ObjectCutter:
             if self._in_text:
                 at = self._through_text(data, at)
                 continue
+            if not self._depth:
+                between = _BETWEEN.match(data, at)
+                at = between.end() if between is not None else at
+                if at < len(data) and data[at] != _OPENING:
+                    found.append(data[at:])
+                    break
             mark = _MARKS.search(data, at)
             if mark is None:
                 break

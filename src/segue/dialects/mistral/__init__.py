@@ -21,7 +21,6 @@ DIALECT = Dialect(
     encode_reply=encode_reply,
     new_decoder=ReplyDecoder,
     new_encoder=ReplyEncoder,
-    call_marks=(b'"tool_calls"',),
     decode_error=decode_error,
     encode_error=encode_error,
     server=SERVER,

@@ -25,7 +25,7 @@ from segue.dialects.chunk_streams import ChunkReader
 from segue.dialects.counts import count
 from segue.dialects.data_urls import media_from
 from segue.dialects.errors import FailedResponse
-from segue.dialects.garbled_lines import read_garbled
+from segue.dialects.garbled_lines import UNREADABLE, check_encoding
 from segue.dialects.mistral import wire
 from segue.dialects.mistral.errors import encode_error, error_from
 from segue.errors import ProtocolError
@@ -61,9 +61,8 @@ DONE = b"[DONE]"
 def decode_reply(body: bytes) -> list[Event]:
     events: list[Event] = []
     reader = ReplyReader()
+    reader.unreadable = ProtocolError("The answer is not a reply of the Mistral wire.")
     reader.read(body, events)
-    if reader.unread:
-        return [Failed(ProtocolError("The answer is not a reply of the Mistral wire."))]
     if reader.over or reader.answered:
         reader.close(events)
     else:
@@ -86,19 +85,18 @@ class ReplyReader(ChunkReader):
 
     def read(self, data: bytes, events: list[Event]) -> None:
         try:
-            if not data.isascii():
-                data.decode()  # arguments are not looked into below
+            check_encoding(data)
             if self.answered:
                 portion = wire.PORTIONS.decode(data)
                 if portion.choices and not portion.usage:
                     self._read_choice(portion.choices[0], events)
                     return
             chunk = wire.CHUNKS.decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             if data == DONE:
                 self.close(events)
             else:
-                read_garbled(data, self.read, events, self.unread)
+                self._read_garbled(data, events)
             return
         if chunk.choices is None and (chunk.object == "error" or chunk.error or chunk.detail):
             self._fail(error_from(msgspec.json.decode(data), FailedResponse(body=data)), events)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
 from segue.conversation.events import (
     ArgumentsDelta,
@@ -21,7 +19,7 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects.calls import arguments_text, compact_arguments
 from segue.dialects.chunk_streams import ChunkReader
-from segue.dialects.garbled_lines import read_garbled
+from segue.dialects.garbled_lines import UNREADABLE, check_encoding
 from segue.dialects.ollama import wire
 from segue.dialects.ollama.errors import encode_error, error_from
 from segue.errors import ProtocolError
@@ -49,11 +47,11 @@ _decode_portion = wire.PORTIONS.decode
 def decode_reply(body: bytes) -> list[Event]:
     events: list[Event] = []
     reader = ReplyReader()
+    reader.unreadable = ProtocolError("The answer is not a reply of the Ollama wire.")
     reader.read(body, events)
-    if reader.unread or not reader.started:
-        if not reader.over:
-            return [Failed(ProtocolError("The answer is not a reply of the Ollama wire."))]
-    elif not reader.over:
+    if not (reader.started or reader.over):
+        return [Failed(reader.unreadable)]
+    if not reader.over:
         # A whole answer that is not done was cut off.
         reader.finish("length", events)
     return events
@@ -63,7 +61,7 @@ class ReplyReader(ChunkReader):
     """Reads a reply, whole or line by line."""
 
     __slots__ = ("_called", "started")
-    chunks = "lines"
+    chunk = "a line"
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,8 +70,7 @@ class ReplyReader(ChunkReader):
 
     def read(self, data: bytes, events: list[Event]) -> None:
         try:
-            if not data.isascii():
-                data.decode()  # arguments are not looked into below
+            check_encoding(data)
             if self.started:
                 portion = _decode_portion(data)
                 message = portion.message
@@ -81,14 +78,13 @@ class ReplyReader(ChunkReader):
                     self._read_message(message, events)
                     return
             line = wire.LINES.decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            read_garbled(data, self.read, events, self.unread)
+        except UNREADABLE:
+            self._read_garbled(data, events)
             return
         if line.error is not None:  # OLL-23
             self._fail(error_from(line.error), events)
             return
         if line.message is None and line.done is None:
-            self.unread.append(data)
             return
         if not self.started:
             self.started = True

@@ -37,7 +37,6 @@ def _dialect(variant: Variant) -> Dialect:
         encode_reply=partial(encode_reply, variant),
         new_decoder=partial(ReplyDecoder, variant),
         new_encoder=partial(ReplyEncoder, variant),
-        call_marks=(b'"tool_calls"',),
         decode_error=partial(decode_error, variant),
         encode_error=encode_error,
         server=SERVER,

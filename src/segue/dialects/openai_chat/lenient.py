@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 import msgspec
 from msgspec import Struct, structs
 
+from segue.dialects.garbled_lines import UNREADABLE, check_encoding
 from segue.dialects.openai_chat.wire import Chunk, Piece, Portion
 from segue.transcript.value_text import json_of
 
@@ -17,28 +18,29 @@ if TYPE_CHECKING:
 
 _CHUNKS = msgspec.json.Decoder(Chunk)
 _PORTIONS = msgspec.json.Decoder(Portion)
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode_portion(data: bytes) -> Portion | None:
     """A chunk of a reply whose id and model are known; None if it is not as documented."""
     try:
+        check_encoding(data)
         return _PORTIONS.decode(data)
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
 
 
 def decode_chunk(data: bytes) -> Chunk | None:
     """A chunk, as strictly as it can be read; None if it is no JSON object."""
     try:
+        check_encoding(data)
         return _CHUNKS.decode(data)
     except msgspec.ValidationError:
         pass
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
     try:
         found: Chunk | None = _read(Chunk, msgspec.json.decode(data))
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
     return found
 

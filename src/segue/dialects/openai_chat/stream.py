@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.dialects import sse
-from segue.dialects.garbled_lines import read_garbled
+from segue.dialects.garbled_lines import read_garbled, reply_garbled
 from segue.dialects.openai_chat.errors import error_in_reply
 from segue.dialects.openai_chat.lenient import decode_chunk, decode_portion
 from segue.dialects.openai_chat.stream_state import ReplyReader
@@ -30,7 +30,7 @@ class ReplyDecoder(RepeatedChunkDecoder):
         self._variant = variant
         self._frames = sse.FrameDecoder()
         self._reader = ReplyReader(variant)
-        self.unread: list[bytes] = []
+        self._closing = False
         self._unframed: bytes | None = b""
         """What came before the first frame: perhaps no stream at all, but an error as plain JSON."""
 
@@ -62,16 +62,15 @@ class ReplyDecoder(RepeatedChunkDecoder):
 
     def close(self) -> list[Event]:
         events: list[Event] = []
-        for frame in self._frames.close():
-            self._unframed = None
-            self._read_frame(frame, events)
+        self._closing = True
         if self._unframed and self._unframed.lstrip()[:1] in (b"{", b"["):
             chunk = decode_chunk(self._unframed)
             if chunk is not None:
                 self._reader.read(chunk, events, whole=True)
                 self._reader.end(events, proper=True)
-        why = f"{len(self.unread)} of its lines could not be read." if self.unread else ""
-        self._reader.end(events, proper=False, why=why)
+        for frame in self._frames.close():
+            self._read_frame(frame, events)
+        self._reader.end(events, proper=False)
         return events
 
     def _read_fast(self, data: bytes, events: list[Event]) -> bool:
@@ -98,9 +97,15 @@ class ReplyDecoder(RepeatedChunkDecoder):
         elif frame.event == "error":
             error = chunk.error if chunk is not None and chunk.error else data.decode("utf-8", "replace")
             self._reader.fail(error_in_reply(self._variant, error), events)
-        elif data.strip():
-            read_garbled(data, self._read_any, events, self.unread)
+        elif data.strip() and not read_garbled(data, self._read_legible, events):
+            self._fail(events)
 
-    def _read_any(self, data: bytes, events: list[Event]) -> None:
+    def _read_legible(self, data: bytes, events: list[Event]) -> None:
         if not self._read_fast(data, events):
-            self.unread.append(data)
+            self._fail(events)
+
+    def _fail(self, events: list[Event]) -> None:
+        """A frame could not be read. The last one of a stream was cut; one behind the reason of the end may hold a call, for some
+        servers begin with the reason."""
+        if not self._closing:
+            self._reader.fail(reply_garbled("a chunk"), events)

@@ -125,7 +125,7 @@ class ReplyReader:
         elif portion.x_groq is not None:  # GRQ-03
             self._usage = portion.x_groq.usage or self._usage
 
-    def end(self, events: list[Event], *, proper: bool, why: str = "") -> None:
+    def end(self, events: list[Event], *, proper: bool) -> None:
         """Nothing more will come. `proper`: the reply was ended, not just cut off."""
         if self.over:
             return
@@ -133,7 +133,7 @@ class ReplyReader:
             what = (
                 "The stream ended before the reply did." if self._answered else "The reply holds no answer."
             )
-            self.fail(ProtocolError(f"{what} {why}".strip(), code="reply_cut_off"), events)
+            self.fail(ProtocolError(what, code="reply_cut_off"), events)
             return
         raw = self._finish or ""
         reason = FINISHES.get(raw, "stop")

@@ -24,7 +24,6 @@ DIALECT = Dialect(
     encode_reply=encode_reply,
     new_decoder=ReplyDecoder,
     new_encoder=ReplyEncoder,
-    call_marks=(b"function_call",),
     decode_error=decode_error,
     encode_error=encode_error,
     server=SERVER,

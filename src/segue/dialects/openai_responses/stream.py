@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, final
 
-import msgspec
-
 from segue.conversation.events import Failed, TextDelta
 from segue.dialects import sse
-from segue.dialects.garbled_lines import read_garbled
+from segue.dialects.garbled_lines import (
+    UNREADABLE,
+    check_encoding,
+    is_other_type,
+    read_garbled,
+    reply_cut_off,
+    reply_garbled,
+)
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.errors import error_from
 from segue.dialects.openai_responses.reply import ItemReader, ended, started
-from segue.errors import ProtocolError
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
@@ -21,8 +25,27 @@ _decode_more = wire.MORE.decode
 _decode_text = wire.MORE_TEXT.decode
 _TEXT_HEAD = b"event: response.output_text.delta\ndata: "
 _LF, _CR = b"\n\r"
+_TYPES = frozenset(
+    f"response.{event}"
+    for event in (
+        "created",
+        "in_progress",
+        "queued",
+        "output_text.delta",
+        "refusal.delta",
+        "function_call_arguments.delta",
+        "reasoning_summary_text.delta",
+        "reasoning_text.delta",
+        "output_item.added",
+        "output_item.done",
+        "completed",
+        "incomplete",
+        "failed",
+        "cancelled",
+    )
+) | {"error"}
+"""Events that say something of the reply."""
 _TEXT_AROUND = len(_TEXT_HEAD) + len(sse.END)
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 @final
@@ -36,8 +59,8 @@ class ReplyDecoder:
         """Item id → place, for items whose beginning or end was seen."""
         self._done: set[Any] = set()
         self._begun = False
-        self.unread: list[bytes] = []
         self._over = False
+        self._closing = False
         self._item: int | None = None
         self._part: int | None = None
         """Item and part of the text that the next portion probably continues, with its index and pieces."""
@@ -50,7 +73,7 @@ class ReplyDecoder:
         if len(portion) - len(data) == _TEXT_AROUND and _LF not in data and _CR not in data:
             try:
                 more = _decode_text(data)
-            except _UNREADABLE:
+            except UNREADABLE:
                 pass
             else:
                 if more.output_index == self._item and more.content_index == self._part:
@@ -67,8 +90,9 @@ class ReplyDecoder:
             if self._over:
                 break
             try:
+                check_encoding(data)
                 more = _decode_more(data)
-            except _UNREADABLE:
+            except UNREADABLE:
                 last = None
                 self._read(data, events)
                 continue
@@ -92,20 +116,20 @@ class ReplyDecoder:
             self._pieces = self._reader.sent[self._index]
 
     def close(self) -> list[Event]:
+        self._closing = True
         events = self.feed(sse.END)
         if not self._over:
             self._over = True
-            unread = f" {len(self.unread)} events of it could not be read." if self.unread else ""
-            events.append(Failed(ProtocolError(f"The stream broke off before the reply had ended.{unread}")))
+            events.append(Failed(reply_cut_off()))
         return events
 
     def _read(self, data: bytes, events: list[Event]) -> None:
-        if data == b"[DONE]":  # RESP-62: proxies add it
-            return
         try:
+            check_encoding(data)
             chunk = wire.CHUNKS.decode(data)
-        except _UNREADABLE:
-            read_garbled(data, self._read, events, self.unread)
+        except UNREADABLE:
+            if not read_garbled(data, self._read, events) and not is_other_type(data, _TYPES):
+                self._fail(events)
             return
         place = chunk.output_index if chunk.output_index is not None else chunk.item_id
         more = _text(chunk.delta)
@@ -120,6 +144,12 @@ class ReplyDecoder:
                 self._reader.thought(place, ("content", chunk.content_index), more, events)
             case _:
                 self._read_other(chunk, place, events)
+
+    def _fail(self, events: list[Event]) -> None:
+        """A frame could not be read. At the end of the stream it was cut."""
+        if not (self._over or self._closing):
+            self._over = True
+            events.append(Failed(reply_garbled("an event")))
 
     def _read_other(self, chunk: wire.Chunk, place: Any, events: list[Event]) -> None:
         match chunk.type:
