@@ -247,7 +247,7 @@ def test_thousands_of_calls_in_one_reply_are_bounded_and_the_loop_stays_free() -
     asyncio.run(main())
 
 
-def test_nesting_without_end_is_an_error_of_that_line_or_call_alone() -> None:
+def test_nesting_without_end_is_an_error_of_that_reply_or_call_alone() -> None:
     deep = "[" * 5000 + "]" * 5000
     line = b'data: {"choices": ' + deep.encode() + b"}\n\n"
     arguments = '{"a":' * 300 + "1" + "}" * 300
@@ -263,7 +263,8 @@ def test_nesting_without_end_is_an_error_of_that_line_or_call_alone() -> None:
 
         bodies = (
             lambda: once(chunk(tool_calls=[call]), finish("tool_calls")),
-            lambda: once(line, chunk(content="Fine."), finish()),
+            lambda: once(line, chunk(content="Not all."), finish()),
+            lambda: once(chunk(content="Fine."), finish()),
         )
         async with (
             serving(*bodies) as url,
