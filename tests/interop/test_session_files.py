@@ -155,19 +155,108 @@ def reply_line(uuid: str, parent: str, message: str, block: dict[str, Any]) -> d
     return claude_line("assistant", uuid, parent, id=message, model="claude-opus-4-8", content=[block])
 
 
+REWOUND = (
+    claude_line("user", "u1", None, content="First."),
+    reply_line("a1", "u1", "msg_1", {"type": "text", "text": "Yes."}),
+    claude_line("user", "u2", "a1", content="A prompt that was edited."),
+    reply_line("a2", "u2", "msg_2", {"type": "text", "text": "Its reply."}),
+    claude_line("user", "u3", "a1", content="Second."),
+    reply_line("a3", "u3", "msg_3", {"type": "text", "text": "No."}),
+)
+
+
+def last_prompt(leaf: str) -> dict[str, Any]:
+    return {"type": "last-prompt", "leafUuid": leaf, "sessionId": "5f1c"}
+
+
+def texts_of(*rows: dict[str, Any]) -> list[str]:
+    return [message.text for message in read_file(lines(*rows))[0].messages]
+
+
 def test_a_dead_branch_of_a_claude_code_session_is_not_read() -> None:
-    data = lines(
-        claude_line("user", "u1", None, content="First."),
-        reply_line("a1", "u1", "msg_1", {"type": "text", "text": "Yes."}),
-        claude_line("user", "u2", "a1", content="A prompt that was edited."),
-        reply_line("a2", "u2", "msg_2", {"type": "text", "text": "Its reply."}),
-        claude_line("user", "u3", "a1", content="Second."),
-        reply_line("a3", "u3", "msg_3", {"type": "text", "text": "No."}),
-        {"type": "last-prompt", "leafUuid": "a2", "sessionId": "5f1c"},
-    )
-    source, places = read_file(data)
+    source, places = read_file(lines(*REWOUND))
     assert [message.text for message in source.messages] == ["First.", "Yes.", "Second.", "No."]
     assert places == (1, 2, 5, 6)
+
+
+EDITED = ["First.", "Yes.", "A prompt that was edited.", "Its reply."]
+SECOND = ["First.", "Yes.", "Second.", "No."]
+
+
+@pytest.mark.parametrize(
+    ("named", "read"),
+    [
+        (["a2"], EDITED),
+        (["u2"], EDITED),  # on to its newest descendant
+        (["a3"], SECOND),
+        (["a1"], SECOND),
+        (["a3", "a2"], EDITED),  # the last one counts
+        (["a2", "a3"], SECOND),
+        (["a2", "lost"], EDITED),
+        (["lost"], SECOND),
+        ([""], SECOND),
+    ],
+)
+def test_the_branch_of_a_claude_code_session_that_it_resumes_is_read(
+    named: list[str], read: list[str]
+) -> None:
+    """It goes on from the line that the last `last-prompt` names, also where a newer branch stands beside it."""
+    assert texts_of(*REWOUND, *map(last_prompt, named)) == read
+    assert texts_of(*map(last_prompt, named), *REWOUND) == read
+
+
+def test_times_and_not_the_order_of_the_file_decide_what_is_new() -> None:
+    timed = [
+        {**row, "timestamp": f"2026-11-16T03:16:0{second}.5Z"}
+        for row, second in zip(REWOUND, (1, 2, 5, 6, 3, 4), strict=True)
+    ]
+    assert texts_of(*timed) == EDITED
+    assert texts_of(*timed[::-1]) == EDITED
+    assert texts_of(*timed[::-1], last_prompt("u3")) == SECOND
+    lost = [timed[0], {**timed[2], "parentUuid": "lost"}, {**timed[1], "parentUuid": "lost, too"}]
+    assert texts_of(*lost) == ["First.", "Yes.", "A prompt that was edited."]
+
+
+def test_an_end_is_what_nothing_follows_whatever_its_time() -> None:
+    """The lines of one moment are not always written in their order."""
+    first, reply, *_ = REWOUND
+    later, sooner = "2026-11-16T03:17:08.777Z", "2026-11-16T03:17:08.572Z"
+    assert texts_of({**first, "timestamp": later}, {**reply, "timestamp": sooner}) == ["First.", "Yes."]
+
+
+def test_a_compaction_goes_on_from_the_branch_that_it_ended() -> None:
+    boundary = {
+        "type": "system",
+        "subtype": "compact_boundary",
+        "uuid": "b",
+        "parentUuid": None,
+        "logicalParentUuid": "a2",
+        "sessionId": "5f1c",
+    }
+    summary = {**claude_line("user", "s", "b", content="Summary."), "isCompactSummary": True}
+    assert texts_of(*REWOUND, last_prompt("a2"), boundary, summary) == ["Summary."]
+    assert texts_of(*REWOUND, last_prompt("a3"), boundary, summary) == SECOND
+    kept = {"preservedSegment": {"headUuid": "u2", "anchorUuid": "s", "tailUuid": "a2"}}
+    after = claude_line("user", "u4", "a2", content="After.")
+    read = texts_of(*REWOUND, last_prompt("a2"), {**boundary, "compactMetadata": kept}, summary, after)
+    assert read == ["Summary.", "A prompt that was edited.", "Its reply.", "After."]
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real session files is not here")
+def test_what_a_real_compaction_kept_stands_behind_its_summary() -> None:
+    """It reports 581 tokens of what is left, of 19,395: the messages before it are gone."""
+    source, _ = read_file((CORPUS / "claude-code" / "07.jsonl").read_bytes())
+    assert [message.speaker for message in source.messages] == ["user", "model", "user", "user", "user"]
+    assert source.messages[1].text == "No response requested."
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real session files is not here")
+def test_a_real_session_that_was_killed_is_read_as_claude_code_resumed_it() -> None:
+    """Killed with parallel calls open, it went on from the first result: the next file shows the prompt that followed."""
+    killed, resumed = ((CORPUS / "claude-code" / name).read_bytes() for name in ("00.jsonl", "01.jsonl"))
+    before, after = read_file(killed)[0].messages, read_file(resumed)[0].messages
+    assert after[: len(before)] == before
+    assert [message.speaker for message in before] == ["user", "model", "tool", "tool", "tool"]
 
 
 def test_all_results_of_parallel_calls_are_read_and_what_followed_a_dead_one_is_not() -> None:
@@ -462,7 +551,8 @@ def test_every_real_session_file_is_read_and_accepted_everywhere(program: str) -
         assert source.form == FORMS[program], path
         assert spoken[0] == "user", path
         assert len(outputs(source)) <= len(calls), path
-        assert bool(calls) == ("model" in spoken and (len(spoken) > 2)), path
+        compacted = b'"compact_boundary"' in data
+        assert bool(calls) == ("model" in spoken and (len(spoken) > 2) and not compacted), path
         assert targets_that_accept(source) == list(EMULATED), path
         examination = examine(source)
         assert examination.messages == read_history(data).message_count == len(spoken), path
