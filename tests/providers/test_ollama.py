@@ -19,7 +19,7 @@ from segue.dialects.card import ModelCard
 from segue.dialects.registry import DIALECTS
 from segue.emulators.faults import Fault
 from segue.emulators.server import Served
-from segue.errors import InvalidRequestError, OverloadError, ProtocolError, ProviderError, TransportError
+from segue.errors import InvalidRequestError, OverloadError, TransportError
 from segue.providers.adapter import ChatRequest
 from segue.providers.capabilities import PullProgress
 from segue.providers.config import ProviderConfig
@@ -101,7 +101,9 @@ def test_progress_is_understood_wherever_it_is_cut(size: int, segue_emulator_ser
 
 
 def test_an_error_inside_a_successful_answer_is_an_error(segue_emulator_server: Served) -> None:
-    with pytest.raises(ProviderError, match=r'Pulling "nobody-made-this" to ollama .* file does not exist'):
+    with pytest.raises(
+        InvalidRequestError, match=r'Pulling "nobody-made-this" to ollama .* file does not exist'
+    ):
         at_ollama(segue_emulator_server, lambda at: pull_model(at, "nobody-made-this"))
     assert segue_emulator_server.emulator.log[-1].status == 200
 
@@ -119,7 +121,9 @@ def test_a_download_that_ends_too_soon_is_an_error(segue_emulator_server: Served
         at_ollama(segue_emulator_server, lambda at: pull_model(at, "llama3.2"))
 
 
-def test_a_last_line_counts_without_its_end_and_a_broken_one_is_told(segue_emulator_server: Served) -> None:
+def test_a_last_line_counts_without_its_end_and_garbled_ones_are_skipped(
+    segue_emulator_server: Served,
+) -> None:
     heard: list[PullProgress] = []
     at_ollama(
         segue_emulator_server,
@@ -128,8 +132,13 @@ def test_a_last_line_counts_without_its_end_and_a_broken_one_is_told(segue_emula
         ),
     )
     assert heard == [PullProgress("pulling manifest"), PullProgress("success")]
-    with pytest.raises(ProtocolError, match="api/pull"):
+    garbled = b'{"status":"pulling manifest"}\n{"stat\n\xff\n[1]\n{"status":7}\n{"status":"success"}\n'
+    heard.clear()
+    at_ollama(segue_emulator_server, lambda at: pull_model(_answering(at, garbled), "m", heard.append))
+    assert heard == [PullProgress("pulling manifest"), PullProgress("success")]
+    with pytest.raises(TransportError) as caught:
         at_ollama(segue_emulator_server, lambda at: pull_model(_answering(at, b'{"status":\n'), "m"))
+    assert caught.value.code == "pull_incomplete"
 
 
 def _answering(endpoint: Endpoint, body: bytes) -> Endpoint:

@@ -6,7 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from segue.conversation.blocks import Origin
+from segue.conversation.events import fold
 from segue.conversation.tools import ToolSpec
+from segue.dialects.registry import DIALECTS
+from segue.dialects.whole_reply import decoder_for
 from segue.emulators.model_reply import Call, Reply, Say
 from segue.emulators.server import Served
 from strategies.provider_places import PLACES, WEATHER, Place, asking, provider_at, say
@@ -58,6 +62,36 @@ def test_ollama_says_why_it_ended(segue_emulator_server: Served, finish: Any, re
     say(segue_emulator_server, Reply(pieces=(Say("That is all"),), finish=finish))
     whole = asyncio.run(provider_at(segue_emulator_server, OLLAMA).generate_chat(asking(OLLAMA)))
     assert whole["finish_reason"] == reason
+
+
+@pytest.mark.requirement("Scenario: Ollama finish_reason detection")
+@pytest.mark.parametrize(
+    ("kind", "body", "ended"),
+    [
+        ("application/json", b'{"message":{"content":"a"},"done":false}', ("length", "a")),
+        ("application/json; charset=utf-8", b'\n{"message":{"content":"a"},"done":false}\n', ("length", "a")),
+        ("application/x-ndjson", b'{"message":{"content":"a"},"done":false}\n', ("error", "a")),
+        (
+            "application/json",
+            b'{"message":{"content":"a"},"done":false}\n{"message":{"content":"b"}}',
+            ("error", "ab"),
+        ),
+        (
+            "application/json",
+            b'{"message":{"content":"a"}}\n{"message":{"content":"b"},"done":true}',
+            ("stop", "ab"),
+        ),
+    ],
+)
+def test_a_whole_reply_that_is_not_done_hit_a_limit_and_a_stream_was_cut(
+    kind: str, body: bytes, ended: tuple[str, str]
+) -> None:
+    for size in (len(body), 7):
+        decoder = decoder_for(DIALECTS["ollama"], {"content-type": kind})
+        portions = [body[start : start + size] for start in range(0, len(body), size)]
+        events = [event for portion in portions for event in decoder.feed(portion)] + decoder.close()
+        reply = fold(events, Origin())
+        assert (reply.finish, reply.message.text) == ended
 
 
 @pytest.mark.requirement(

@@ -19,18 +19,21 @@ def decoder_for(dialect: Dialect, headers: Mapping[str, str], *, stream: bool = 
     the other way round. `stream`: whether one was asked for."""
     sent = _type_in(headers.get("content-type", ""))
     streamed = _type_in(dialect.server.stream_type)
-    # On a wire without frames a whole reply is a stream of one line.
-    if sent != streamed and (not stream or (sent == _JSON and streamed == _FRAMES)):
-        return WholeReplyDecoder(dialect)
-    return dialect.new_decoder()
+    if sent == streamed or (stream and sent != _JSON):
+        return dialect.new_decoder()
+    # On a wire without frames a whole reply looks like the first line of a stream.
+    return WholeReplyDecoder(dialect, lines=stream and streamed != _FRAMES)
 
 
 @final
 class WholeReplyDecoder:
     """Holds a reply until all of it is there. What is no JSON object is a stream all the same, whatever its headers say."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, *, lines: bool = False) -> None:
+        """`lines`: a second line shows that it is a stream."""
         self._dialect = dialect
+        self._lines = lines
+        self._line_over = False
         self._pieces: list[bytes] = []
         self._stream: ReplyDecoder | None = None
 
@@ -44,6 +47,13 @@ class WholeReplyDecoder:
             self._stream = self._dialect.new_decoder()
             return self._stream.feed(data)
         self._pieces.append(data)
+        if self._lines and (rest := data.rstrip()):
+            if self._line_over or b"\n" in rest:
+                self._stream = self._dialect.new_decoder()
+                return self._stream.feed(b"".join(self._pieces))
+            self._line_over = data.endswith(b"\n")
+        elif b"\n" in data:
+            self._line_over = True
         return []
 
     def close(self) -> list[Event]:

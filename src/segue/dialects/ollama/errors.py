@@ -51,6 +51,7 @@ _PHRASES: Phrases = (
     ("does not support", InvalidRequestError),  # OLL-07, OLL-08, OLL-10
     ("try pulling it first", InvalidRequestError),
     ("not found", InvalidRequestError),  # OLL-11
+    ("file does not exist", InvalidRequestError),  # nobody made the model that is pulled
     # Errors of a chat template about the order of messages come with status 500 (OLL-03).
     ("no user query found", InvalidRequestError),
     ("cannot contain images", InvalidRequestError),

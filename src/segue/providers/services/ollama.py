@@ -16,7 +16,7 @@ from segue.errors import TransportError, while_doing
 from segue.providers.capabilities import ModelInfo, ModelType, OnPull, PullProgress
 from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
 from segue.providers.services import Counted, Services
-from segue.providers.services.json_answer import request_json, text, unreadable, whole
+from segue.providers.services.json_answer import request_json, text, whole
 from segue.providers.token_estimates import Estimator, family_of
 from segue.transports.transport import Timeouts
 
@@ -142,9 +142,9 @@ async def _pull(endpoint: Endpoint, name: str, on_progress: OnPull | None) -> No
     async with endpoint.ask("POST", "/api/pull", body, timeouts=_PULLING) as answer:
         async for portion in answer.portions():
             for line in lines.feed(portion):
-                last = _report(endpoint, line, on_progress)
+                last = _report(line, on_progress) or last
         for line in lines.close():
-            last = _report(endpoint, line, on_progress)
+            last = _report(line, on_progress) or last
     if last != "success":
         raise TransportError(
             "the download ended before it was whole" + (f', after "{last}".' if last else "."),
@@ -153,12 +153,13 @@ async def _pull(endpoint: Endpoint, name: str, on_progress: OnPull | None) -> No
         )
 
 
-def _report(endpoint: Endpoint, line: bytes, on_progress: OnPull | None) -> str:
-    """Report one line, and return its status; an error inside the stream is raised too."""
+def _report(line: bytes, on_progress: OnPull | None) -> str | None:
+    """Report one line, and return its status; an error inside the stream is raised too. None if the line cannot be read: the
+    next one says how far it is, and the last one whether all is there."""
     try:
         progress = msgspec.json.decode(line, type=_Progress)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise unreadable(endpoint, "POST /api/pull", str(error)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
     if progress.error is not None:
         raise error_from(progress.error, FailedResponse(body=line))
     if on_progress is not None:
