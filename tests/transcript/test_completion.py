@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 
 from segue.conversation.blocks import Media, ToolResult
-from segue.transcript.closure import NO_OUTPUT, WORDING
 from segue.transcript.completion import completion_of
+from segue.transcript.outcomes import NO_OUTPUT, WORDING
 from segue.transcript.rules import Rules
 from segue.transcript.steps import Completion
 from strategies.histories import CYCLE

@@ -6,9 +6,11 @@ import pytest
 
 from laws.legality import complaints
 from segue.conversation.blocks import Code, Media, Origin, Reasoning, Text, ToolCall, ToolResult
+from segue.conversation.extra import Extra
 from segue.conversation.message import Conversation, Message, Speaker, model, tool, user
 from segue.errors import TranscriptError
-from segue.transcript.pairing import DraftBuilder, same_outcome
+from segue.transcript.outcomes import same_outcome
+from segue.transcript.pairing import DraftBuilder
 from segue.transcript.render import render
 from segue.transcript.steps import Transcript
 from strategies.targets import TARGETS
@@ -409,3 +411,12 @@ def test_outcomes_are_the_same_when_the_model_would_read_and_see_the_same() -> N
     assert not same_outcome(done("1"), done("2"))
     assert not same_outcome(done("1"), ToolResult("", "read", "1", media=(IMAGE,)))
     assert not same_outcome(done("1"), ToolResult("", "read", "1", error="e"))
+
+
+def test_results_with_the_same_id_are_compared_whatever_their_wire_has_beside_their_pictures() -> None:
+    marked = Media("image", "image/png", "aGVsbG8=", extra=Extra("gemini", hints={"mediaResolution": {}}))
+    results = [ToolResult("x", "read", text, complete=True, media=(marked,)) for text in ("1", "2", "1")]
+    before, behind = [tool(result) for result in results], tool(results[1])
+    assert sorted(outputs(user("a"), *before, model(read("x")), user("b"))) == ["1", "2"]
+    assert outputs(user("a"), model(read("x")), behind, behind, user("b")) == ["2"]
+    assert outputs(user("a"), model(read("x")), model(read("x")), *before, user("b")) == ["1", "2"]

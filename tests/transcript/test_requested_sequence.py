@@ -14,7 +14,7 @@ from laws.legality import complaints
 from segue.conversation.blocks import Origin, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message, model, tool, user
-from segue.transcript.closure import WORDING
+from segue.transcript.outcomes import WORDING
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
 from segue.transcript.rules import Rules

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from segue.conversation.blocks import Reason, ToolCall, ToolResult, is_real, status_of
+from segue.conversation.blocks import ToolCall, ToolResult, is_real, status_of
 from segue.errors import TranscriptError
 from segue.transcript.drafts import Note
-from segue.transcript.pairing import outcome_of, same_outcome, tells_nothing
-from segue.transcript.value_text import text_of
+from segue.transcript.outcomes import is_placeholder, outcome_of, same_outcome, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,36 +23,7 @@ if TYPE_CHECKING:
     from segue.transcript.drafts import CallDraft, ResultDraft
     from segue.transcript.policy import Policy
 
-_MAYBE = "It may have had side effects: check before repeating it."
-WORDING: dict[Reason, str] = {
-    "cancelled_by_user": f"No result: the user cancelled this call. {_MAYBE}",
-    "interrupted": f"No result: this call was interrupted before a result was recorded. {_MAYBE}",
-    "lost_in_compaction": f"The result of this call is no longer part of the conversation. {_MAYBE}",
-    "provider_error": f"No result: a provider failed while this call was open. {_MAYBE}",
-    "denied": "No result: this call was not approved, so it did not run.",
-    "timed_out": f"No result: this call ran out of time. {_MAYBE}",
-}
-"""Neutral, and never blaming the user where that is unknown."""
-
-NO_OUTPUT = "(no output)"
-"""The text of an empty result, where the target refuses a blank one."""
 ANOTHER = "[Another result of the same call:]"
-
-_NOTES = frozenset(
-    {
-        *WORDING.values(),
-        NO_OUTPUT,
-        "(no content)",
-        "[No result]",
-        "No result provided",
-        "[Request interrupted by user]",
-        "[Request interrupted by user for tool use]",
-        "[Tool call cancelled]",
-        "[Tool execution was interrupted]",
-        "[Tool use interrupted]",
-    }
-)
-"""What stands where a result is missing: our own words, and those that clients store. They only lose to another result."""
 
 
 def settle(
@@ -93,7 +63,7 @@ def _from_ledger(draft: CallDraft, result: ToolResult, notes: list[Note]) -> Too
 def _best_of(draft: CallDraft, notes: list[Note]) -> ToolResult:
     """The result that tells most; several that differ are sent as one, since nobody knows which is out of date."""
     real = [found for found in draft.results if is_real(found.result)]
-    telling = [found for found in real if not _is_placeholder(found.result)]
+    telling = [found for found in real if not is_placeholder(found.result)]
     of_rank = telling or real
     best = [found for found in of_rank if status_of(found.result) == "complete"] or of_rank
     kept = _distinct(best) if telling else best[:1]
@@ -107,30 +77,23 @@ def _best_of(draft: CallDraft, notes: list[Note]) -> ToolResult:
     return _joined([found.result for found in kept])
 
 
-def _words(result: ToolResult) -> str:
-    return "\n".join(part for part in (result.error, text_of(result.output)) if part)
-
-
-def _is_placeholder(result: ToolResult) -> bool:
-    """Whether a result is blank, or only the note that a client leaves where a result is missing."""
-    return tells_nothing(result) or (not result.media and _words(result).strip() in _NOTES)
-
-
 def _distinct(results: list[ResultDraft]) -> list[ResultDraft]:
     """The results without those that came before, or whose words the longest of them holds."""
-    longest = max((_words(found.result) for found in results), key=len)
+    longest = max((words_of(found.result) for found in results), key=len)
     distinct = {outcome_of(found.result): found for found in reversed(results)}
     first = set(distinct.values())
     return [
         found
         for found in results
         if found in first
-        and (found.result.media or (words := _words(found.result)) == longest or words.strip() not in longest)
+        and (
+            found.result.media or (words := words_of(found.result)) == longest or words.strip() not in longest
+        )
     ]
 
 
 def _joined(results: list[ToolResult]) -> ToolResult:
-    text = f"\n\n{ANOTHER}\n".join(words for result in results if (words := _words(result)))
+    text = f"\n\n{ANOTHER}\n".join(words for result in results if (words := words_of(result)))
     media = tuple(medium for result in results for medium in result.media)
     failed = results[0].error is not None
     return structs.replace(
@@ -143,7 +106,7 @@ def _joined(results: list[ToolResult]) -> ToolResult:
 
 
 def _ground(best: ResultDraft, other: ResultDraft) -> str:
-    if not is_real(other.result) or (_is_placeholder(other.result) and not _is_placeholder(best.result)):
+    if not is_real(other.result) or (is_placeholder(other.result) and not is_placeholder(best.result)):
         return "a real result stands instead of a placeholder"
     if status_of(other.result) == "error" and status_of(best.result) == "complete":
         return "a success stands instead of a failure"

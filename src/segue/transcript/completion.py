@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segue.conversation.json_safe import encodable
-from segue.transcript.closure import NO_OUTPUT, WORDING
 from segue.transcript.media import caption, describe, sort_media
+from segue.transcript.outcomes import NO_OUTPUT, WORDING
 from segue.transcript.steps import Completion
 from segue.transcript.value_text import text_form
 

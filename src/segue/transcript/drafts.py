@@ -38,6 +38,9 @@ class CallDraft(Struct, eq=False):
     """Its place among the calls of its draft."""
     results: list[ResultDraft] = []
     answered: bool = False
+    """Whether one of them is real."""
+    told: bool = False
+    """Whether one of them is more than a placeholder."""
     wire_id: str = ""
 
 
@@ -106,10 +109,10 @@ class ModelDraft(Struct, eq=False):
             self._waiting = _queues(call for call in self.calls if not call.results)
         return self._waiting.setdefault(key, CallQueue())
 
-    def unanswered(self, key: str) -> CallQueue:
-        """The calls with this key that have placeholders at most."""
+    def unanswered(self, key: str | None) -> CallQueue:
+        """The calls with this key (None: with any) that have placeholders at most."""
         if self._unanswered is None:
-            self._unanswered = _queues(call for call in self.calls if not call.answered)
+            self._unanswered = _queues(call for call in self.calls if not call.told)
         return self._unanswered.setdefault(key, CallQueue())
 
 

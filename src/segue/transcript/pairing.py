@@ -22,7 +22,8 @@ from segue.conversation.blocks import (
 )
 from segue.errors import TranscriptError
 from segue.transcript.drafts import CallDraft, CallQueue, Draft, ModelDraft, Note, ResultDraft, UserDraft
-from segue.transcript.value_text import arguments_of, text_of
+from segue.transcript.outcomes import is_placeholder, outcome_of, same_outcome, tells_nothing
+from segue.transcript.value_text import arguments_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -229,8 +230,8 @@ class DraftBuilder:
         outcomes = self._outcomes.get(call.key)
         if outcomes is not None:
             outcomes[outcome_of(result.result)] = call
-        if not call.answered and is_real(result.result):
-            call.answered = True
+        call.answered = call.answered or is_real(result.result)
+        call.told = call.told or not is_placeholder(result.result)
 
     def _among(self, known: list[CallDraft], result: ToolResult, key: str) -> CallDraft:
         """Which of several calls with one id this result answers: an open one, or the one that has it already."""
@@ -254,6 +255,10 @@ class DraftBuilder:
         chosen = self._next_in_batch("", result.name)
         if chosen is None and not key:
             chosen = self._next_in_batch(None, result.name) or self._first_open("", result.name)
+            if (
+                chosen is None and self._batch is not None
+            ):  # it may be what a placeholder without an id stood for
+                chosen = self._batch.unanswered(None).first(result.name, _is_told)
         return chosen
 
     def _is_called_later(self, key: str, index: int) -> bool:
@@ -270,15 +275,15 @@ class DraftBuilder:
         return self._batch.waiting(key).first(name, _has_result) if self._batch is not None else None
 
     def _first_open(self, key: str, name: str) -> CallDraft | None:
-        """Of the latest batch with a call of this key that no tool has answered: the first such call."""
+        """Of the latest batch with a call of this key that has a placeholder at most: the first such call."""
         queue = self._open.get(key)
         if queue is None:
             queue = self._open[key] = CallQueue(self.calls.get(key, ()))
-        latest = queue.last(name, _is_answered)
+        latest = queue.last(name, _is_told)
         if latest is None:
             return None
         return latest.draft.waiting(key).first(name, _has_result) or latest.draft.unanswered(key).first(
-            name, _is_answered
+            name, _is_told
         )
 
     def _keep_orphan(self, result: ToolResult, key: str, index: int, position: int) -> CallDraft:
@@ -312,13 +317,12 @@ class DraftBuilder:
 
     def _reunite(self) -> None:
         """Results that were stored before their call: the call is known by now."""
-        later: dict[str, CallQueue] = {}
+        later: dict[str, tuple[CallQueue, CallQueue]] = {}
         reunited: dict[CallDraft, CallDraft] = {}
         for orphan in self._orphans:
-            queue = later.get(orphan.key)
-            if queue is None:
-                queue = later[orphan.key] = CallQueue(self.calls.get(orphan.key, ()))
-            call = queue.first(orphan.call.name, _not_for(orphan))
+            calls = self.calls.get(orphan.key, ())
+            open_calls, all_calls = later.setdefault(orphan.key, (CallQueue(calls), CallQueue(calls)))
+            call = open_calls.first(orphan.call.name, _not_for(orphan)) or _held_by(orphan, all_calls)
             at = orphan.message, orphan.block
             if call is None:
                 self.calls.setdefault(orphan.key, []).append(orphan)
@@ -339,7 +343,17 @@ class DraftBuilder:
 
 def _not_for(orphan: CallDraft) -> Callable[[CallDraft], bool]:
     """Which calls cannot be the one that a result was stored before."""
-    return lambda call: call.answered or call.message < orphan.message
+    return lambda call: call.told or call.message < orphan.message
+
+
+def _held_by(orphan: CallDraft, calls: CallQueue) -> CallDraft | None:
+    """The call behind it that has another result, if nothing of this one is lost there: it is a placeholder, or the same."""
+    call = calls.first(orphan.call.name, lambda call: call.message < orphan.message)
+    if call is None or not orphan.told:
+        return call
+    known = {outcome_of(held.result) for held in call.results}
+    said = (held.result for held in orphan.results if not is_placeholder(held.result))
+    return call if known.issuperset(map(outcome_of, said)) else None
 
 
 def _no_block(block: object, index: int, position: int) -> TranscriptError:
@@ -355,8 +369,8 @@ def _has_result(call: CallDraft) -> bool:
     return bool(call.results)
 
 
-def _is_answered(call: CallDraft) -> bool:
-    return call.answered
+def _is_told(call: CallDraft) -> bool:
+    return call.told
 
 
 def _same_request(one: ToolCall, other: ToolCall) -> bool:
@@ -364,24 +378,9 @@ def _same_request(one: ToolCall, other: ToolCall) -> bool:
 
 
 def _same_call(known: CallDraft, result: ToolResult) -> bool:
-    """Whether a result far from another with its id answers the same lost call: different real ones do not."""
-    return not (known.answered and is_real(result)) or any(
-        same_outcome(held.result, result) for held in known.results
-    )
-
-
-def outcome_of(result: ToolResult) -> Hashable:
-    """What the model reads and sees of a result."""
-    return result.error, text_of(result.output), result.media
-
-
-def tells_nothing(result: ToolResult) -> bool:
-    """Whether there is not a word in a result, and nothing to see."""
-    return not (result.media or (result.error or "").strip() or text_of(result.output).strip())
-
-
-def same_outcome(one: ToolResult, other: ToolResult) -> bool:
-    """Whether two results are the same to the model."""
-    return one is other or (
-        one.error == other.error and one.media == other.media and text_of(one.output) == text_of(other.output)
+    """Whether a result far from another with its id answers the same lost call: different ones do not, but for placeholders."""
+    return (
+        not known.told
+        or is_placeholder(result)
+        or any(same_outcome(held.result, result) for held in known.results)
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from segue.conversation.blocks import Block, Code, Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message, user
-from segue.transcript.closure import WORDING
+from segue.transcript.outcomes import WORDING
 from segue.transcript.value_text import arguments_of, text_of
 
 if TYPE_CHECKING:

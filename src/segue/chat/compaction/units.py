@@ -13,7 +13,8 @@ from msgspec import structs
 from segue.conversation.blocks import Code, Media, Text, is_real
 from segue.conversation.message import Conversation, Message
 from segue.transcript.drafts import CallDraft
-from segue.transcript.pairing import DraftBuilder, same_outcome
+from segue.transcript.outcomes import same_outcome
+from segue.transcript.pairing import DraftBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
