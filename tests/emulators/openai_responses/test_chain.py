@@ -111,3 +111,27 @@ def test_reasoning_may_be_dropped() -> None:
 def test_a_chain_comes_from_one_place() -> None:
     request = body(USER, previous_response_id="resp_1", conversation="conv_1")
     assert [refusal.rule for refusal in complaints(request, judge.context(body()))] == ["RESP-50"]
+
+
+@pytest.mark.rule("RESP-10", "RESP-11")
+def test_a_call_is_answered_by_the_output_of_its_own_kind() -> None:
+    shell = {"type": "shell_call", "call_id": "call_s", "action": {"commands": ["ls"]}}
+    chunk = {"stdout": "", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
+    wrote = {"type": "shell_call_output", "call_id": "call_s", "output": [chunk]}
+    judge.accepts(body(USER, shell, wrote))
+    judge.refuses(
+        body(USER, shell),
+        "RESP-10",
+        "No tool output found for shell call call_s.",
+        param="input",
+        strict=True,
+    )
+    judge.refuses(
+        body(USER, wrote),
+        "RESP-11",
+        "No tool call found for shell call output with call_id call_s.",
+        param="input",
+    )
+    context = judge.context(body(USER))
+    found = {refusal.rule for refusal in complaints(body(USER, shell, output("call_s")), context)}
+    assert found == {"RESP-10", "RESP-11"}

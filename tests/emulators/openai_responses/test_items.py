@@ -207,3 +207,74 @@ def test_a_compaction_trigger_is_the_last_item() -> None:
         code="invalid_value",
         strict=True,
     )
+
+
+SHELL: dict[str, Any] = {"type": "shell_call", "call_id": "call_s", "action": {"commands": ["ls"]}}
+CHUNK = {"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
+WROTE: dict[str, Any] = {"type": "shell_call_output", "call_id": "call_s", "output": [CHUNK]}
+
+
+@pytest.mark.rule("RESP-16")
+def test_a_call_of_another_kind_has_what_it_asks_for() -> None:
+    judge.accepts(body(USER, SHELL, WROTE))
+    judge.refuses(
+        body(USER, {**SHELL, "action": None}, WROTE),
+        "RESP-16",
+        "Missing required parameter: 'input[1].action'.",
+        code="missing_required_parameter",
+        strict=True,
+    )
+    judge.refuses(
+        body(USER, {**SHELL, "arguments": "{}"}, WROTE),
+        "RESP-16",
+        "Unknown parameter: 'input[1].arguments'.",
+        code="unknown_parameter",
+        strict=True,
+    )
+
+
+@pytest.mark.rule("RESP-17")
+@pytest.mark.parametrize(
+    ("call_item", "output_item", "message"),
+    [
+        (
+            SHELL,
+            {**WROTE, "output": "text"},
+            "Invalid type for 'input[2].output': expected an array of objects, but got a string instead.",
+        ),
+        (
+            SHELL,
+            {**WROTE, "output": [{"stdout": "", "stderr": ""}]},
+            "Missing required parameter: 'input[2].output[0].outcome'.",
+        ),
+        (
+            {"type": "apply_patch_call", "call_id": "c", "operation": {}},
+            {"type": "apply_patch_call_output", "call_id": "c", "output": "x"},
+            "Invalid value: 'None'. Supported values are: 'completed' and 'failed'.",
+        ),
+        (
+            {"type": "computer_call", "call_id": "c", "action": {}},
+            {"type": "computer_call_output", "call_id": "c", "output": "x"},
+            "Invalid type for 'input[2].output': expected an object, but got a string instead.",
+        ),
+    ],
+)
+def test_each_kind_of_call_has_an_output_of_its_own_form(
+    call_item: dict[str, Any], output_item: dict[str, Any], message: str
+) -> None:
+    context = judge.context(body(USER), strict=True)
+    found = complaints(body(USER, call_item, output_item), context)
+    assert [(refusal.rule, refusal.message) for refusal in found] == [("RESP-17", message)]
+
+
+@pytest.mark.rule("RESP-18")
+def test_additional_tools_are_a_list_of_the_developers() -> None:
+    item = {"type": "additional_tools", "role": "developer", "tools": []}
+    judge.accepts(body(USER, item))
+    judge.refuses(
+        body(USER, {**item, "role": "user"}),
+        "RESP-18",
+        "Invalid value: 'user'. Supported values are: 'developer'.",
+        code="invalid_value",
+        strict=True,
+    )

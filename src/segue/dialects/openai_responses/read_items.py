@@ -12,7 +12,7 @@ from segue.conversation.message import Message
 from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import media_from
 from segue.dialects.opaque_blocks import seal_block
-from segue.dialects.openai_responses import wire
+from segue.dialects.openai_responses import client_calls, wire
 from segue.dialects.openai_responses.fast import read_fast
 from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.own_fields import FieldKinds, plain, with_parts
@@ -36,7 +36,9 @@ _ITEMS = FieldKinds(
         {"id", "status", "type", "namespace", "created_by", "internal_chat_message_metadata_passthrough"}
     ),
 )
-_CALLS = FieldKinds(NAME, form=_ITEMS.form | {"action", "operation", "environment", "max_output_length"})
+_CALLS = FieldKinds(
+    NAME, form=_ITEMS.form | {"action", "actions", "operation", "environment", "max_output_length"}
+)
 _PARTS = FieldKinds(
     NAME,
     hints=frozenset({"detail", "prompt_cache_breakpoint"}),
@@ -49,6 +51,7 @@ def read_items(given: list[Any], origin: Origin) -> Iterator[Message]:
     speaker: Speaker = "user"
     run: list[Block] = []
     fast = fast_paths.enabled()
+    there = client_calls.performed_there(given)
     for index, item in enumerate(given):
         found = read_fast(item, origin) if fast else None
         if found is not None:
@@ -61,7 +64,7 @@ def read_items(given: list[Any], origin: Origin) -> Iterator[Message]:
             continue
         path = f"input[{index}]"
         fields = record(item, path)
-        who, blocks = _decode_item(fields, path, origin)
+        who, blocks = _decode_item(fields, path, origin, there)
         if run and (who != speaker or who == "user"):
             yield _message(speaker, run, origin)
             run = []
@@ -79,7 +82,10 @@ def _message(speaker: Speaker, blocks: list[Block], origin: Origin) -> Message:
     return Message(speaker, tuple(blocks), origin if speaker == "model" else None)
 
 
-def _decode_item(item: dict[str, Any], path: str, origin: Origin) -> tuple[Speaker, Sequence[Block]]:
+def _decode_item(
+    item: dict[str, Any], path: str, origin: Origin, there: frozenset[str]
+) -> tuple[Speaker, Sequence[Block]]:
+    """`there`: ids of the calls that the provider performs."""
     kind = item.get("type", "message")
     if not isinstance(kind, str):
         raise wrong_type(f"{path}.type", "the type of an item", kind)
@@ -99,9 +105,9 @@ def _decode_item(item: dict[str, Any], path: str, origin: Origin) -> tuple[Speak
                 path=path,
                 hint="Send the item itself, as it is in the output of its response, instead of a reference to it.",
             )
-    if (call := wire.call_of(item)) is not None:
+    if (call := client_calls.call_of(item)) is not None:
         return "model", [_decode_client_call(item, *call)]
-    if kind.removesuffix("_output") in ("function_call", *wire.CLIENT_CALLS):
+    if client_calls.is_output(kind) and not (there and item.get("call_id") in there):
         return "tool", [_decode_result(item, path)]
     return "model", [seal_block(item, _as_words(item), origin)]
 
@@ -163,6 +169,8 @@ def _decode_part(part: dict[str, Any], path: str, keeper: Origin | None) -> Text
             return Media("audio", mime, text(sound.get("data"), f"{path}.data"))
         case str():
             return seal_block(part, _as_words(part), keeper) if keeper is not None else Text(_as_words(part))
+        case None if client_calls.is_shell_part(part):
+            return Text(client_calls.shell_words(part))
         case other:
             raise wrong_type(f"{path}.type", "the type of a part", other)
 
@@ -207,7 +215,7 @@ def _decode_call(item: dict[str, Any], path: str) -> ToolCall:
 def _decode_client_call(item: dict[str, Any], call_id: str, name: str, arguments: Any) -> ToolCall:
     """A call that is none of a function: it goes back as what it was."""
     ours = wire.name_of(item) or name
-    if item["type"] == wire.CUSTOM_CALL:
+    if item["type"] == client_calls.CUSTOM_CALL:
         written = {"name": ours, "call_id": call_id, "input": item.get("input")}
     else:
         written = {"type": "function_call", "name": ours, "call_id": call_id, "arguments": ""}
@@ -216,10 +224,23 @@ def _decode_client_call(item: dict[str, Any], call_id: str, name: str, arguments
 
 def _decode_result(item: dict[str, Any], path: str) -> ToolResult:
     output = item.get("output")
-    call_id = text(item.get("call_id"), f"{path}.call_id")
+    names = "id" if client_calls.is_named_by_id(item) else "call_id"
+    call_id = text(item.get(names), f"{path}.{names}")
     written: dict[str, Any] = {"type": "function_call_output", "call_id": call_id, "output": output}
-    shown: list[Media] = []
     extra = _CALLS.found(item, written)
+    shown: list[Media] = []
+    if (read := client_calls.read_own_output(item, path)) is not None:
+        kept = extra or Extra(NAME)
+        form = {**kept.form, "output": output} if "output" in item else kept.form
+        return ToolResult(
+            "",
+            output=None if read.failed else read.text,
+            error=read.text if read.failed else None,
+            complete=True,
+            media=read.media,
+            native_id=call_id,
+            extra=structs.replace(kept, form=form),
+        )
     if isinstance(output, list):
         blocks = list(_decode_parts(output, f"{path}.output"))
         shown = [structs.replace(block, extra=None) for block in blocks if type(block) is Media]

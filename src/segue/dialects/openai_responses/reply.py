@@ -24,6 +24,7 @@ from segue.dialects.counts import count
 from segue.dialects.errors import FailedResponse
 from segue.dialects.opaque_blocks import KIND
 from segue.dialects.openai_responses import wire
+from segue.dialects.openai_responses.client_calls import call_of
 from segue.dialects.openai_responses.errors import error_from
 from segue.errors import ProtocolError
 from segue.transcript.value_text import json_of
@@ -220,7 +221,7 @@ class ItemReader:
 
     def _settle_other(self, place: Any, item: dict[str, Any], events: list[Event]) -> None:
         """Calls of other kinds that the client performs; what the provider does itself is kept for it."""
-        call = wire.call_of(item)
+        call = call_of(item)
         index = self.index(place)
         if call is not None:
             call_id, name, arguments = call

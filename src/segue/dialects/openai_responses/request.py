@@ -12,7 +12,7 @@ from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
 from segue.dialects.known_tools import read_once
 from segue.dialects.opaque_blocks import OpaqueBlockFilter, is_opaque, opaque_block
-from segue.dialects.openai_responses import wire
+from segue.dialects.openai_responses import client_calls, wire
 from segue.dialects.openai_responses.fast import write_fast
 from segue.dialects.openai_responses.read_items import output_text, read_items
 from segue.dialects.openai_responses.rules import NAME
@@ -147,20 +147,36 @@ def _encode_call(call: AnsweredCall, extra: Extra | None) -> Any:
     item = wire.FunctionCall(call.id, call.name, call.arguments)
     if extra is None:
         return item
-    if extra.form.get("type") != wire.CUSTOM_CALL:
+    if extra.form.get("type") != client_calls.CUSTOM_CALL:
         return extra.written(as_fields(item))
     given = _INPUT.decode(call.arguments).get("input")
     return extra.written({"call_id": call.id, "name": call.name, "input": given})
 
 
 def _encode_result(call: AnsweredCall) -> Any:
+    """The output item of the call's own kind; as it came, if it is still the same."""
     done = call.completion
-    extra = own(done.extra, NAME)
+    extra, kind = own(done.extra, NAME), client_calls.kind_of(own(call.extra, NAME))
     item = wire.FunctionCallOutput(call.id, _encode_output(done))
-    if extra is None:
-        return item
+    if extra is not None and client_calls.answers(extra, kind):
+        came = _result_as_came(call, extra, kind, item)
+        if came is not None:
+            return came
+    return item if kind == client_calls.FUNCTION_CALL else client_calls.write_output(kind, item, done)
+
+
+def _result_as_came(
+    call: AnsweredCall, extra: Extra, kind: str, item: wire.FunctionCallOutput
+) -> dict[str, Any] | None:
+    """None if that is no output of this kind, or says something else by now."""
+    done = call.completion
+    if client_calls.has_own_form(kind):
+        return client_calls.as_came(extra, call.id, done)
     shown = [as_fields(wire.media_part(media)) for media in done.media]
-    return own_result(item, done.text, extra, output_text, shown, "output")
+    written = own_result(item, done.text, extra, output_text, shown, "output")
+    if "call_id" not in written and "id" in written:  # how the output of a local shell may name its call
+        written["id"] = call.id
+    return written if client_calls.takes_output(kind, written.get("output")) else None
 
 
 def _encode_output(completion: Completion) -> Any:

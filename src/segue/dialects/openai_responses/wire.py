@@ -134,17 +134,6 @@ MORE = msgspec.json.Decoder(MoreText | MoreThought | MoreArguments)
 """What nearly all events are, in shapes of their own: it takes four fifths of the time to read."""
 ENCODER = msgspec.json.Encoder()
 
-CUSTOM_CALL = "custom_tool_call"
-"""A call of a custom tool, with a free text."""
-CLIENT_CALLS: dict[str, tuple[str, str]] = {
-    CUSTOM_CALL: ("", "input"),
-    "local_shell_call": ("local_shell", "action"),
-    "shell_call": ("shell", "action"),
-    "apply_patch_call": ("apply_patch", "operation"),
-    "computer_call": ("computer", "action"),
-}
-"""Calls beside functions that the client performs: the tool's name, unless the item names it, and what it is given."""
-
 
 def name_of(item: dict[str, Any]) -> str:
     """Our name of the tool that an item calls. A tool found by search bears its own name as its namespace."""
@@ -153,25 +142,3 @@ def name_of(item: dict[str, Any]) -> str:
         return ""
     grouped = isinstance(namespace, str) and namespace and namespace != name
     return joined_name(str(namespace), name) if grouped else name
-
-
-def call_of(item: dict[str, Any]) -> tuple[str, str, Any] | None:
-    """Call id, tool and arguments of an item that is a call of such a kind."""
-    kind = item.get("type")
-    known = CLIENT_CALLS.get(kind) if isinstance(kind, str) else None
-    if known is None or _runs_there(item):
-        return None
-    name, given = known
-    call_id = item.get("call_id")
-    arguments = {given: item.get(given)} if given == "input" else item.get(given)
-    return (
-        call_id if isinstance(call_id, str) else "",
-        name_of(item) or name,
-        arguments,
-    )
-
-
-def _runs_there(item: dict[str, Any]) -> bool:
-    """Whether the provider performs the call itself, in a container of its own."""
-    place = item.get("environment")
-    return isinstance(place, dict) and str(place.get("type", "")).startswith("container")

@@ -14,11 +14,15 @@ from segue.emulators.openai_responses.items import type_of
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 Item: TypeAlias = Mapping[str, Any]
-CALLS = {"function_call": "function call", "custom_tool_call": "custom tool call"}
-OUTPUTS = {
-    "function_call_output": "function call output",
-    "custom_tool_call_output": "custom tool call output",
+CALLS = {
+    "function_call": "function call",
+    "custom_tool_call": "custom tool call",
+    "shell_call": "shell call",
+    "local_shell_call": "local shell call",
+    "apply_patch_call": "apply patch call",
+    "computer_call": "computer call",
 }
+OUTPUTS = {f"{kind}_output": f"{what} output" for kind, what in CALLS.items()}
 
 
 def stored_chain(body: Mapping[str, Any], memory: Mapping[str, Any]) -> list[Item]:
@@ -183,16 +187,30 @@ def follower_without_reasoning(items: Sequence[Item], context: Context) -> Compl
 
 def _ids(items: Sequence[Item], types: Mapping[str, str]) -> Iterator[tuple[int, str, str]]:
     for position, item in enumerate(items):
+        kind = type_of(item)
         value = item.get("call_id")
-        if type_of(item) in types and isinstance(value, str):
-            yield position, value, types[type_of(item)]
+        if value is None and kind == "local_shell_call_output":
+            value = item.get("id")  # as the official types have it
+        if kind in types and isinstance(value, str):
+            yield position, value, types[kind]
+
+
+def _runs_there(item: Item) -> bool:
+    """Whether the server performs the call itself, in a container."""
+    place = item.get("environment")
+    return isinstance(place, Mapping) and str(place.get("type")).startswith("container")
+
+
+def _answers(what: str) -> tuple[str, ...]:
+    """The outputs that answer a call of this kind. Clients send that of a local shell as a function's, too."""
+    return f"{what} output", *(("function call output",) if what == "local shell call" else ())
 
 
 @rule("RESP-10", "H")
 def calls_without_output(items: Sequence[Item]) -> Complaints:
-    answered = {value for _, value, _ in _ids(items, OUTPUTS)}
-    for _, value, what in _ids(items, CALLS):
-        if value not in answered:
+    answered = {(value, what) for _, value, what in _ids(items, OUTPUTS)}
+    for _, value, what in _ids([item for item in items if not _runs_there(item)], CALLS):
+        if not any((value, output) in answered for output in _answers(what)):
             yield Refusal(
                 "RESP-10",
                 f"No tool output found for {what} {value}.",
@@ -206,9 +224,9 @@ def outputs_without_call(body: Mapping[str, Any], items: Sequence[Item], context
     continued = body.get("previous_response_id") or body.get("conversation")
     if continued and "responses" not in context.memory:
         return
-    called = {value for _, value, _ in _ids(items, CALLS)}
+    called = {(value, output) for _, value, what in _ids(items, CALLS) for output in _answers(what)}
     for _, value, what in _ids(items, OUTPUTS):
-        if value not in called:
+        if (value, what) not in called:
             yield Refusal("RESP-11", f"No tool call found for {what} with call_id {value}.", param="input")
 
 

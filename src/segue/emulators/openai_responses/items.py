@@ -90,6 +90,18 @@ def item_complaints(item: object, index: int) -> Complaints:
         case "function_call_output" | "custom_tool_call_output":
             yield from call_id(item, path)
             yield from output(item, path)
+        case "shell_call" | "local_shell_call" | "apply_patch_call" | "computer_call":
+            yield from call_id(item, path)
+            yield from typed_call(item, path)
+        case (
+            "shell_call_output"
+            | "local_shell_call_output"
+            | "apply_patch_call_output"
+            | "computer_call_output"
+        ):
+            yield from typed_output(item, path)
+        case "additional_tools":
+            yield from additional_tools(item, path)
         case "reasoning":
             yield from reasoning(item, path)
         case "item_reference":
@@ -241,6 +253,99 @@ def output(item: Mapping[str, Any], path: str) -> Complaints:
         if isinstance(sort, str) and sort not in INPUT_PARTS[:3]:
             yield wording.wrong_value("RESP-14", f"{path}[{position}]", sort, INPUT_PARTS[:3])
         yield from part_shape(part, f"{path}[{position}]")
+
+
+GIVEN: Mapping[str, tuple[str, ...]] = {
+    "shell_call": ("action",),
+    "local_shell_call": ("action",),
+    "apply_patch_call": ("operation",),
+    "computer_call": ("action", "actions"),
+}
+"""What a call of such a kind asks for: one of these fields."""
+
+
+@rule("RESP-16", "M")
+def typed_call(item: Mapping[str, Any], path: str) -> Complaints:
+    """By the official types: such a call has no arguments, but an action or an operation."""
+    fields = GIVEN[type_of(item)]
+    found = next((name for name in fields if item.get(name) is not None), None)
+    if found is None:
+        yield wording.missing("RESP-16", f"{path}.{fields[0]}", "M")
+    elif not isinstance(item[found], list if found == "actions" else Mapping):
+        yield wording.wrong_type("RESP-16", f"{path}.{found}", "an object", item[found], "M")
+    for name in ("name", "arguments", "output"):
+        if name in item:
+            yield wording.unknown("RESP-16", f"{path}.{name}", "M")
+
+
+@rule("RESP-17", "M")
+def typed_output(item: Mapping[str, Any], path: str) -> Complaints:
+    """By the official types: each kind of call has an output of its own form."""
+    kind, value = type_of(item), item.get("output")
+    if kind == "local_shell_call_output" and item.get("call_id") is None:
+        if not isinstance(item.get("id"), str):
+            yield wording.missing("RESP-17", f"{path}.id", "M")
+    else:
+        yield from call_id(item, path)
+    path = f"{path}.output"
+    if kind == "apply_patch_call_output":
+        status = item.get("status")
+        if status not in ("completed", "failed"):
+            yield wording.wrong_value("RESP-17", path, str(status), ("completed", "failed"), "M")
+        if value is not None and not isinstance(value, str):
+            yield wording.wrong_type("RESP-17", path, "a string", value, "M")
+    elif value is None:
+        yield wording.missing("RESP-17", path, "M")
+    elif kind == "shell_call_output":
+        yield from shell_chunks(value, path)
+    elif kind == "computer_call_output":
+        yield from screenshot(value, path)
+    elif not isinstance(value, str):
+        yield wording.wrong_type("RESP-17", path, "a string", value, "M")
+
+
+def shell_chunks(value: object, path: str) -> Complaints:
+    if not isinstance(value, list):
+        yield wording.wrong_type("RESP-17", path, "an array of objects", value, "M")
+        return
+    for position, chunk in enumerate(value):
+        place = f"{path}[{position}]"
+        if not isinstance(chunk, Mapping):
+            yield wording.wrong_type("RESP-17", place, "an object", chunk, "M")
+            continue
+        for name, kind, what in (
+            ("stdout", str, "a string"),
+            ("stderr", str, "a string"),
+            ("outcome", Mapping, "an object"),
+        ):
+            if name not in chunk:
+                yield wording.missing("RESP-17", f"{place}.{name}", "M")
+            elif not isinstance(chunk[name], kind):
+                yield wording.wrong_type("RESP-17", f"{place}.{name}", what, chunk[name], "M")
+        outcome = chunk.get("outcome")
+        if isinstance(outcome, Mapping) and outcome.get("type") not in ("exit", "timeout"):
+            ended = str(outcome.get("type"))
+            yield wording.wrong_value("RESP-17", f"{place}.outcome.type", ended, ("exit", "timeout"), "M")
+
+
+def screenshot(value: object, path: str) -> Complaints:
+    if not isinstance(value, Mapping):
+        yield wording.wrong_type("RESP-17", path, "an object", value, "M")
+    elif value.get("type") != "computer_screenshot":
+        sort = str(value.get("type"))
+        yield wording.wrong_value("RESP-17", f"{path}.type", sort, ("computer_screenshot",), "M")
+    elif not isinstance(value.get("image_url") or value.get("file_id"), str):
+        yield wording.missing("RESP-17", f"{path}.image_url", "M")
+
+
+@rule("RESP-18", "M")
+def additional_tools(item: Mapping[str, Any], path: str) -> Complaints:
+    if item.get("role") != "developer":
+        yield wording.wrong_value("RESP-18", f"{path}.role", str(item.get("role")), ("developer",), "M")
+    if not isinstance(item.get("tools"), list):
+        yield wording.wrong_type(
+            "RESP-18", f"{path}.tools", "an array of objects", item.get("tools"), confidence="M"
+        )
 
 
 def reasoning(item: Mapping[str, Any], path: str) -> Complaints:
