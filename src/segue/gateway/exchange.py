@@ -360,7 +360,8 @@ class Exchange:
             seen = None if self._noted else self._seen()
             self._noted = True
             by_ids = self._turn.dialect.client.call_ids and remembered.has_ids
-            before = None if by_ids else self._turn.originals.fingerprint
+            placeless = by_ids or self._turn.prepared.unread
+            before = None if placeless else self._turn.originals.fingerprint
             await self._memory.remember(self._turn.caller, before, remembered, seen)
             self._report.store_seconds += monotonic() - began
         if self._keep is not None and not broken:

@@ -146,13 +146,7 @@ class Members:
             return None
         if target.dialect != turn.dialect.name or not _all_made_by(turn, target):
             return None
-        harmless = _harmless(target) if turn.asked in (target.model, route.name) else frozenset()
-        size = len(turn.request.body)
-        lasting = _lasting(turn, request)
-        if not (
-            (lasting is not None and _passes(forward, lasting, size, harmless))
-            or _passes(forward, request, size, harmless)
-        ):
+        if not (turn.prepared.unread or _needs_no_plan(turn, route, forward, request)):
             return None
         field, body = turn.dialect.server.model_field, turn.request.body
         if field and turn.asked != target.model:
@@ -184,6 +178,16 @@ class Members:
 def _preview(provider: ProviderAdapter, request: ChatRequest) -> RequestSent | None:
     preview = provider.capabilities.preview
     return preview(request) if preview is not None else None
+
+
+def _needs_no_plan(turn: ClientTurn, route: Route, forward: Forward, request: ChatRequest) -> bool:
+    """Whether a plan of the turn would change nothing that matters."""
+    target, size = forward.target(route.model), len(turn.request.body)
+    harmless = _harmless(target) if turn.asked in (target.model, route.name) else frozenset()
+    lasting = _lasting(turn, request)
+    return (lasting is not None and _passes(forward, lasting, size, harmless)) or _passes(
+        forward, request, size, harmless
+    )
 
 
 def _passes(forward: Forward, request: ChatRequest, size: int, harmless: Collection[Kind]) -> bool:

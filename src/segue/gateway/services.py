@@ -15,7 +15,7 @@ from segue.conversation.blocks import Origin
 from segue.conversation.events import fold
 from segue.conversation.usage import Usage
 from segue.dialects.registry import DIALECTS, proper_name, recognise
-from segue.errors import InvalidRequestError, SegueError, UsageError
+from segue.errors import InvalidRequestError, SegueError, TranscriptError, UsageError
 from segue.gateway.archive import ReplyArchive
 from segue.gateway.background import BackgroundReplies
 from segue.gateway.client_errors import model_error
@@ -23,7 +23,14 @@ from segue.gateway.client_requests import RequestReader
 from segue.gateway.compaction import ClientCompaction, compacted_events
 from segue.gateway.doors import Door
 from segue.gateway.model_lists import ProviderModels
-from segue.gateway.turns import PreparedRequest, model_of, read_fields, read_turn, streams
+from segue.gateway.turns import (
+    PreparedRequest,
+    model_of,
+    read_fields,
+    read_turn,
+    streams,
+    unread_turn,
+)
 from segue.gateway.usage_estimates import mark_estimate, tokens_of
 from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.providers.token_estimates import estimate_request, family_of
@@ -141,7 +148,12 @@ class ClientServices:
         read = self._requests.read(door, request, caller)
         if read is None:
             prepared = await self.prepare(door, read_fields(request.body), caller)
-            return await self.read(door, request, prepared, caller)
+            try:
+                return await self.read(door, request, prepared, caller)
+            except TranscriptError as error:
+                if prepared.changed:
+                    raise
+                return unread_turn(door, request, prepared, error, caller=caller, memory=self._memory)
         return await read_turn(
             door, request, PreparedRequest(read.fields), caller=caller, memory=self._memory, read=read
         )

@@ -15,7 +15,7 @@ from segue.conversation.tools import ToolSpec
 from segue.dialects.read_cache import ReadRequest
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.doors import Door
-from segue.gateway.memory.fingerprints import fingerprint_of
+from segue.gateway.memory.fingerprints import HistoryFingerprints, fingerprint_of
 from segue.gateway.memory.memory import is_capsule, new_conversation_id
 from segue.gateway.memory.originals import Originals, recall_originals
 from segue.gateway.web import WebRequest
@@ -53,6 +53,8 @@ class PreparedRequest(Struct, frozen=True):
     """The provider that holds the reply which this request continues; its bytes can be forwarded there only."""
     unknown: SegueError | None = None
     """The request refers to a reply, or an item of one, that we do not have: only the provider that made it may know it."""
+    unread: bool = False
+    """`unknown` is why we cannot read the request: only a provider of its own wire may."""
 
 
 @final
@@ -220,6 +222,36 @@ async def read_turn(
     )
 
 
+def unread_turn(
+    door: Door,
+    request: WebRequest,
+    prepared: PreparedRequest,
+    error: SegueError,
+    *,
+    caller: str,
+    memory: Memory,
+) -> ClientTurn:
+    """A request that we cannot read, because of this `error`. Its wire may be newer than we are: whoever serves that wire gets
+    it as it came, and all others get nothing."""
+    session = session_of(door, request, prepared.fields)
+    return ClientTurn(
+        door=door,
+        request=request,
+        caller=caller,
+        asked=model_of(door, prepared.fields),
+        stream=streams(door, prepared.fields),
+        prepared=structs.replace(prepared, unknown=prepared.unknown or error, unread=True),
+        conversation=Conversation(),
+        tools=(),
+        options=Options(),
+        repairs=(),
+        originals=Originals((), HistoryFingerprints()),
+        used_ids=frozenset(),
+        conversation_id=memory.conversation_id(caller, session) if session else new_conversation_id(),
+        begins=not session,
+    )
+
+
 def _conversation_of(
     memory: Memory, caller: str, session: str, messages: Sequence[Message], originals: Originals
 ) -> str:
@@ -244,7 +276,7 @@ def plain_turn(turn: ClientTurn, *, planned: bool) -> ClientTurn | None:
     betas = turn.dialect.server.beta_headers
     headers = {name: value for name, value in turn.request.headers.items() if not name.startswith(betas)}
     repairs = _dropped(turn)
-    if not (repairs or planned):
+    if turn.prepared.unread or not (repairs or planned):
         return None
     messages = tuple(_without_unknown_seals(message) for message in turn.conversation.messages)
     return structs.replace(
