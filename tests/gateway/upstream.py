@@ -28,7 +28,7 @@ async def body_in(receive: Receive) -> bytes:
         message = await receive()
         body += message.get("body", b"")
         if not message.get("more_body"):
-            return body
+            return bytes(body)
 
 
 class RecordingApp:
