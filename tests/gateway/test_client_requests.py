@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from gateway.world import ROUTES, GatewayWorld
-from segue.conversation.blocks import Text, ToolCall
+from segue.conversation.blocks import Origin, Text, ToolCall
 from segue.conversation.message import Message
 from segue.dialects.read_cache import ReadRequest
 from segue.gateway.client_requests import RequestReader
@@ -25,6 +25,10 @@ from segue.gateway.web import WebRequest
 
 DOORS = Doors()
 MARKS = {"anthropic-version": "2023-06-01"}
+
+
+def as_named(name: str, wire: str) -> Origin:
+    return Origin(wire, model=name)
 
 
 def body(turns: int, *, model: str = "claude-opus-4-6", end: str = "") -> dict[str, Any]:
@@ -44,11 +48,11 @@ def asked(fields: Any) -> WebRequest:
 def test_the_next_request_of_a_conversation_is_read_like_a_first_one() -> None:
     door = DOORS.find("POST", "/v1/messages", MARKS)
     assert door is not None
-    used = RequestReader(lambda name: name)
+    used = RequestReader(as_named)
     for turns in range(2, 7):
         request = asked(body(turns))
         read = used.read(door, request, "me")
-        fresh = RequestReader(lambda name: name).read(door, request, "me")
+        fresh = RequestReader(as_named).read(door, request, "me")
         assert read is not None
         assert fresh is not None
         assert read.conversation == fresh.conversation
@@ -75,7 +79,7 @@ def test_a_model_is_renamed_without_parsing_where_it_is_named_once(
 ) -> None:
     door = DOORS.find("POST", "/v1/messages", MARKS)
     assert door is not None
-    reader = RequestReader(lambda name: name)
+    reader = RequestReader(as_named)
     properties = {"model": {"type": "string"}, "text": {"description": "word " * 2000}}
     schema = {"type": "object", "properties": properties}
     offered = b'"tools":' + msgspec.json.encode([{"name": "weather", "input_schema": schema}])
@@ -114,7 +118,9 @@ def test_a_model_that_stands_elsewhere_is_found_all_the_same() -> None:
         "model": name,
         "metadata": {"pad": "x" * 900},
     }
-    read = RequestReader(lambda name: f"native {name}").read(door, asked(reordered), "me")
+    read = RequestReader(lambda name, wire: Origin(wire, model=f"native {name}")).read(
+        door, asked(reordered), "me"
+    )
     assert read is not None
     reply = next(message for message in read.conversation.messages if message.speaker == "model")
     assert reply.origin is not None
@@ -124,7 +130,7 @@ def test_a_model_that_stands_elsewhere_is_found_all_the_same() -> None:
 def test_what_cannot_be_read_is_left_to_the_careful_way() -> None:
     door = DOORS.find("POST", "/v1/messages", MARKS)
     assert door is not None
-    reader = RequestReader(lambda name: name)
+    reader = RequestReader(as_named)
     for data in (b"", b"[]", b"{", b'{"messages": 5}', b'{"messages": [{"role": "judge"}]}'):
         request = WebRequest(method="POST", path="/v1/messages", headers=MARKS, body=data)
         assert reader.read(door, request, "me") is None
@@ -164,7 +170,7 @@ def test_whether_a_turn_goes_on_does_not_depend_on_how_its_request_was_read(
     else:
         fields["messages"] += added
     request = asked(fields)
-    read = RequestReader(lambda name: name).read(door, request, "me")
+    read = RequestReader(as_named).read(door, request, "me")
     assert read is not None
     call = ToolCall("c2", "weather", {"city": "Rome"}, native_id="toolu_1")
     reply = RememberedReply(Message("model", (Text("1"), call)), "openai/gpt-4.1", {"toolu_1": "c2"})
@@ -172,7 +178,15 @@ def test_whether_a_turn_goes_on_does_not_depend_on_how_its_request_was_read(
     async def bound(known: ReadRequest | None) -> str:
         memory = Memory(VolatileStore(), InstallationKey(b"k" * 32))
         await memory.remember("me", b"", reply)
-        turn = await read_turn(door, request, PreparedRequest(fields), caller="me", memory=memory, read=known)
+        turn = await read_turn(
+            door,
+            request,
+            PreparedRequest(fields),
+            caller="me",
+            memory=memory,
+            writer=Origin(door.dialect.name),
+            read=known,
+        )
         return turn.bound
 
     for known in (read, None):

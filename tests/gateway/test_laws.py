@@ -123,6 +123,8 @@ def test_what_is_no_request_is_refused_in_the_clients_own_envelope(wire: str, bo
             error = DIALECTS[wire].decode_error(reply.status, {}, reply.body)
             assert error.message
             assert error.code != "unexpected"
-        assert world.refusals() == []
+        # Its own provider may know what we cannot read, and then its word is the answer.
+        assert [entry.status for entry in world.refusals()] in ([], [reply.status])
+        assert wire == "anthropic" or world.refusals() == []
 
     asyncio.run(main())

@@ -126,3 +126,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     encode_error: Callable[[SegueError], tuple[int, bytes]]
     server: ServerFacts
     """Paths, headers and lists of a server of this wire."""
+
+    def with_model(self, fields: Mapping[str, Any], model: str) -> dict[str, Any]:
+        """The body of a request with another model; where the address names it, with one, if the body names none."""
+        field = self.server.model_field
+        return {**fields, field: model} if field else {"model": model, **fields}

@@ -230,10 +230,8 @@ class _Reader(Struct, frozen=True):
         return read, self._next(known, body, added)
 
     def _decode(self, fields: dict[str, Any]) -> DecodedRequest:
-        named = self.dialect.server.model_field
-        if named and self.model is not None:
-            fields = {**fields, named: self.model}
-        return self.dialect.decode_request(fields)
+        named = fields if self.model is None else self.dialect.with_model(fields, self.model)
+        return self.dialect.decode_request(named)
 
     def _messages(self, fields: dict[str, Any], given: list[Any]) -> tuple[Message, ...]:
         named, field = self.dialect.server.model_field, self.dialect.messages_field

@@ -73,6 +73,11 @@ def proper_name(name: str) -> str:
     )
 
 
+def is_form_of(name: str, wire: str) -> bool:
+    """Whether a dialect is this wire format, as it is or in a server's own form of it."""
+    return _FOLDERS.get(name, "") == _FOLDERS[wire]
+
+
 @final
 class _Dialects(Mapping[str, Dialect]):
     def __init__(self) -> None:

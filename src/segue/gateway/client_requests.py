@@ -10,11 +10,12 @@ import msgspec
 
 from segue.dialects.read_cache import ReadCache, ReadRequest
 from segue.errors import SegueError
-from segue.gateway.turns import model_of, without_capsules
+from segue.gateway.turns import model_of, prepared_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from segue.conversation.blocks import Origin
     from segue.gateway.doors import Door
     from segue.gateway.web import WebRequest
 
@@ -28,9 +29,9 @@ _NEAR: Final = 400
 class RequestReader:
     """Reads the requests of all callers."""
 
-    def __init__(self, native: Callable[[str], str], max_bytes: int = MAX_BYTES) -> None:
-        """`native`: the name of a model at the client's own provider."""
-        self._native = native
+    def __init__(self, writer: Callable[[str, str], Origin], max_bytes: int = MAX_BYTES) -> None:
+        """`writer`: who evidently wrote the replies that we did not see, by the model that is asked for and the wire."""
+        self._writer = writer
         self._cache = ReadCache(max_bytes)
 
     def read(self, door: Door, request: WebRequest, caller: str) -> ReadRequest | None:
@@ -49,8 +50,12 @@ class RequestReader:
         return read
 
     def _read(self, door: Door, body: bytes, asked: str, caller: str) -> ReadRequest:
-        model = self._native(asked) if door.dialect.server.model_field else None
-        return self._cache.read(door.dialect, body, owner=caller, model=model, prepare=without_capsules)
+        dialect = door.dialect
+        writer = self._writer(asked, dialect.name)
+        # What was read as another writer's is not continued.
+        owner = "\n".join((caller, writer.dialect, writer.provider, writer.endpoint))
+        prepare = prepared_by(writer, dialect.name)
+        return self._cache.read(dialect, body, owner=owner, model=writer.model, prepare=prepare)
 
 
 def _named_model(body: bytes, field: str) -> str:

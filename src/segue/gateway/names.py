@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, final
 
 from segue.config.model_names import resolve_model
 from segue.config.resources import open_router
+from segue.conversation.blocks import Origin
+from segue.dialects.registry import is_form_of
 from segue.dialects.server import ServedModel
 from segue.errors import InvalidRequestError, SegueError, UsageError
-from segue.routing.route import facts_from, parse_route
+from segue.providers.addresses import is_home
+from segue.routing.route import facts_from, parse_route, provider_of
 from segue.routing.router import SingleRouter
 
 if TYPE_CHECKING:
@@ -38,6 +41,9 @@ class ModelNames:
         self._facts: Facts = facts_from(providers)
         self._choice = lru_cache(_KEPT_NAMES)(self._choose)
         self._meant = lru_cache(_KEPT_NAMES)(self._meant_by)
+        self.writer = lru_cache(_KEPT_NAMES)(self._find_writer)
+        """Who evidently wrote the replies in a history that we did not see, by the name that its client asks for and its wire:
+        that very model, at its provider if that speaks the wire."""
         self.single = lru_cache(_KEPT_NAMES)(self._open)
         """The router of one provider/model, by the name of a route."""
         self._tools: dict[str, bool] = {}
@@ -54,6 +60,22 @@ class ModelNames:
             return ""
         choice = self._choice(name) if name not in self._config.gateway.models else None
         return name if choice is None else choice.routes[0].model
+
+    def _find_writer(self, asked: str, wire: str) -> Origin:
+        model = self.native(asked)
+        known = Origin(wire, model=model)
+        choice = self._choice(asked.removeprefix("models/")) if model else None
+        if choice is None or choice.routes[0].model != model:
+            return known
+        try:
+            forward = provider_of(choice.routes[0], self._providers).capabilities.forward
+        except SegueError:  # the request will report what is wrong
+            return known
+        target = forward.target(model) if forward is not None else known
+        if not is_form_of(target.dialect, wire):
+            return known
+        # A provider that is not named is the wire's own (decision 12).
+        return known if is_home(target.provider, wire) else target
 
     def is_sticky(self, asked: str) -> bool:
         """Whether a conversation stays with its last route, as far as the policy is concerned."""

@@ -70,7 +70,7 @@ class ClientServices:
         self._memory = memory
         self._archive = ReplyArchive(memory)
         self.background = BackgroundReplies(self._archive, members.limits)
-        self._requests = RequestReader(names.native)
+        self._requests = RequestReader(names.writer)
         self._compactor = ClientCompaction(members, providers, memory)
         self._provider_models = ProviderModels(providers) if members.lists_models else None
 
@@ -154,8 +154,10 @@ class ClientServices:
                 if prepared.changed:
                     raise
                 return unread_turn(door, request, prepared, error, caller=caller, memory=self._memory)
+        prepared = PreparedRequest(read.fields)
+        writer = self._writer(door, prepared)
         return await read_turn(
-            door, request, PreparedRequest(read.fields), caller=caller, memory=self._memory, read=read
+            door, request, prepared, caller=caller, memory=self._memory, writer=writer, read=read
         )
 
     async def read(
@@ -167,8 +169,11 @@ class ClientServices:
             prepared,
             caller=caller,
             memory=self._memory,
-            native_model=self._names.native(model_of(door, prepared.fields)),
+            writer=self._writer(door, prepared),
         )
+
+    def _writer(self, door: Door, prepared: PreparedRequest) -> Origin:
+        return self._names.writer(model_of(door, prepared.fields), door.dialect.name)
 
     async def switched(self, turn: ClientTurn) -> str:
         """The model that an operator chose for the conversation; empty if none was, or it is no longer configured."""

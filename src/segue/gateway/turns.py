@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct, structs
 
-from segue.conversation.blocks import Reasoning, ToolCall, ToolResult
+from segue.conversation.blocks import Origin, Reasoning, ToolCall, ToolResult
 from segue.conversation.json_text import parse_json
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
@@ -156,12 +156,11 @@ def session_of(door: Door, request: WebRequest, fields: Mapping[str, Any]) -> st
     return ""
 
 
-def _read(dialect: Dialect, fields: Mapping[str, Any], native_model: str) -> ReadRequest:
-    field = dialect.server.model_field
+def _read(dialect: Dialect, fields: Mapping[str, Any], writer: Origin) -> ReadRequest:
     # Who made the replies that we did not see is known as far as the client's name for the model is a real one.
-    decoded = dialect.decode_request({**fields, field: native_model} if field else fields)
+    decoded = dialect.decode_request(dialect.with_model(fields, writer.model))
     adoption = adopt(
-        without_capsules(decoded.messages),
+        prepared_by(writer, dialect.name)(decoded.messages),
         system=decoded.system,
         dialect=dialect.name,
         rules=dialect.rules,
@@ -182,18 +181,17 @@ async def read_turn(
     *,
     caller: str,
     memory: Memory,
-    native_model: str = "",
+    writer: Origin,
     read: ReadRequest | None = None,
 ) -> ClientTurn:
     """Raises TranscriptError with a path where it is no request of this wire.
 
-    `native_model`: the name of the model at the client's own provider; empty if that is not known. `read`: the request, if
-    it was read before.
+    `writer`: who evidently wrote the replies that we did not see. `read`: the request, if it was read before.
     """
     dialect, fields = door.dialect, prepared.fields
     as_it_came = read
     if read is None:
-        read = _read(dialect, fields, native_model)
+        read = _read(dialect, fields, writer)
     messages = read.conversation.messages
     session = session_of(door, request, fields)
     originals = await recall_originals(memory, caller, messages, session=session, size=len(request.body))
@@ -278,11 +276,13 @@ def plain_turn(turn: ClientTurn, *, planned: bool) -> ClientTurn | None:
     repairs = _dropped(turn)
     if turn.prepared.unread or not (repairs or planned):
         return None
-    messages = tuple(_without_unknown_seals(message) for message in turn.conversation.messages)
+    messages = [*turn.conversation.messages]
+    for index in _unseen(turn):
+        messages[index] = _without_seals(messages[index])
     return structs.replace(
         turn,
         request=structs.replace(turn.request, headers=headers),
-        conversation=structs.replace(turn.conversation, messages=messages),
+        conversation=structs.replace(turn.conversation, messages=tuple(messages)),
         options=structs.replace(turn.options, own=None),
         prepared=structs.replace(turn.prepared, changed=True),
         repairs=(*turn.repairs, *repairs),
@@ -298,29 +298,60 @@ def _dropped(turn: ClientTurn) -> list[Repair]:
     repairs = [Repair("option_not_sent", turn.dialect.name, name, decision=why) for name in (*betas, *fields)]
     if own is not None and own.container is not None and own.container.fields:
         repairs.append(Repair("fields_dropped", turn.dialect.name, "system", decision=why))
-    for index, message in enumerate(turn.conversation.messages):
-        for block in message.blocks:
-            if message.speaker == "model" and _is_unknown(block):
+    for index in _unseen(turn):
+        for block in turn.conversation.messages[index].blocks:
+            if _is_sealed(block):
                 kind: Kind = "reasoning_dropped" if type(block) is Reasoning else "seal_dropped"
                 repairs.append(Repair(kind, turn.dialect.name, f"messages[{index}]", decision=why))
     return repairs
 
 
-def _is_unknown(block: Block) -> bool:
-    """Whether a block has a seal that we did not see being made."""
-    seal = getattr(block, "seal", None)
-    return seal is not None and not seal.origin.provider
+def _unseen(turn: ClientTurn) -> list[int]:
+    """The indexes of messages whose seals we did not see being made: they are no replies of ours."""
+    return [
+        index
+        for index, message in enumerate(turn.conversation.messages)
+        if message.speaker == "model" and index not in turn.originals.replies
+    ]
 
 
-def _without_unknown_seals(message: Message) -> Message:
-    if message.speaker != "model" or not any(map(_is_unknown, message.blocks)):
+def _is_sealed(block: Block) -> bool:
+    return getattr(block, "seal", None) is not None
+
+
+def _without_seals(message: Message) -> Message:
+    if not any(map(_is_sealed, message.blocks)):
         return message
     blocks = [
-        structs.replace(block, seal=None) if type(block) is ToolCall and _is_unknown(block) else block
+        structs.replace(block, seal=None) if type(block) is ToolCall else block
         for block in message.blocks
-        if type(block) is ToolCall or not _is_unknown(block)
+        if type(block) is ToolCall or not _is_sealed(block)
     ]
     return structs.replace(message, blocks=tuple(blocks))
+
+
+def prepared_by(writer: Origin, wire: str) -> Callable[[Sequence[Message]], Sequence[Message]]:
+    """What is done with messages of a wire before they are adopted: our own capsules go, and the evident writer gets his name."""
+    read_as = Origin(wire, model=writer.model)
+    if read_as == writer:
+        return without_capsules
+
+    def prepare(messages: Sequence[Message]) -> Sequence[Message]:
+        return [_written_by(message, read_as, writer) for message in without_capsules(messages)]
+
+    return prepare
+
+
+def _written_by(message: Message, read_as: Origin, writer: Origin) -> Message:
+    if message.speaker != "model" or message.origin != read_as:
+        return message
+    blocks = [
+        structs.replace(block, seal=structs.replace(seal, origin=writer))
+        if (seal := getattr(block, "seal", None)) is not None and seal.origin == read_as
+        else block
+        for block in message.blocks
+    ]
+    return structs.replace(message, blocks=tuple(blocks), origin=writer)
 
 
 def without_capsules(messages: Sequence[Message]) -> Sequence[Message]:

@@ -122,7 +122,7 @@ def takes_output(kind: str, output: Any) -> bool:
 
 
 @final
-class Output(NamedTuple):
+class CallOutput(NamedTuple):
     """What an output item says and shows."""
 
     text: str
@@ -130,18 +130,18 @@ class Output(NamedTuple):
     failed: bool = False
 
 
-def read_own_output(item: dict[str, Any], path: str) -> Output | None:
+def read_own_output(item: dict[str, Any], path: str) -> CallOutput | None:
     """The output of a kind that has a form of its own; None if it is text or parts, as a function's."""
     match item.get("type"):
         case "apply_patch_call_output":
             said = text_in(item.get("output"), f"{path}.output")
             failed = item.get("status") == "failed"
-            return Output(said or ("The patch was not applied." if failed else ""), failed=failed)
+            return CallOutput(said or ("The patch was not applied." if failed else ""), failed=failed)
         case "computer_call_output" if isinstance(shown := item.get("output"), dict):
             url = shown.get("image_url")
             if isinstance(url, str) and url:
-                return Output("", (media_from(url, "image"),))
-            return Output(f"[{shown.get('type')}: {json_of(shown)}]")
+                return CallOutput("", (media_from(url, "image"),))
+            return CallOutput(f"[{shown.get('type')}: {json_of(shown)}]")
         case _:
             return None
 
