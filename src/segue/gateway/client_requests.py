@@ -10,7 +10,8 @@ import msgspec
 
 from segue.dialects.read_cache import ReadCache, ReadRequest
 from segue.errors import SegueError
-from segue.gateway.turns import model_of, prepared_by
+from segue.gateway.client_messages import prepared_by
+from segue.gateway.turns import model_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -355,6 +355,7 @@ class Exchange:
                 attempt.call_ids(),
                 self._turn.conversation_id,
                 broken,
+                attempt.forwarded,
             )
             began = monotonic()
             seen = None if self._noted else self._seen()

@@ -106,12 +106,15 @@ class Members:
         same = self.uses_wire_of(turn, route)
         request = ChatRequest(
             model=route.model,
-            conversation=turn.conversation if same else _without_passing_system(turn),
+            conversation=turn.conversation_at(route.provider)
+            if same
+            else _without_passing_system(turn.conversation, turn.dialect.server.passing_system),
             tools=turn.tools,
             options=route.options.over(turn.options),
             session=turn.conversation_id,
             asks_for_cache=not same,  # on its own wire the client does that itself
             headers=forwarded_headers(turn) if same else {},
+            came=turn.request.body if same else b"",
         )
         if turn.tools and not self._names.knows_tools(route):
             return as_text_request(request, offer_of(request.tools, request.options), REACT)
@@ -201,8 +204,8 @@ def _passes(forward: Forward, request: ChatRequest, size: int, harmless: Collect
 def _lasting(turn: ClientTurn, request: ChatRequest) -> ChatRequest | None:
     """The request without what its client writes anew each time, so that the plan of its last one can be continued: enough
     to see whether something would be repaired. None if there is no such thing in it."""
-    conversation = _without_passing_system(turn)
-    if conversation is turn.conversation:
+    conversation = _without_passing_system(request.conversation, turn.dialect.server.passing_system)
+    if conversation is request.conversation:
         return None
     return structs.replace(
         request,
@@ -212,16 +215,16 @@ def _lasting(turn: ClientTurn, request: ChatRequest) -> ChatRequest | None:
     )
 
 
-def _without_passing_system(turn: ClientTurn) -> Conversation:
-    """The conversation without what its client writes anew into each system prompt."""
-    marks, system = turn.dialect.server.passing_system, turn.conversation.system
+def _without_passing_system(conversation: Conversation, marks: tuple[str, ...]) -> Conversation:
+    """The conversation without what its client writes anew into each system prompt, as these `marks` show."""
+    system = conversation.system
     if not marks or not any(mark in system for mark in marks):
-        return turn.conversation
+        return conversation
     first, _, kept = system.partition("\n\n")
     # Mostly it is the first paragraph alone, and the others need not be taken apart.
     if not first.startswith(marks) or any(mark in kept for mark in marks):
         kept = "\n\n".join([part for part in system.split("\n\n") if not part.startswith(marks)])
-    return structs.replace(turn.conversation, system=kept)
+    return structs.replace(conversation, system=kept)
 
 
 def _harmless(target: Origin) -> frozenset[Kind]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct, structs
@@ -14,9 +14,10 @@ from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.read_cache import ReadRequest
 from segue.errors import InvalidRequestError, SegueError
+from segue.gateway.client_messages import prepared_by
 from segue.gateway.doors import Door
 from segue.gateway.memory.fingerprints import HistoryFingerprints, fingerprint_of
-from segue.gateway.memory.memory import is_capsule, new_conversation_id
+from segue.gateway.memory.memory import new_conversation_id
 from segue.gateway.memory.originals import Originals, recall_originals
 from segue.gateway.web import WebRequest
 from segue.transcript.adopt import adopt
@@ -105,6 +106,16 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
         """Of the last reply in this conversation; empty if it is not known."""
         last = self.originals.last
         return last.route if last is not None else ""
+
+    def conversation_at(self, provider: str) -> Conversation:
+        """The conversation for a provider of the client's own wire: its forwarded replies in the form in which it got them back."""
+        if not self.originals.returned:
+            return self.conversation
+        messages = [*self.conversation.messages]
+        for index, returned in self.originals.returned.items():
+            if returned.origin is not None and returned.origin.provider == provider:
+                messages[index] = returned
+        return structs.replace(self.conversation, messages=tuple(messages))
 
     @property
     def prefilled(self) -> bool:
@@ -328,52 +339,6 @@ def _without_seals(message: Message) -> Message:
         if type(block) is ToolCall or not _is_sealed(block)
     ]
     return structs.replace(message, blocks=tuple(blocks))
-
-
-def prepared_by(writer: Origin, wire: str) -> Callable[[Sequence[Message]], Sequence[Message]]:
-    """What is done with messages of a wire before they are adopted: our own capsules go, and the evident writer gets his name."""
-    read_as = Origin(wire, model=writer.model)
-    if read_as == writer:
-        return without_capsules
-
-    def prepare(messages: Sequence[Message]) -> Sequence[Message]:
-        return [_written_by(message, read_as, writer) for message in without_capsules(messages)]
-
-    return prepare
-
-
-def _written_by(message: Message, read_as: Origin, writer: Origin) -> Message:
-    if message.speaker != "model" or message.origin != read_as:
-        return message
-    blocks = [
-        structs.replace(block, seal=structs.replace(seal, origin=writer))
-        if (seal := getattr(block, "seal", None)) is not None and seal.origin == read_as
-        else block
-        for block in message.blocks
-    ]
-    return structs.replace(message, blocks=tuple(blocks), origin=writer)
-
-
-def without_capsules(messages: Sequence[Message]) -> Sequence[Message]:
-    """Reasoning that we showed under a seal of our own: no provider can open it."""
-    # Written out, since each message of each request comes here.
-    showing = [
-        index
-        for index, message in enumerate(messages)
-        if message.speaker == "model"
-        for block in message.blocks
-        if type(block) is Reasoning and block.seal is not None and is_capsule(block.seal.payload)
-    ]
-    if not showing:
-        return messages
-    changed = [*messages]
-    for index in showing:
-        blocks = [
-            structs.replace(block, seal=None) if type(block) is Reasoning else block
-            for block in messages[index].blocks
-        ]
-        changed[index] = structs.replace(messages[index], blocks=tuple(blocks))
-    return changed
 
 
 def _ends_with_results(dialect: Dialect, fields: Mapping[str, Any]) -> bool:

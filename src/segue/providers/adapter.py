@@ -46,6 +46,8 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
     """Whether a session's prompt should be kept by providers that cache it only when asked to."""
     headers: Mapping[str, str] = {}
     """Sent beside the provider's own: those of a client on the same wire."""
+    came: bytes = b""
+    """The request of such a client, as it came: what is still the same is sent in its bytes."""
     abort: Abort | None = None
     """Set it, and the stream ends with one `Finished("cancelled")`."""
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final, final
 from msgspec import Struct, field
 
 from segue.conversation.blocks import Origin
+from segue.dialects.client_bytes import spelled_as
 from segue.dialects.plan import PlanState, plan, repairs_of_plan
+from segue.dialects.registry import DIALECTS
 from segue.providers.adapter import RequestSent
 from segue.transcript.steps import ModelStep, Transcript
 
@@ -60,11 +62,14 @@ class RequestWriter(Struct):
             previous=self._kept.get((request.session, request.model), _NOTHING)[0],
         )
         self._keep(request, planned.state, len(planned.body))
+        body = planned.body
+        if request.came:
+            body = spelled_as(body, request.came, DIALECTS[self.dialect].messages_field)
         sent = RequestSent(
             origin=planned.origin,
             made_under=planned.made_under,
             repairs=planned.repairs,
-            body=planned.body,
+            body=body,
             url=url,
         )
         return WrittenRequest(sent, planned.names, planned.transcript)

@@ -49,6 +49,8 @@ class KnownHistory(Struct, frozen=True, eq=False):
     """Indexes of messages that show an image."""
     makers: frozenset[Maker] = frozenset()
     """Of all replies."""
+    returned: dict[int, Message] = {}
+    """As in the originals."""
 
     def common(self, given: tuple[Message, ...]) -> int:
         """With how many of these messages the history begins."""

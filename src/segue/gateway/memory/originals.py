@@ -2,17 +2,18 @@
 
 A client returns of a reply what its wire can hold. Where the reply is remembered, the whole takes its place again: the
 reasoning with its seals, the seals on the calls, the provider's own ids. Where the client changed the reply, its version
-stands, and only what belongs to its calls is added.
+stands, and only what belongs to its calls is added. Of a reply that the client got in the bytes of its own provider, its version
+is kept beside the original, for that provider.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 from msgspec import Struct, structs
 
-from segue.conversation.blocks import Media, Origin, Reasoning, ToolCall
+from segue.conversation.blocks import Media, Origin, Reasoning, Seal, ToolCall
 from segue.conversation.message import Message
 from segue.gateway.memory.fingerprints import HistoryFingerprints
 from segue.gateway.memory.histories import KnownHistory, Maker
@@ -45,6 +46,9 @@ class Originals(Struct, frozen=True):
     has_images: bool = False
     makers: frozenset[Maker] = frozenset()
     """Of all replies that are remembered."""
+    returned: dict[int, Message] = {}
+    """Index of a message → the reply as the client returned it, where it got the bytes of its own provider: in this form that
+    has got it back before another one was asked."""
 
     @property
     def fingerprint(self) -> bytes:
@@ -78,6 +82,9 @@ async def recall_originals(
     restored = known.restored[:common] + messages[common:]
     images = [index for index in known.images if index < common] + new.images
     makers = _makers(replies.values()) if any(dropped) else known.makers
+    returned = known.returned
+    if any(index >= common for index in returned):
+        returned = {index: message for index, message in returned.items() if index < common}
     if recalled:
         found = _found(messages, new.wanted, recalled)
         changed = [*restored]
@@ -93,6 +100,12 @@ async def recall_originals(
             if type(block) is Media and block.kind == "image"
         ]
         makers |= _makers([replies[index] for index in found])
+        new_returned = {
+            index: message
+            for index in found
+            if (message := _as_returned(messages[index], found[index])) is not None
+        }
+        returned = {**returned, **new_returned} if new_returned else returned
     originals = Originals(
         restored,
         fingerprints,
@@ -103,10 +116,13 @@ async def recall_originals(
         call_ids=known.call_ids.union(new.call_ids),
         has_images=bool(images),
         makers=makers,
+        returned=returned,
     )
     if size and not failed:
         call_ids = originals.call_ids
-        history = KnownHistory(messages, restored, fingerprints, replies, call_ids, tuple(images), makers)
+        history = KnownHistory(
+            messages, restored, fingerprints, replies, call_ids, tuple(images), makers, returned
+        )
         memory.histories.keep(key, history, 2 * size)
     return originals
 
@@ -221,6 +237,69 @@ def _is_unchanged(message: Message, reply: RememberedReply) -> bool:
     if any(ids):
         return ids == list(reply.calls)
     return [call.name for call in message.calls] == [call.name for call in reply.message.calls]
+
+
+def _as_returned(message: Message, replies: Sequence[RememberedReply]) -> Message | None:
+    """The client's version of a forwarded reply, with what only we know: who made its seals, and under what. None if it was not
+    forwarded, or did not return whole."""
+    reply = replies[0]
+    alone = all(other == reply for other in replies)
+    if not (alone and reply.forwarded and _is_unchanged(message, reply)):
+        return None
+    held, made = _made_in(message), _made_in(reply.message)
+    if held.thoughts != made.thoughts or held.shown != made.shown or len(held.seals) != len(made.seals):
+        return None
+    if not all(map(_is_same_seal, held.seals, made.seals)):
+        return None
+    known = iter(made.seals)
+    blocks = [
+        block if _seal_of(block) is None else _sealed_as(block, next(known)) for block in message.blocks
+    ]
+    return structs.replace(message, blocks=tuple(blocks), origin=reply.message.origin)
+
+
+class _Made(NamedTuple):
+    """What only the model can have made of a message. A stream may have brought it in more pieces than we keep."""
+
+    thoughts: str
+    shown: int
+    seals: list[Seal]
+
+
+def _made_in(message: Message) -> _Made:
+    blocks = message.blocks
+    thoughts = "".join([block.text for block in blocks if type(block) is Reasoning])
+    shown = sum(type(block) is Media for block in blocks)
+    return _Made(thoughts.strip(), shown, [seal for block in blocks if (seal := _seal_of(block)) is not None])
+
+
+def _sealed_as(block: Block, original: Seal) -> Block:
+    """A block with the client's spelling of a seal."""
+    held = _seal_of(block)
+    if held is None:
+        return block
+    return structs.replace(block, seal=structs.replace(original, payload=held.payload))
+
+
+def _seal_of(block: Block) -> Seal | None:
+    return getattr(block, "seal", None)
+
+
+def _is_same_seal(held: Seal, made: Seal) -> bool:
+    """Clients may spell bytes in the other alphabet of base64, and the provider's items in their own way."""
+    if held.payload == made.payload:
+        return True
+    if made.payload.startswith("{"):
+        return held.payload.startswith("{")
+    return _bytes_of(held.payload) == _bytes_of(made.payload)
+
+
+def _bytes_of(payload: str) -> str:
+    """Base64 in one alphabet, without what fills it up."""
+    return payload.translate(_ONE_ALPHABET).rstrip("=")
+
+
+_ONE_ALPHABET = str.maketrans("-_", "+/")
 
 
 def _whole(message: Message, reply: RememberedReply) -> Message:

@@ -26,6 +26,8 @@ class RememberedReply(Struct, frozen=True, omit_defaults=True):
     """The id that `segue gateway ps` shows."""
     broken: bool = False
     """The stream broke off after the client had seen a part of it."""
+    forwarded: bool = False
+    """The client got it in the provider's own bytes."""
 
     @property
     def has_ids(self) -> bool:
