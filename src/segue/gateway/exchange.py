@@ -145,8 +145,9 @@ class Exchange:
                     self._report.failovers += 1
 
     async def _try_plain(self, route: Route, routing: Routing, refusal: SegueError) -> SegueError | None:
-        """A history from elsewhere may hold what this account or model cannot take: once more without it."""
-        if not self._members.uses_wire_of(self._turn, route):
+        """A history from elsewhere may hold what this account or model cannot take: once more without it. Not if it is only a part
+        of a conversation: nobody else knows the rest."""
+        if self._turn.prepared.is_part or not self._members.uses_wire_of(self._turn, route):
             return refusal
         plain = plain_turn(self._turn, planned=self._report.forwarded)
         if plain is None:

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct, structs
 
-from segue.conversation.blocks import Reasoning, ToolCall, ToolResult
+from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult
+from segue.conversation.extra import Extra
 from segue.conversation.json_text import parse_json
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.read_cache import ReadRequest
-from segue.errors import InvalidRequestError, SegueError
+from segue.dialects.references import Reference, outer_fields
+from segue.errors import InvalidRequestError
 from segue.gateway.doors import Door
 from segue.gateway.memory.fingerprints import fingerprint_of
 from segue.gateway.memory.memory import is_capsule, new_conversation_id
@@ -51,8 +53,13 @@ class PreparedRequest(Struct, frozen=True):
     """Whether the client wants a compacted conversation instead of a reply."""
     at: str = ""
     """The provider that holds the reply which this request continues; its bytes can be forwarded there only."""
-    unknown: SegueError | None = None
-    """The request refers to a reply, or an item of one, that we do not have: only the provider that made it may know it."""
+    references: tuple[Reference, ...] = ()
+    """What the request refers to and we do not have: only another provider may hold it."""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the request is only the end of a conversation whose beginning its provider holds."""
+        return any(reference.stands_for == "history" for reference in self.references)
 
 
 @final
@@ -251,7 +258,7 @@ def plain_turn(turn: ClientTurn, *, planned: bool) -> ClientTurn | None:
         turn,
         request=structs.replace(turn.request, headers=headers),
         conversation=structs.replace(turn.conversation, messages=messages),
-        options=structs.replace(turn.options, own=None),
+        options=structs.replace(turn.options, own=_only_references(turn)),
         prepared=structs.replace(turn.prepared, changed=True),
         repairs=(*turn.repairs, *repairs),
     )
@@ -262,7 +269,10 @@ def _dropped(turn: ClientTurn) -> list[Repair]:
     server, why = turn.dialect.server, "the provider refused the request with it"
     own = turn.options.own
     betas = [name for name in turn.request.headers if name.startswith(server.beta_headers)]
-    fields = list(own.fields) if own is not None else []
+    kept = _only_references(turn)
+    fields = (
+        [name for name in own.fields if kept is None or name not in kept.fields] if own is not None else []
+    )
     repairs = [Repair("option_not_sent", turn.dialect.name, name, decision=why) for name in (*betas, *fields)]
     if own is not None and own.container is not None and own.container.fields:
         repairs.append(Repair("fields_dropped", turn.dialect.name, "system", decision=why))
@@ -272,6 +282,13 @@ def _dropped(turn: ClientTurn) -> list[Repair]:
                 kind: Kind = "reasoning_dropped" if type(block) is Reasoning else "seal_dropped"
                 repairs.append(Repair(kind, turn.dialect.name, f"messages[{index}]", decision=why))
     return repairs
+
+
+def _only_references(turn: ClientTurn) -> Extra | None:
+    """Of the wire's own fields those that stand for content: without them another request would be sent."""
+    own, names = turn.options.own, outer_fields(turn.dialect.server.references)
+    fields = {name: value for name, value in own.fields.items() if name in names} if own is not None else {}
+    return Extra(turn.dialect.name, fields) if fields else None
 
 
 def _is_unknown(block: Block) -> bool:
@@ -284,11 +301,18 @@ def _without_unknown_seals(message: Message) -> Message:
     if message.speaker != "model" or not any(map(_is_unknown, message.blocks)):
         return message
     blocks = [
-        structs.replace(block, seal=None) if type(block) is ToolCall and _is_unknown(block) else block
+        structs.replace(block, seal=None)
+        if not isinstance(block, Reasoning) and _is_unknown(block)
+        else block
         for block in message.blocks
-        if type(block) is ToolCall or not _is_unknown(block)
+        if not _is_unknown(block) or _says_something(block)
     ]
     return structs.replace(message, blocks=tuple(blocks))
+
+
+def _says_something(block: Block) -> bool:
+    """Whether a block is content also without its seal."""
+    return type(block) is ToolCall or (type(block) is Text and bool(block.text.strip()))
 
 
 def without_capsules(messages: Sequence[Message]) -> Sequence[Message]:
