@@ -57,6 +57,7 @@ BY_STATUS: Mapping[str, type[ProviderError]] = {
     "DEADLINE_EXCEEDED": OverloadError,
 }
 _PHRASES: Phrases = (
+    ("cachedcontent not found", InvalidRequestError),  # CCH-02: its status is that of a missing permission
     ("exceeds the maximum number of tokens", ContextLengthError),  # GEM-43
     ("input token count exceeds", ContextLengthError),
     ("api key not valid", CredentialsError),
