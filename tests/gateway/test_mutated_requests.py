@@ -70,7 +70,9 @@ class Mutation:
         if refused & ARTIFACTS:
             return
         if reply.status == 400 and references_in(self.body, DIALECTS[self.wire].server.references, self.wire):
-            assert not self.world.emulator.log, what  # what another provider holds is refused before anybody is asked
+            assert not self.world.emulator.log, (
+                what
+            )  # what another provider holds is refused before anybody is asked
             return
         assert reply.status == 200, what
         assert len(self.world.refusals()) <= 1, what

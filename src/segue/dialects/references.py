@@ -15,9 +15,10 @@ from msgspec import Struct
 
 from segue.errors import InvalidRequestError, SegueError
 
-Substance: TypeAlias = Literal["history", "file", "tools"]
+Substance: TypeAlias = Literal["history", "summary", "file", "tools"]
 """What a field stands for. `history`: messages and settings before those of the request, which is only the rest of a conversation
-and cannot be planned. `file`: a part of the request. `tools`: what the model may use, and the place where it does."""
+and cannot be planned. `summary`: the same as a part of the request that only its maker can read. `file`: a part of one message.
+`tools`: what the model may use, and the place where it does."""
 
 UNNAMED = "?"
 """The name of what a field refers to without naming it."""

@@ -111,7 +111,6 @@ class StoredReplies(Struct, frozen=True, kw_only=True):
     """Whether the client may ask for the reply later."""
     previous: Callable[[Mapping[str, Any]], str]
     """The id of the reply that a request continues; empty if there is none."""
-    unknown_previous: Callable[[str], SegueError]
     references: Callable[[Mapping[str, Any]], list[str]]
     """The ids of items of earlier replies that a request does not hold."""
     with_items: Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[dict[str, Any], SegueError | None]]

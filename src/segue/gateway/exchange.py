@@ -124,6 +124,7 @@ class Exchange:
 
     async def _try_members(self, routing: Routing) -> SegueError | None:
         """None if a reply was written, be it whole or broken off; else why there is none."""
+        before: SegueError | None = None
         while True:
             route = routing.route
             error = await self._try(route, routing, self._turn)
@@ -138,11 +139,18 @@ class Exchange:
                 return None
             match step:
                 case GiveUp(last):
-                    return last
+                    return before if before is not None and self._is_not_held(last) else last
                 case Retry(after):
                     await asyncio.sleep(after)
                 case _:
+                    before = error
                     self._report.failovers += 1
+
+    def _is_not_held(self, error: SegueError) -> bool:
+        """Whether a member was not even asked, since another one holds what the request refers to. Why that failed tells the client
+        more, unless it sends the whole conversation now."""
+        references = self._turn.prepared.references
+        return any(reference.refusal is error and not reference.replayed for reference in references)
 
     async def _try_plain(self, route: Route, routing: Routing, refusal: SegueError) -> SegueError | None:
         """A history from elsewhere may hold what this account or model cannot take: once more without it. Not if it is only a part

@@ -74,7 +74,8 @@ class Members:
         need = Need(images=turn.has_images, tools=bool(turn.tools))
         bound = turn.bound
         sticky = turn.last_route if self._names.is_sticky(asked) else ""
-        if turn.prepared.references and not may_hold(turn, (bound or sticky).partition("/")[0]):
+        wanted = bound or sticky
+        if turn.prepared.references and not (wanted and may_hold(turn, wanted.partition("/")[0])):
             holders = [route.name for route in router.routes if may_hold(turn, route.provider)]
             bound, sticky = "", next(iter(holders), "")
         if not bound:
@@ -87,13 +88,13 @@ class Members:
         """Raises what keeps the request from being sent there."""
         provider = provider_of(route, self._providers)
         request = self.request(turn, route)
-        holds = may_hold(turn, route.provider) if turn.prepared.references else True
-        if holds:
-            way = self._forwarded_part if turn.prepared.is_part else self._forwarded
-            forwarded = way(turn, route, provider.capabilities.forward, request)
-            if forwarded is not None:
-                return forwarded
-        self.require_whole(turn, provider, request)
+        forward = provider.capabilities.forward
+        if turn.prepared.references:
+            forwarded = self._forwarded_to_holder(turn, route, provider, request)
+        else:
+            forwarded = self._forwarded(turn, route, forward, request)
+        if forwarded is not None:
+            return forwarded
         if turn.strict:
             sent = _preview(provider, request)
             repairs = (*turn.repairs, *(sent.repairs if sent is not None else ()))
@@ -114,9 +115,19 @@ class Members:
         """Raises the words of the client's wire if a plan of the turn would be without something that it refers to."""
         if not turn.prepared.references:
             return
-        planned = _preview(provider, request) if may_hold(turn, provider.name) else None
-        if (refusal := lost_in(turn, planned)) is not None:
+        if (refusal := lost_in(turn, self._planned(turn, provider, request))) is not None:
             raise refusal
+
+    def _planned(
+        self, turn: ClientTurn, provider: ProviderAdapter, request: ChatRequest
+    ) -> RequestSent | None:
+        """The plan of a turn that refers to something; None if it cannot be planned there."""
+        if turn.prepared.is_part or not may_hold(turn, provider.name):
+            return None
+        try:
+            return _preview(provider, request)
+        except SegueError:
+            return None
 
     def request(self, turn: ClientTurn, route: Route) -> ChatRequest:
         """The turn for a route; its provider plans it. What its model lacks it gets in words."""
@@ -176,10 +187,29 @@ class Members:
             body = renamed(body, field, target.model, turn.read)
         return ForwardedAttempt(turn, forward, target, route.model, body, request.headers)
 
+    def _forwarded_to_holder(
+        self, turn: ClientTurn, route: Route, provider: ProviderAdapter, request: ChatRequest
+    ) -> ForwardedAttempt | None:
+        """The client's own bytes to a provider that may hold what they refer to; None if a plan of them refers to it, too. Raises the
+        refusal of the client's wire."""
+        if not may_hold(turn, route.provider):
+            raise turn.prepared.references[0].refusal
+        forward = provider.capabilities.forward
+        forwarded = None if turn.prepared.is_part else self._forwarded(turn, route, forward, request)
+        if (
+            forwarded is not None
+            or (refusal := lost_in(turn, self._planned(turn, provider, request))) is None
+        ):
+            return forwarded
+        forwarded = self._forwarded_part(turn, route, forward, request)
+        if forwarded is None:
+            raise refusal
+        return forwarded
+
     def _forwarded_part(
         self, turn: ClientTurn, route: Route, forward: Forward | None, request: ChatRequest
     ) -> ForwardedAttempt | None:
-        """The end of a conversation whose beginning its provider holds: it cannot be planned, so the provider gets it as it is, and
+        """What cannot be planned, such as the end of a conversation whose beginning its provider holds: that gets it as it is, and
         says itself what is wrong with it. None if this provider cannot."""
         if forward is None or (turn.stream and not forward.streams(route.model)):
             return None

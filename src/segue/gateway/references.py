@@ -77,10 +77,8 @@ class ReferenceResolver:
             )
         if previous := stored.previous(fields):
             found = await self._archive.find(caller, previous)
-            if found is None or not found.whole:
-                missing = _history("previous_response_id", previous, stored.unknown_previous(previous))
-                at = "" if found is None else found.provider
-                return structs.replace(prepared, references=(missing,), at=at)
+            if found is None or not found.whole:  # the field stays, and only its provider knows it
+                return structs.replace(prepared, at="" if found is None else found.provider)
             whole = stored.continued(fields, self._archive.history(stored, found))
             changed = prepared.changed or not found.provider
             prepared = structs.replace(prepared, fields=whole, at=found.provider, changed=changed)
@@ -92,10 +90,6 @@ class ReferenceResolver:
             own = len(stored.input_items(opened)) == len(stored.input_items(prepared.fields))
             prepared = structs.replace(prepared, fields=opened, changed=prepared.changed or own)
         return prepared
-
-
-def _history(path: str, name: str, refusal: SegueError) -> Reference:
-    return Reference(path=path, name=name, stands_for="history", refusal=refusal)
 
 
 def _with_items(
@@ -112,8 +106,10 @@ def _with_items(
         holders.add(prepared.at)
     at = holders.pop() if len(holders) == 1 else ""
     changed = prepared.changed or (bool(found) and not at)
-    missing = () if unknown is None else (_history("input[]", "", unknown),)
-    return structs.replace(prepared, fields=fields, at=at, changed=changed, references=missing)
+    missing = []
+    if unknown is not None:
+        missing.append(Reference(path="input[]", name="", stands_for="history", refusal=unknown))
+    return structs.replace(prepared, fields=fields, at=at, changed=changed, references=tuple(missing))
 
 
 def may_hold(turn: ClientTurn, provider: str) -> bool:

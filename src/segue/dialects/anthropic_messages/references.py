@@ -69,7 +69,7 @@ REFERENCES: Final = (
     ),
     ReferenceField(
         place="messages[].content[]",
-        stands_for="file",
+        stands_for="summary",
         names=_compacted,
         marks=(b'"compaction"',),
         message="Only the provider that compacted this conversation can read the block, and another one answers here.",

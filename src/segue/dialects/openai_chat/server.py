@@ -48,6 +48,7 @@ SERVER = ServerFacts(
     encode_models=encode_models,
     encode_model=encode_model,
     references=REFERENCES,
+    obeyed=frozenset({"stream_options", "prompt_cache_key"}),
     decode_embedding=decode_embedding,
     encode_embeddings=encode_embeddings,
 )

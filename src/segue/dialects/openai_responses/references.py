@@ -1,16 +1,22 @@
-"""What a Responses request may refer to without holding it, besides the replies and items that a server keeps (reply_store.py)."""
+"""What a Responses request may refer to without holding it. Items by their ids are resolved or refused apart (reply_store.py)."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from segue.dialects.references import (
     UNNAMED,
     ReferenceField,
     member_name,
     name_or_member,
+    text_name,
     whole_name,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segue.dialects.references import Substance
 
 _COMPACTED: Final = ("compaction", "compaction_summary")
 _file: Final = member_name("file_id")
@@ -22,14 +28,26 @@ def _prompt(prompt: Any) -> str:
     return (member_name("id")(prompt) or UNNAMED) if prompt else ""
 
 
-def _sealed_item(item: Any) -> str:
-    """An item that only its provider can read, or that it alone has."""
+def _compacted(item: Any) -> str:
     kind = item.get("type") if isinstance(item, dict) else None
-    if kind in _COMPACTED:
-        return member_name("encrypted_content", "id")(item)
-    if kind == "image_generation_call" and not item.get("result"):
-        return member_name("id")(item)
-    return ""
+    return member_name("encrypted_content", "id")(item) if kind in _COMPACTED else ""
+
+
+def _generated(item: Any) -> str:
+    """An image that was made and is named only by its id."""
+    kind = item.get("type") if isinstance(item, dict) else None
+    return member_name("id")(item) if kind == "image_generation_call" and not item.get("result") else ""
+
+
+def _item(substance: Substance, names: Callable[[Any], str]) -> ReferenceField:
+    return ReferenceField(
+        place="input[]",
+        stands_for=substance,
+        names=names,
+        marks=(b'"compaction', b'"image_generation_call"'),
+        message="Only the provider that made this item can read it, and another one answers here.",
+        hint="Send the items that it stands for.",
+    )
 
 
 def _tool(tool: Any) -> str:
@@ -54,6 +72,14 @@ def _files(place: str) -> ReferenceField:
 
 REFERENCES: Final = (
     ReferenceField(
+        place="previous_response_id",
+        stands_for="history",
+        names=text_name,
+        message="Previous response with id '{name}' not found.",
+        code="previous_response_not_found",  # RESP-50
+        hint="Send the whole conversation as input.",
+    ),
+    ReferenceField(
         place="conversation",
         stands_for="history",
         names=name_or_member("id"),
@@ -72,14 +98,8 @@ REFERENCES: Final = (
         hint="Send instructions and input instead.",
         members={"error": {"code": "unsupported_parameter"}},
     ),
-    ReferenceField(
-        place="input[]",
-        stands_for="file",
-        names=_sealed_item,
-        marks=(b'"compaction', b'"image_generation_call"'),
-        message="Only the provider that made this item can read it, and another one answers here.",
-        hint="Send the items that it stands for.",
-    ),
+    _item("summary", _compacted),
+    _item("file", _generated),
     _files("input[].content[]"),
     _files("input[].output[]"),
     _files("input[].output"),

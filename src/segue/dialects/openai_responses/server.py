@@ -56,5 +56,6 @@ SERVER = ServerFacts(
     encode_model=encode_model,
     encode_count=lambda tokens: ENCODER.encode({"object": "response.input_tokens", "input_tokens": tokens}),
     references=REFERENCES,
+    obeyed=frozenset({"store", "background", "stream_options", "prompt_cache_key"}),
     stored=STORED,
 )
