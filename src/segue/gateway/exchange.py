@@ -28,6 +28,7 @@ from segue.gateway.client_errors import (
 )
 from segue.gateway.memory.replies import RememberedReply
 from segue.gateway.memory.store import ConversationInfo
+from segue.gateway.references import error_of_holder
 from segue.gateway.report import AttemptReport
 from segue.gateway.turns import plain_turn
 from segue.gateway.usage_estimates import estimated_rest, mark_estimate
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.events import Reply
     from segue.conversation.usage import Usage
+    from segue.dialects.references import Reference
     from segue.dialects.server import Reframe
     from segue.gateway.attempts import RouteAttempt
     from segue.gateway.members import Members
@@ -124,7 +126,8 @@ class Exchange:
 
     async def _try_members(self, routing: Routing) -> SegueError | None:
         """None if a reply was written, be it whole or broken off; else why there is none."""
-        before: SegueError | None = None
+        not_held: Reference | None = None
+        failed: SegueError | None = None
         while True:
             route = routing.route
             error = await self._try(route, routing, self._turn)
@@ -134,23 +137,18 @@ class Exchange:
                 error = await self._try_plain(route, routing, error)
             if error is None:
                 return None
+            refused = [one for one in self._turn.prepared.references if one.refusal is error]
+            not_held, failed = (refused[0], failed) if refused else (not_held, error)
             step = routing.failed(error, shown=self._committed, ran=False)
             if self._committed:
                 return None
             match step:
                 case GiveUp(last):
-                    return before if before is not None and self._is_not_held(last) else last
+                    return last if not_held is None else error_of_holder(not_held, failed)
                 case Retry(after):
                     await asyncio.sleep(after)
                 case _:
-                    before = error
                     self._report.failovers += 1
-
-    def _is_not_held(self, error: SegueError) -> bool:
-        """Whether a member was not even asked, since another one holds what the request refers to. Why that failed tells the client
-        more, unless it sends the whole conversation now."""
-        references = self._turn.prepared.references
-        return any(reference.refusal is error and not reference.replayed for reference in references)
 
     async def _try_plain(self, route: Route, routing: Routing, refusal: SegueError) -> SegueError | None:
         """A history from elsewhere may hold what this account or model cannot take: once more without it. Not if it is only a part

@@ -148,3 +148,9 @@ def lost_in(turn: ClientTurn, planned: RequestSent | None) -> SegueError | None:
         for one in references_in(fields, DIALECTS[target].server.references, target)
     }
     return next((one.refusal for one in wanted if (one.stands_for, one.name) not in sent), None)
+
+
+def error_of_holder(reference: Reference, failed: SegueError | None) -> SegueError:
+    """What a client gets whose request refers to something: why its holder failed, if one was asked. But whoever sends the whole
+    conversation after a refusal is refused, for then another member can answer."""
+    return reference.refusal if failed is None or reference.replayed else failed
