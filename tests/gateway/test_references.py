@@ -113,6 +113,23 @@ def test_an_explanation_says_that_it_is_refused(case: Referring) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("case", REFERRING, ids=lambda case: f"{case.wire}-{case.name}")
+def test_a_provider_of_two_wires_is_asked_on_that_of_the_client(case: Referring) -> None:
+    """Whichever of them its model is asked on otherwise."""
+    if case.wire not in ("openai_chat", "openai_responses"):
+        return
+
+    async def main() -> None:
+        world = GatewayWorld()
+        other = ROUTES["chat" if case.wire == "openai_responses" else "responses"]
+        await world.ask(case.path(other, stream=False), case.body(other, stream=False), headers=case.headers)
+        (entry,) = world.emulator.log
+        assert entry.path == case.path(other, stream=False)
+        assert case.sees in json.dumps(entry.body)
+
+    asyncio.run(main())
+
+
 # Threads
 
 

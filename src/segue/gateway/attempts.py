@@ -249,7 +249,11 @@ class ForwardedAttempt:
         server = turn.dialect.server
         try:
             async with self._forward.send(
-                self._model, self._body, stream=turn.stream, headers=self._sent_headers
+                self._model,
+                self._body,
+                stream=turn.stream,
+                headers=self._sent_headers,
+                dialect=turn.dialect.name,
             ) as answer:
                 self.headers = {
                     name: value

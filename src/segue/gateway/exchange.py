@@ -151,8 +151,7 @@ class Exchange:
                     self._report.failovers += 1
 
     async def _try_plain(self, route: Route, routing: Routing, refusal: SegueError) -> SegueError | None:
-        """A history from elsewhere may hold what this account or model cannot take: once more without it. Not if it is only a part
-        of a conversation: nobody else knows the rest."""
+        """A history from elsewhere may hold what this account or model cannot take: once more without it, if it is whole."""
         if self._turn.prepared.is_part or not self._members.uses_wire_of(self._turn, route):
             return refusal
         plain = plain_turn(self._turn, planned=self._report.forwarded)

@@ -201,19 +201,19 @@ class Members:
             or (refusal := lost_in(turn, self._planned(turn, provider, request))) is None
         ):
             return forwarded
-        forwarded = self._forwarded_part(turn, route, forward, request)
+        forwarded = self._forwarded_part(turn, route, forward)
         if forwarded is None:
             raise refusal
         return forwarded
 
     def _forwarded_part(
-        self, turn: ClientTurn, route: Route, forward: Forward | None, request: ChatRequest
+        self, turn: ClientTurn, route: Route, forward: Forward | None
     ) -> ForwardedAttempt | None:
         """What cannot be planned, such as the end of a conversation whose beginning its provider holds: that gets it as it is, and
         says itself what is wrong with it. None if this provider cannot."""
         if forward is None or (turn.stream and not forward.streams(route.model)):
             return None
-        target, body = forward.target(route.model), body_of_part(turn)
+        target, body = forward.target(route.model, turn.dialect.name), body_of_part(turn)
         if (
             target.dialect != turn.dialect.name
             or turn.prepared.at not in ("", target.provider)
@@ -237,7 +237,9 @@ class Members:
             )
             for name in unsent
         ]
-        return ForwardedAttempt(turn, forward, target, route.model, body, request.headers, tuple(repairs))
+        return ForwardedAttempt(
+            turn, forward, target, route.model, body, forwarded_headers(turn), tuple(repairs)
+        )
 
     def uses_wire_of(self, turn: ClientTurn, route: Route) -> bool:
         """Whether a route is of the client's own wire, be it at its own provider or not."""
