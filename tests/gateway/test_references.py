@@ -130,6 +130,35 @@ def test_a_provider_of_two_wires_is_asked_on_that_of_the_client(case: Referring)
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("at", [0, 40, -1])
+def test_it_is_found_in_a_history_that_was_read_before(at: int) -> None:
+    """Of a long history only the end is read again."""
+
+    async def main() -> None:
+        world, route = GatewayWorld(), ROUTES["chat"]
+        long = "A sentence that makes the history long enough to be kept. " * 20
+        turns: list[dict[str, Any]] = [
+            message
+            for number in range(30)
+            for message in (
+                {"role": "user", "content": f"{number} {long}"},
+                {"role": "assistant", "content": f"Yes, {number}."},
+            )
+        ]
+        file = {"type": "document", "source": {"type": "file", "file_id": "file_held"}}
+        turns[at] = {**turns[at], "content": [file, {"type": "text", "text": "?"}]} if at >= 0 else turns[at]
+        for last in ("One.", "Two.", "Three."):
+            content: Any = [{"type": "text", "text": last}, *([file] if at < 0 and last == "Three." else [])]
+            turns.append({"role": "user", "content": content})
+            body = {"model": route, "max_tokens": 100, "messages": turns}
+            reply = await world.ask("/v1/messages", body, headers=HEADERS)
+            refers = at >= 0 or last == "Three."
+            assert reply.status == (400 if refers else 200), reply.body
+            turns.append({"role": "assistant", "content": "I know: 0 results."})
+
+    asyncio.run(main())
+
+
 # Threads
 
 

@@ -68,9 +68,9 @@ def references_in(fields: Mapping[str, Any], table: tuple[ReferenceField, ...], 
 def may_refer(body: bytes, table: tuple[ReferenceField, ...]) -> bool:
     """Whether the messages in the bytes of a request may refer to anything: nearly always a look at the bytes shows that they do
     not, and no message need be read for it."""
-    if b"\\u00" in body:  # a name may be written in another way
-        return any(field.marks for field in table)
-    return any(mark in body for field in table for mark in field.marks)
+    marks = {mark for field in table for mark in field.marks}
+    # A name may be written in another way.
+    return bool(marks) and (b"\\u00" in body or any(mark in body for mark in marks))
 
 
 def outer_fields(table: tuple[ReferenceField, ...]) -> frozenset[str]:

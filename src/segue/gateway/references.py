@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 import msgspec
 from msgspec import structs
 
-from segue.dialects.references import Reference, may_refer, references_in
+from segue.dialects.references import Reference, references_in
 from segue.dialects.registry import DIALECTS
 from segue.gateway.turns import PreparedRequest, read_fields, streams
 from segue.providers.addresses import find_address, is_home
@@ -52,7 +52,7 @@ class ReferenceResolver:
         """The same of a request that was read, on a wire whose server keeps nothing. What was known of it is not looked at again:
         its bytes show whether there may be anything."""
         table, whole = door.dialect.server.references, read.fields
-        if not may_refer(body, table):
+        if not read.refers:
             table = tuple(field for field in table if not field.marks)
         elif read.known:
             whole = read_fields(body)
