@@ -23,10 +23,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from copy import copy
 from math import isfinite
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 __all__ = [
     "ContentPolicyError",
@@ -109,6 +110,10 @@ class ProviderError(SegueError):
 
     remedy: ClassVar[Remedy] = "go_elsewhere"
     default_code = "provider_error"
+    wire: str = ""
+    """The wire format in which it came; empty if it is no provider's own."""
+    members: Mapping[str, Any] = MappingProxyType({})
+    """All that it came with, as JSON: clients of the same wire get what we have no place for."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ HEADERS = {
 ACCEPTED_HEADERS = {"anthropic-beta": "files-api-2025-04-14"}
 KEPT_HEADERS = ("anthropic-version", "anthropic-beta")
 # Only the issuer can open a seal, and only who stored a response knows it: however genuine, to us they are foreign.
-STATE_RULES = re.compile(r"ANT-5[4578]|GEM-23|RESP-4[56]|RESP-50")
+STATE_RULES = re.compile(r"ANT-5[4578]|GEM-23|RESP-4[56]|RESP-50|CNV-04|CCH-02|THR-16")
 
 
 class Recording(Struct, frozen=True):

@@ -8,15 +8,20 @@ import re
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.clients import AGENTS
 from gateway.world import ADDRESSES, ROUTES, GatewayWorld
 from segue.dialects import DIALECTS
+from segue.dialects.registry import WIRES
 from segue.emulators.faults import Fault
 from segue.gateway.app import Gateway
+from segue.gateway.client_errors import error_response
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.providers.auth import Secret
@@ -215,3 +220,54 @@ def test_what_all_members_have_against_a_request_is_what_its_client_gets(
         assert "kimi/" in error.message
 
     asyncio.run(main())
+
+
+# What a provider's error holds besides
+
+ANY_JSON = st.recursive(
+    st.none() | st.text(st.characters(codec="utf-8")) | st.integers(-(2**63), 2**63 - 1),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.sampled_from(("error", "message", "type", "x")), inner)
+    ),
+)
+_NEW = {"kind_of_limit": "newer_than_we_are", "limit": 3}
+
+
+def _envelope(wire: str, *, note: str = "") -> bytes:
+    error: dict[str, Any] = {"message": "Not so.", "details": {**_NEW, "note": note}}
+    match wire:
+        case "gemini":
+            error = {**error, "code": 400, "status": "INVALID_ARGUMENT", "details": [error["details"]]}
+        case "ollama":
+            return msgspec.json.encode({"error": "Not so.", "details": error["details"]})
+        case "mistral":
+            return msgspec.json.encode({"object": "error", "type": "invalid_request_error", **error})
+        case _:
+            error = {**error, "type": "invalid_request_error"}
+    return msgspec.json.encode({"type": "error", "error": error, "beside": _NEW})
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_members_of_an_error_that_we_do_not_know_reach_clients_of_its_wire(wire: str) -> None:
+    error = DIALECTS[wire].decode_error(400, {}, _envelope(wire))
+    assert b"newer_than_we_are" in error_response(error, DIALECTS[wire]).body
+    for other in WIRES:
+        if other != wire:
+            assert b"newer_than_we_are" not in error_response(error, DIALECTS[other]).body
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_they_hold_no_key_and_no_address(wire: str) -> None:
+    key = "sk-ant-api03-" + "Abcd1234" * 6
+    error = DIALECTS[wire].decode_error(400, {}, _envelope(wire, note=f"key {key}"))
+    assert key.encode() not in error_response(error, DIALECTS[wire]).body
+    error = DIALECTS[wire].decode_error(400, {}, _envelope(wire, note="at http://10.0.0.7:8000/v1"))
+    error.address, error.provider = "http://10.0.0.7:8000", "inside"
+    assert b"10.0.0.7" not in error_response(error, DIALECTS[wire]).body
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@given(body=st.binary(max_size=200) | ANY_JSON.map(msgspec.json.encode))
+def test_any_error_is_written_for_clients_of_its_wire(wire: str, body: bytes) -> None:
+    error = DIALECTS[wire].decode_error(400, {}, body)
+    assert isinstance(msgspec.json.decode(error_response(error, DIALECTS[wire]).body), dict)

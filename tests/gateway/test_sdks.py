@@ -119,6 +119,44 @@ def test_anthropic(address: str) -> None:
     client.close()
 
 
+THREADED = ("anthropic", "responses", "chat", "gemini", "mistral")
+
+
+@pytest.mark.parametrize("route", THREADED)
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_tool_runner_of_anthropic_finishes_with_any_model(address: str, route: str, stream: bool) -> None:
+    """By default it sends only what is new, and the whole conversation again where nobody holds the rest."""
+    anthropic = imported("anthropic")
+    client = anthropic.Anthropic(api_key="any", base_url=address, max_retries=0)
+
+    @anthropic.beta_tool  # type: ignore[untyped-decorator]
+    def weather(city: str) -> str:
+        """The weather of a city."""
+        return f"rain in {city}"
+
+    runner = client.beta.messages.tool_runner(
+        model=ROUTES[route],
+        max_tokens=500,
+        tools=[weather],
+        messages=[{"role": "user", "content": "Please look."}],
+        stream=stream,
+    )
+    replies = [reply.get_final_message() if stream else reply for reply in runner]
+    assert replies[-1].content[-1].text.startswith("I know: ")
+    assert "0 results" not in replies[-1].content[-1].text, "the model saw a part of the conversation"
+    client.close()
+
+
+@pytest.mark.parametrize("route", THREADED)
+def test_a_thread_of_anthropic_is_answered_turn_by_turn_by_any_model(address: str, route: str) -> None:
+    anthropic = imported("anthropic")
+    client = anthropic.Anthropic(api_key="any", base_url=address, max_retries=0)
+    thread = client.beta.messages.thread(model=ROUTES[route], max_tokens=500, system="Be brief.")
+    for said in ("My name is Ada.", "What is my name?", "And now?"):
+        assert thread.send({"role": "user", "content": said}).content[-1].text == ANSWER
+    client.close()
+
+
 def test_google_genai(address: str) -> None:
     genai = imported("google.genai")
     types = imported("google.genai.types")

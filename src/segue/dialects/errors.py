@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Phrases: TypeAlias = tuple[tuple[str, type[ProviderError]], ...]
 """Parts of messages in lower case, and the errors they stand for; the first that is found counts."""
+REDIRECT = "redirect"
 TOOLS_UNSUPPORTED = "tools_unsupported"
 """The code of the error for tools offered to a model that takes none: they can still be described in the prompt."""
 _NO_STREAM = "streaming_not_supported"
@@ -122,7 +123,7 @@ class FailedResponse(Struct, frozen=True):
         """Whatever the body of a redirect is about, the address is what has to be changed."""
         return ProviderError(
             f"The provider answered with status {self.status}, a redirect to {self.location or 'nowhere'}.",
-            code="redirect",
+            code=REDIRECT,
             hint="Check the base_url of the provider: redirects are not followed, because they would carry the key along.",
             status=self.status,
             request_id=self.request_id,
@@ -244,7 +245,50 @@ def excerpt(body: bytes, status: int | None) -> str:
     return text[:300] or f"The provider answered with status {status} and no explanation."
 
 
+def with_envelope(error: ProviderError, wire: str, envelope: Any) -> ProviderError:
+    """An error that keeps all of what it came in, without secrets: its wire may have members that are newer than we are, and
+    clients that act on them."""
+    if error.code == REDIRECT:
+        return error
+    error.wire, error.members = wire, _members(envelope)
+    return error
+
+
+def _members(envelope: Any) -> dict[str, Any]:
+    try:
+        text = msgspec.json.encode(envelope).decode()
+        read = msgspec.json.decode(redact_text(text)) if len(text) <= _MAX_BODY else None
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        read = None
+    return read if isinstance(read, dict) else {}
+
+
 # The other way
+
+
+def in_envelope(envelope: dict[str, Any], error: SegueError, wire: str) -> dict[str, Any]:
+    """The envelope of an error for a client, with what else the error came with if that was on the client's own wire."""
+    if not isinstance(error, ProviderError) or error.wire != wire:
+        return envelope
+    return _filled(envelope, error.members)
+
+
+def _filled(ours: dict[str, Any], came: Mapping[str, Any]) -> dict[str, Any]:
+    filled = dict(ours)
+    for name, value in came.items():
+        held = filled.get(name)
+        if held is None:
+            filled[name] = value
+        elif isinstance(held, dict) and isinstance(value, dict):
+            filled[name] = _filled(held, value)
+    return filled
+
+
+def own_member(error: SegueError, wire: str, name: str, default: T) -> Any:
+    """A member of the error object as the wire itself gave it; the default if it gave none, or the error is another wire's."""
+    came = error.members.get("error") if isinstance(error, ProviderError) and error.wire == wire else None
+    return came[name] if isinstance(came, dict) and name in came else default
+
 
 STATUSES: Mapping[type[SegueError], int] = {
     CredentialsError: 401,

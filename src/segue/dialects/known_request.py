@@ -33,6 +33,8 @@ class KnownRequest(Struct, frozen=True, eq=False):
     counted: int
     """How often it holds what the provider counts in a request."""
     conversation: Conversation
+    refers: bool = False
+    """Whether its messages may refer to what they do not hold."""
 
     def begins(self, body: bytes) -> bool:
         """Whether a body begins with it."""

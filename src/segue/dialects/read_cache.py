@@ -29,6 +29,7 @@ from segue.dialects.message_bytes import (
     split_messages,
     start_of_messages,
 )
+from segue.dialects.references import may_refer
 from segue.dialects.request_fields import wrong_type
 from segue.transcript import fast_paths
 from segue.transcript.adopt import adopt
@@ -68,6 +69,8 @@ class ReadRequest(Struct, frozen=True, kw_only=True):
     """What was set right in adopting it."""
     head: int = 0
     """Where the messages begin in the body; 0 if that is not known."""
+    refers: bool = True
+    """Whether its messages may refer to what they do not hold: their bytes show that nearly all do not."""
     tail: bytes = b""
     """What follows messages that are known by now, but for known tools: the body's outer fields are there, or in the head."""
 
@@ -166,7 +169,8 @@ class _Reader(Struct, frozen=True):
             repairs = (*decoded.repairs, *adoption.repairs)
             return _read(fields, decoded, adoption.conversation, repairs), None
         conversation = Conversation(tuple(clean[0]), decoded.system, clean[1])
-        read = _read(fields, decoded, conversation)
+        table = self.dialect.server.references
+        read = structs.replace(_read(fields, decoded, conversation), refers=may_refer(body, table))
         field = self.dialect.messages_field
         given = fields[field]
         if not keep or type(given) is not list:
@@ -216,6 +220,7 @@ class _Reader(Struct, frozen=True):
         conversation = Conversation((*known.conversation.messages, *clean[0]), decoded.system, clean[1])
         count_known = len(known.conversation.messages)
         read = _read(fields, decoded, conversation, (), count_known, known.begin, parsed.text)
+        refers = known.refers or may_refer(parsed.text, self.dialect.server.references)
         added = AddedMessages(
             new,
             parsed.text,
@@ -227,7 +232,7 @@ class _Reader(Struct, frozen=True):
             start=len(before),
             shorter=comma.end() - len(before),
         )
-        return read, self._next(known, body, added)
+        return structs.replace(read, refers=refers), self._next(known, body, added)
 
     def _decode(self, fields: dict[str, Any]) -> DecodedRequest:
         named = fields if self.model is None else self.dialect.with_model(fields, self.model)
@@ -268,6 +273,7 @@ class _Reader(Struct, frozen=True):
             known.ids | ids if (ids := ids_of(read.given[:at])) else known.ids,
             known.counted + self.dialect.server.count_in(added),
             Conversation(messages[: len(messages) - count], read.conversation.system, minted - calls),
+            known.refers or may_refer(added, self.dialect.server.references),
         )
 
     def _end(self, known: KnownRequest, body: bytes, read: AddedMessages, at: int) -> int:

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias, final
 
 from msgspec import Struct
 
+from segue.dialects.references import ReferenceField
 from segue.errors import SegueError
 
 Operation: TypeAlias = Literal[
@@ -110,7 +111,6 @@ class StoredReplies(Struct, frozen=True, kw_only=True):
     """Whether the client may ask for the reply later."""
     previous: Callable[[Mapping[str, Any]], str]
     """The id of the reply that a request continues; empty if there is none."""
-    unknown_previous: Callable[[str], SegueError]
     references: Callable[[Mapping[str, Any]], list[str]]
     """The ids of items of earlier replies that a request does not hold."""
     with_items: Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[dict[str, Any], SegueError | None]]
@@ -269,6 +269,11 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """The answer to a request that only has its model loaded; None if it asks the model something."""
     encode_count: Callable[[int], bytes] | None = None
     """None if clients of this wire cannot ask for a count."""
+    references: tuple[ReferenceField, ...] = ()
+    """Fields of a request that stand for content which only their holder has."""
+    obeyed: frozenset[str] = frozenset()
+    """Fields of a request that a server obeys by itself, whichever model answers: nothing is lost where a provider of another
+    wire is not sent them."""
     stored: StoredReplies | None = None
     """None if the wire knows no stored replies."""
     decode_embedding: Callable[[Mapping[str, Any]], EmbeddingRequest] | None = None

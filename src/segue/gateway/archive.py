@@ -32,6 +32,8 @@ class StoredReply(Struct):
     reply: Raw
     input: list[Any]
     """The items of the request, with those of the replies that it continued."""
+    whole: bool = True
+    """False if the provider held the beginning of that conversation: then the input is only its end."""
     provider: str = ""
     """Of a reply whose bytes were forwarded: this provider knows it by its id, too."""
     beat: float = 0.0
@@ -73,7 +75,9 @@ class ReplyArchive:
         reply_id = reply.get("id")
         if stored is None or not isinstance(reply_id, str) or not reply_id:
             return
-        record = StoredReply(Raw(body), stored.input_items(turn.fields), provider)
+        record = StoredReply(
+            Raw(body), stored.input_items(turn.fields), whole=not turn.prepared.is_part, provider=provider
+        )
         try:
             await self.put(stored, turn.caller, reply_id, record)
         except JournalError as error:

@@ -215,7 +215,6 @@ class ForwardedAttempt:
     forwarded = True
     described = False
     made_under = ""
-    repairs: tuple[Repair, ...] = ()
 
     def __init__(
         self,
@@ -225,9 +224,11 @@ class ForwardedAttempt:
         model: str,
         body: bytes,
         headers: Mapping[str, str],
+        repairs: tuple[Repair, ...] = (),
     ) -> None:
         """`target`: who answers for this `model`. `headers`: those of the client that belong to its wire."""
         self.origin = target
+        self.repairs = repairs
         self.headers: Mapping[str, str] = {}
         self.so_far: list[Event] = []
         self.estimated: Usage | None = None
@@ -248,7 +249,11 @@ class ForwardedAttempt:
         server = turn.dialect.server
         try:
             async with self._forward.send(
-                self._model, self._body, stream=turn.stream, headers=self._sent_headers
+                self._model,
+                self._body,
+                stream=turn.stream,
+                headers=self._sent_headers,
+                dialect=turn.dialect.name,
             ) as answer:
                 self.headers = {
                     name: value

@@ -47,6 +47,7 @@ class _Job:
 
     def __init__(self, turn: ClientTurn, stored: StoredReplies) -> None:
         self.id = turn.prepared.reply_id
+        self.whole = not turn.prepared.is_part
         self.caller = turn.caller
         self.dialect: Dialect = turn.dialect
         self.stored = stored
@@ -86,7 +87,7 @@ class _Job:
 
     def record(self) -> StoredReply:
         body = msgspec.json.encode(self.events.reply)
-        return StoredReply(msgspec.Raw(body), self.input, beat=0.0 if self.done else time())
+        return StoredReply(msgspec.Raw(body), self.input, whole=self.whole, beat=0.0 if self.done else time())
 
 
 @final

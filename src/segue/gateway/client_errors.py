@@ -90,6 +90,10 @@ _PLAIN: Final[Mapping[str, str]] = {
 def _plain(error: SegueError) -> SegueError:
     """The error with the provider's name where its address was. Who failed is named where only we can tell."""
     message, hint = error.message, error.hint
+    members = error.members if isinstance(error, ProviderError) else {}
+    written = repr(members)
+    if members and any(address in written for address, _ in _addresses(error)):
+        members = {}
     for address, name in _addresses(error):
         # Whatever follows the address is the path of the request, without the end of the sentence.
         place = re.compile(re.escape(address) + r'(?:[^\s"]*[^\s".,:;])?')
@@ -99,9 +103,12 @@ def _plain(error: SegueError) -> SegueError:
         message = _PLAIN[error.code].format(error.provider)
     if error.provider not in message and isinstance(error, (TransportError, ProtocolError)):
         message = f"{error.provider}: {message}"
-    if (message, hint) == (error.message, error.hint):
+    kept = not isinstance(error, ProviderError) or members is error.members
+    if kept and (message, hint) == (error.message, error.hint):
         return error
     shown = copy(error)
+    if isinstance(shown, ProviderError):
+        shown.members = members
     shown.message, shown.hint, shown.args = message, hint, (message,)
     return shown
 

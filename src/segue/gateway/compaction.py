@@ -77,7 +77,9 @@ class ClientCompaction:
             self._members.enter(route.name)
             try:
                 provider = provider_of(route, self._providers)
-                stream = provider.chat_stream(self._members.request(turn, route))
+                request = self._members.request(turn, route)
+                self._members.require_whole(turn, provider, request)
+                stream = provider.chat_stream(request)
                 reply = fold_stream([event async for event in stream], origin)
             finally:
                 self._members.leave(route.name)

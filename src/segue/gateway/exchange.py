@@ -28,6 +28,7 @@ from segue.gateway.client_errors import (
 )
 from segue.gateway.memory.replies import RememberedReply
 from segue.gateway.memory.store import ConversationInfo
+from segue.gateway.references import error_of_holder
 from segue.gateway.report import AttemptReport
 from segue.gateway.turns import plain_turn
 from segue.gateway.usage_estimates import estimated_rest, mark_estimate
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.events import Reply
     from segue.conversation.usage import Usage
+    from segue.dialects.references import Reference
     from segue.dialects.server import Reframe
     from segue.gateway.attempts import RouteAttempt
     from segue.gateway.members import Members
@@ -124,6 +126,8 @@ class Exchange:
 
     async def _try_members(self, routing: Routing) -> SegueError | None:
         """None if a reply was written, be it whole or broken off; else why there is none."""
+        not_held: Reference | None = None
+        failed: SegueError | None = None
         while True:
             route = routing.route
             error = await self._try(route, routing, self._turn)
@@ -133,20 +137,22 @@ class Exchange:
                 error = await self._try_plain(route, routing, error)
             if error is None:
                 return None
+            refused = [one for one in self._turn.prepared.references if one.refusal is error]
+            not_held, failed = (refused[0], failed) if refused else (not_held, error)
             step = routing.failed(error, shown=self._committed, ran=False)
             if self._committed:
                 return None
             match step:
                 case GiveUp(last):
-                    return last
+                    return last if not_held is None else error_of_holder(not_held, failed)
                 case Retry(after):
                     await asyncio.sleep(after)
                 case _:
                     self._report.failovers += 1
 
     async def _try_plain(self, route: Route, routing: Routing, refusal: SegueError) -> SegueError | None:
-        """A history from elsewhere may hold what this account or model cannot take: once more without it."""
-        if not self._members.uses_wire_of(self._turn, route):
+        """A history from elsewhere may hold what this account or model cannot take: once more without it, if it is whole."""
+        if self._turn.prepared.is_part or not self._members.uses_wire_of(self._turn, route):
             return refusal
         plain = plain_turn(self._turn, planned=self._report.forwarded)
         if plain is None:
@@ -361,7 +367,7 @@ class Exchange:
             seen = None if self._noted else self._seen()
             self._noted = True
             by_ids = self._turn.dialect.client.call_ids and remembered.has_ids
-            placeless = by_ids or self._turn.prepared.unread
+            placeless = by_ids or self._turn.prepared.unread is not None
             before = None if placeless else self._turn.originals.fingerprint
             await self._memory.remember(self._turn.caller, before, remembered, seen)
             self._report.store_seconds += monotonic() - began

@@ -15,12 +15,14 @@ from segue.errors import RouteBusyError, SegueError
 from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
 from segue.gateway.client_errors import strict_error
 from segue.gateway.model_field import renamed
+from segue.gateway.references import body_of_part, lost_in, may_hold
 from segue.providers.adapter import ChatRequest
 from segue.providers.addresses import is_home
 from segue.providers.models.cards import card_for_model
 from segue.providers.text_requests import as_text_request, with_schema_in_words
 from segue.routing.route import provider_of
 from segue.routing.router import Need
+from segue.transcript.repairs import Repair
 from segue.transcript.text_tools.form import offer_of
 from segue.transcript.text_tools.react import REACT
 
@@ -64,31 +66,41 @@ class Members:
     def routings(self, turn: ClientTurn, switched: str = "") -> list[Callable[[], Routing]]:
         """Where the turn may go, in this order. `switched`: the model that an operator chose for the conversation.
 
-        A turn that has begun stays with its provider; only when that has failed, the others are asked.
+        A turn that has begun stays with its provider; only when that has failed, the others are asked. What it refers to may be
+        held by one of them.
         """
         asked = switched or turn.asked
         router = self._names.router(asked)
         need = Need(images=turn.has_images, tools=bool(turn.tools))
-        if not turn.bound:
-            sticky = turn.last_route if self._names.is_sticky(asked) else ""
+        bound = turn.bound
+        sticky = turn.last_route if self._names.is_sticky(asked) else ""
+        wanted = bound or sticky
+        if turn.prepared.references and not (wanted and may_hold(turn, wanted.partition("/")[0])):
+            holders = [route.name for route in router.routes if may_hold(turn, route.provider)]
+            bound, sticky = "", next(iter(holders), "")
+        if not bound:
             return [partial(router.open, need, prefer=sticky)]
-        if any(route.name == turn.bound for route in router.routes):
-            return [partial(router.open, need, prefer=turn.bound)]
-        return [partial(self._names.single(turn.bound).open, need), partial(router.open, need)]
+        if any(route.name == bound for route in router.routes):
+            return [partial(router.open, need, prefer=bound)]
+        return [partial(self._names.single(bound).open, need), partial(router.open, need)]
 
     def attempt(self, turn: ClientTurn, route: Route) -> RouteAttempt:
         """Raises what keeps the request from being sent there."""
         provider = provider_of(route, self._providers)
         request = self.request(turn, route)
-        forwarded = self._forwarded(turn, route, provider.capabilities.forward, request)
+        forward = provider.capabilities.forward
+        if turn.prepared.references:
+            forwarded = self._forwarded_to_holder(turn, route, provider, request)
+        else:
+            forwarded = self._forwarded(turn, route, forward, request)
         if forwarded is not None:
             return forwarded
-        if turn.prepared.unknown is not None:
-            raise turn.prepared.unknown
+        if turn.prepared.unread is not None:
+            raise turn.prepared.unread
         if turn.strict:
             sent = _preview(provider, request)
             repairs = (*turn.repairs, *(sent.repairs if sent is not None else ()))
-            if losses := [repair for repair in repairs if repair.lossy]:
+            if losses := [repair for repair in repairs if _is_lost(repair, turn)]:
                 raise strict_error(losses, route.name)
         return TranslatedAttempt(
             turn,
@@ -100,6 +112,24 @@ class Members:
             reasoning=self._settings.reasoning,
             capsule=lambda thought: self._memory.seal_capsule(turn.caller, thought.text.encode()),
         )
+
+    def require_whole(self, turn: ClientTurn, provider: ProviderAdapter, request: ChatRequest) -> None:
+        """Raises the words of the client's wire if a plan of the turn would be without something that it refers to."""
+        if not turn.prepared.references:
+            return
+        if (refusal := lost_in(turn, self._planned(turn, provider, request))) is not None:
+            raise refusal
+
+    def _planned(
+        self, turn: ClientTurn, provider: ProviderAdapter, request: ChatRequest
+    ) -> RequestSent | None:
+        """The plan of a turn that refers to something; None if it cannot be planned there."""
+        if turn.prepared.is_part or not may_hold(turn, provider.name):
+            return None
+        try:
+            return _preview(provider, request)
+        except SegueError:
+            return None
 
     def request(self, turn: ClientTurn, route: Route) -> ChatRequest:
         """The turn for a route; its provider plans it. What its model lacks it gets in words."""
@@ -149,12 +179,66 @@ class Members:
             return None
         if target.dialect != turn.dialect.name or not _all_made_by(turn, target):
             return None
-        if not (turn.prepared.unread or _needs_no_plan(turn, route, forward, request)):
+        if not (turn.prepared.unread is not None or _needs_no_plan(turn, route, forward, request)):
             return None
         field, body = turn.dialect.server.model_field, turn.request.body
         if field and turn.asked != target.model:
             body = renamed(body, field, target.model, turn.read)
         return ForwardedAttempt(turn, forward, target, route.model, body, request.headers)
+
+    def _forwarded_to_holder(
+        self, turn: ClientTurn, route: Route, provider: ProviderAdapter, request: ChatRequest
+    ) -> ForwardedAttempt | None:
+        """The client's own bytes to a provider that may hold what they refer to; None if a plan of them refers to it, too. Raises the
+        refusal of the client's wire."""
+        if not may_hold(turn, route.provider):
+            raise turn.prepared.references[0].refusal
+        forward = provider.capabilities.forward
+        forwarded = None if turn.prepared.is_part else self._forwarded(turn, route, forward, request)
+        if (
+            forwarded is not None
+            or (refusal := lost_in(turn, self._planned(turn, provider, request))) is None
+        ):
+            return forwarded
+        forwarded = self._forwarded_part(turn, route, forward)
+        if forwarded is None:
+            raise refusal
+        return forwarded
+
+    def _forwarded_part(
+        self, turn: ClientTurn, route: Route, forward: Forward | None
+    ) -> ForwardedAttempt | None:
+        """What cannot be planned, such as the end of a conversation whose beginning its provider holds: that gets it as it is, and
+        says itself what is wrong with it. None if this provider cannot."""
+        if forward is None or (turn.stream and not forward.streams(route.model)):
+            return None
+        target, body = forward.target(route.model, turn.dialect.name), body_of_part(turn)
+        if (
+            target.dialect != turn.dialect.name
+            or turn.prepared.at not in ("", target.provider)
+            or body is None
+        ):
+            return None
+        field = turn.dialect.server.model_field
+        if field and turn.asked not in ("", target.model):
+            body = renamed(body, field, target.model)
+        unsent = [
+            name
+            for name in Options.__struct_fields__
+            if getattr(route.options, name) != getattr(_NO_OPTIONS, name)
+        ]
+        repairs = [
+            Repair(
+                "option_not_sent",
+                target.dialect,
+                f"options.{name}",
+                decision="the request is forwarded as it came",
+            )
+            for name in unsent
+        ]
+        return ForwardedAttempt(
+            turn, forward, target, route.model, body, forwarded_headers(turn), tuple(repairs)
+        )
 
     def uses_wire_of(self, turn: ClientTurn, route: Route) -> bool:
         """Whether a route is of the client's own wire, be it at its own provider or not."""
@@ -176,6 +260,13 @@ class Members:
 
     def leave(self, route: str) -> None:
         self._busy[route] -= 1
+
+
+def _is_lost(repair: Repair, turn: ClientTurn) -> bool:
+    """Whether a repair takes something away from a request that its client wants whole: content, or an option that nobody obeys."""
+    return repair.lossy or (
+        repair.kind == "option_not_sent" and repair.path not in turn.dialect.server.obeyed
+    )
 
 
 def _preview(provider: ProviderAdapter, request: ChatRequest) -> RequestSent | None:

@@ -9,7 +9,6 @@ from time import time
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
-from msgspec import structs
 
 from segue.conversation.blocks import Origin
 from segue.conversation.events import fold
@@ -23,14 +22,8 @@ from segue.gateway.client_requests import RequestReader
 from segue.gateway.compaction import ClientCompaction, compacted_events
 from segue.gateway.doors import Door
 from segue.gateway.model_lists import ProviderModels
-from segue.gateway.turns import (
-    PreparedRequest,
-    model_of,
-    read_fields,
-    read_turn,
-    streams,
-    unread_turn,
-)
+from segue.gateway.references import ReferenceResolver
+from segue.gateway.turns import model_of, read_fields, read_turn, unread_turn
 from segue.gateway.usage_estimates import mark_estimate, tokens_of
 from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.providers.token_estimates import estimate_request, family_of
@@ -39,13 +32,13 @@ from segue.routing.route import provider_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
 
-    from segue.dialects.server import ServedModel, StoredReplies
+    from segue.dialects.server import ServedModel
     from segue.gateway.accounts.account import Account
     from segue.gateway.members import Members
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
     from segue.gateway.report import RequestReport
-    from segue.gateway.turns import ClientTurn
+    from segue.gateway.turns import ClientTurn, PreparedRequest
     from segue.gateway.web import WebRequest
     from segue.providers.registry import KnownProviders
     from segue.routing.route import Route
@@ -72,43 +65,8 @@ class ClientServices:
         self.background = BackgroundReplies(self._archive, members.limits)
         self._requests = RequestReader(names.writer)
         self._compactor = ClientCompaction(members, providers, memory)
+        self._references = ReferenceResolver(self._archive, self._compactor)
         self._provider_models = ProviderModels(providers) if members.lists_models else None
-
-    async def prepare(self, door: Door, fields: dict[str, Any], caller: str) -> PreparedRequest:
-        """The body of the chat that a request asks for, with what it refers to: earlier replies, compacted items."""
-        server = door.dialect.server
-        if door.operation == "generate":
-            return PreparedRequest(server.chat_request(fields), changed=True)
-        stored = server.stored
-        if stored is None:
-            return PreparedRequest(fields)
-        if (error := stored.unserved(fields)) is not None:
-            raise error
-        prepared = PreparedRequest(
-            fields, kept=stored.keeps(fields), asks_for_compaction=stored.asks_for_compaction(fields)
-        )
-        if stored.background.asked(fields):
-            followed = streams(door, fields)
-            fields = stored.background.foreground(fields)
-            reply_id = stored.background.name(token_hex(24))
-            prepared = structs.replace(
-                prepared, fields=fields, changed=True, reply_id=reply_id, followed=followed
-            )
-        if previous := stored.previous(fields):
-            found = await self._archive.find(caller, previous)
-            if found is None:
-                return structs.replace(prepared, unknown=stored.unknown_previous(previous))
-            whole = stored.continued(fields, self._archive.history(stored, found))
-            changed = prepared.changed or not found.provider
-            prepared = structs.replace(prepared, fields=whole, at=found.provider, changed=changed)
-        if references := stored.references(prepared.fields):
-            found_items = await self._archive.items(caller, stored, references)
-            prepared = _with_items(prepared, stored, references, found_items)
-        opened = stored.without_compaction(prepared.fields, self._compactor.opener(caller))
-        if opened is not None:
-            own = len(stored.input_items(opened)) == len(stored.input_items(prepared.fields))
-            prepared = structs.replace(prepared, fields=opened, changed=prepared.changed or own)
-        return prepared
 
     async def compacted(self, turn: ClientTurn, report: RequestReport, switched: str) -> WebResponse | None:
         """The compacted conversation that a chat asks for; None if it asks for none, or the provider makes it itself."""
@@ -135,7 +93,7 @@ class ClientServices:
         stored = door.dialect.server.stored
         if stored is None:
             raise InvalidRequestError("Nothing is compacted here.", code="not_found", status=404)
-        prepared = await self.prepare(door, fields, caller)
+        prepared = await self._references.resolve(door, fields, caller)
         turn = await self.read(door, request, prepared, caller)
         switched = await self.switched(turn)
         summary = await self._compactor.summarise(turn, report, switched)
@@ -147,14 +105,14 @@ class ClientServices:
         """A request for a reply."""
         read = self._requests.read(door, request, caller)
         if read is None:
-            prepared = await self.prepare(door, read_fields(request.body), caller)
+            prepared = await self._references.resolve(door, read_fields(request.body), caller)
             try:
                 return await self.read(door, request, prepared, caller)
             except TranscriptError as error:
                 if prepared.changed:
                     raise
                 return unread_turn(door, request, prepared, error, caller=caller, memory=self._memory)
-        prepared = PreparedRequest(read.fields)
+        prepared = self._references.read_before(door, request.body, read)
         writer = self._writer(door, prepared)
         return await read_turn(
             door, request, prepared, caller=caller, memory=self._memory, writer=writer, read=read
@@ -260,9 +218,7 @@ class ClientServices:
         fields = read_fields(request.body)
         field = server.model_field
         body = {**server.chat_request(fields), **({field: fields[field]} if field in fields else {})}
-        prepared = await self.prepare(door, body, caller)
-        if prepared.unknown is not None:
-            raise prepared.unknown
+        prepared = await self._references.resolve(door, body, caller)
         turn = await self.read(door, request, prepared, caller)
         switched = await self.switched(turn)
         router = self._names.router(switched or turn.asked)
@@ -271,6 +227,7 @@ class ClientServices:
         route = router.routes[names.index(last)] if last in names else router.routes[0]
         provider = provider_of(route, self._providers)
         chat = self._members.request(turn, route)
+        self._members.require_whole(turn, provider, chat)
         if server.encode_count is None:
             raise _no_count(route)
         if provider.capabilities.count_tokens is not None:
@@ -322,7 +279,7 @@ class ClientServices:
                 hint="Name it: ?wire=anthropic.",
             )
         door = Door(dialect=DIALECTS[proper_name(wire)], operation="chat", params=dict(request.query))
-        turn = await self.read(door, request, await self.prepare(door, fields, caller), caller)
+        turn = await self.read(door, request, await self._references.resolve(door, fields, caller), caller)
         to = request.query.get("to") or await self.switched(turn) or turn.asked
         explained = [self._explained(turn, route) for route in self._names.router(to).routes]
         return _json(
@@ -341,40 +298,25 @@ class ClientServices:
     def _explained(self, turn: ClientTurn, route: Route) -> dict[str, Any]:
         try:
             provider = provider_of(route, self._providers)
-            preview = provider.capabilities.preview
-            if preview is None:
-                return {"route": route.name, "error": {"message": "This provider shows no requests."}}
-            sent = preview(self._members.request(turn, route))
-            forwarded = self._members.attempt(turn, route).forwarded
+            attempt = self._members.attempt(turn, route)
+            if attempt.forwarded:
+                wire, body, repairs = attempt.origin.dialect, turn.request.body, attempt.repairs
+            else:
+                preview = provider.capabilities.preview
+                if preview is None:
+                    return {"route": route.name, "error": {"message": "This provider shows no requests."}}
+                sent = preview(self._members.request(turn, route))
+                wire, body, repairs = sent.origin.dialect, sent.body, (*turn.repairs, *sent.repairs)
         except SegueError as error:
             return {"route": route.name, "error": error.as_dict()}
-        repairs = (*turn.repairs, *sent.repairs)
-        body = turn.request.body if forwarded else sent.body
         return {
             "route": route.name,
-            "wire": sent.origin.dialect,
-            "forwarded": forwarded,
+            "wire": wire,
+            "forwarded": attempt.forwarded,
             "request": msgspec.Raw(body),
-            "repairs": [] if forwarded else [repair.as_dict() for repair in repairs],
-            "losses": [] if forwarded else [repair.as_dict() for repair in repairs if repair.lossy],
+            "repairs": [repair.as_dict() for repair in repairs],
+            "losses": [repair.as_dict() for repair in repairs if repair.lossy],
         }
-
-
-def _with_items(
-    prepared: PreparedRequest,
-    stored: StoredReplies,
-    references: list[str],
-    found: Mapping[str, tuple[Any, str]],
-) -> PreparedRequest:
-    """A request with the items that it refers to. They can be forwarded as references to the one provider that has all of them;
-    or where we have none."""
-    fields, unknown = stored.with_items(prepared.fields, {name: item for name, (item, _) in found.items()})
-    holders = {found[name][1] for name in references if name in found}
-    if prepared.at:
-        holders.add(prepared.at)
-    at = holders.pop() if len(holders) == 1 else ""
-    changed = prepared.changed or (bool(found) and not at)
-    return structs.replace(prepared, fields=fields, at=at, changed=changed, unknown=unknown)
 
 
 def _json(body: bytes, headers: Mapping[str, str] | None = None) -> WebResponse:

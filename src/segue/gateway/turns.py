@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct, structs
 
-from segue.conversation.blocks import Origin, Reasoning, ToolCall, ToolResult
+from segue.conversation.blocks import Origin, Reasoning, Text, ToolCall, ToolResult
+from segue.conversation.extra import Extra
 from segue.conversation.json_text import parse_json
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.read_cache import ReadRequest
+from segue.dialects.references import Reference, outer_fields
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.client_messages import prepared_by
 from segue.gateway.doors import Door
@@ -52,10 +54,15 @@ class PreparedRequest(Struct, frozen=True):
     """Whether the client wants a compacted conversation instead of a reply."""
     at: str = ""
     """The provider that holds the reply which this request continues; its bytes can be forwarded there only."""
-    unknown: SegueError | None = None
-    """The request refers to a reply, or an item of one, that we do not have: only the provider that made it may know it."""
-    unread: bool = False
-    """`unknown` is why we cannot read the request: only a provider of its own wire may."""
+    unread: SegueError | None = None
+    """Why we cannot read the request: only a provider of its own wire may."""
+    references: tuple[Reference, ...] = ()
+    """What the request refers to and we do not have: only another provider may hold it."""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the request is only the end of a conversation whose beginning its provider holds."""
+        return any(reference.stands_for == "history" for reference in self.references)
 
 
 @final
@@ -249,7 +256,7 @@ def unread_turn(
         caller=caller,
         asked=model_of(door, prepared.fields),
         stream=streams(door, prepared.fields),
-        prepared=structs.replace(prepared, unknown=prepared.unknown or error, unread=True),
+        prepared=structs.replace(prepared, unread=error),
         conversation=Conversation(),
         tools=(),
         options=Options(),
@@ -285,7 +292,7 @@ def plain_turn(turn: ClientTurn, *, planned: bool) -> ClientTurn | None:
     betas = turn.dialect.server.beta_headers
     headers = {name: value for name, value in turn.request.headers.items() if not name.startswith(betas)}
     repairs = _dropped(turn)
-    if turn.prepared.unread or not (repairs or planned):
+    if turn.prepared.unread is not None or not (repairs or planned):
         return None
     messages = [*turn.conversation.messages]
     for index in _unseen(turn):
@@ -294,7 +301,7 @@ def plain_turn(turn: ClientTurn, *, planned: bool) -> ClientTurn | None:
         turn,
         request=structs.replace(turn.request, headers=headers),
         conversation=structs.replace(turn.conversation, messages=tuple(messages)),
-        options=structs.replace(turn.options, own=None),
+        options=structs.replace(turn.options, own=_only_references(turn)),
         prepared=structs.replace(turn.prepared, changed=True),
         repairs=(*turn.repairs, *repairs),
     )
@@ -305,7 +312,10 @@ def _dropped(turn: ClientTurn) -> list[Repair]:
     server, why = turn.dialect.server, "the provider refused the request with it"
     own = turn.options.own
     betas = [name for name in turn.request.headers if name.startswith(server.beta_headers)]
-    fields = list(own.fields) if own is not None else []
+    kept = _only_references(turn)
+    fields = (
+        [name for name in own.fields if kept is None or name not in kept.fields] if own is not None else []
+    )
     repairs = [Repair("option_not_sent", turn.dialect.name, name, decision=why) for name in (*betas, *fields)]
     if own is not None and own.container is not None and own.container.fields:
         repairs.append(Repair("fields_dropped", turn.dialect.name, "system", decision=why))
@@ -326,6 +336,13 @@ def _unseen(turn: ClientTurn) -> list[int]:
     ]
 
 
+def _only_references(turn: ClientTurn) -> Extra | None:
+    """Of the wire's own fields those that stand for content: without them another request would be sent."""
+    own, names = turn.options.own, outer_fields(turn.dialect.server.references)
+    fields = {name: value for name, value in own.fields.items() if name in names} if own is not None else {}
+    return Extra(turn.dialect.name, fields) if fields else None
+
+
 def _is_sealed(block: Block) -> bool:
     return getattr(block, "seal", None) is not None
 
@@ -334,11 +351,16 @@ def _without_seals(message: Message) -> Message:
     if not any(map(_is_sealed, message.blocks)):
         return message
     blocks = [
-        structs.replace(block, seal=None) if type(block) is ToolCall else block
+        structs.replace(block, seal=None) if not isinstance(block, Reasoning) and _is_sealed(block) else block
         for block in message.blocks
-        if type(block) is ToolCall or not _is_sealed(block)
+        if not _is_sealed(block) or _has_content(block)
     ]
     return structs.replace(message, blocks=tuple(blocks))
+
+
+def _has_content(block: Block) -> bool:
+    """Whether a block is content also without its seal."""
+    return type(block) is ToolCall or (type(block) is Text and bool(block.text.strip()))
 
 
 def _ends_with_results(dialect: Dialect, fields: Mapping[str, Any]) -> bool:

@@ -13,6 +13,8 @@ from segue.conversation.json_safe import ensure_json_safe
 from segue.conversation.json_text import read_json
 from segue.dialects.card import UNKNOWN
 from segue.dialects.plan import Plan, plan
+from segue.dialects.references import references_in
+from segue.dialects.registry import DIALECTS
 from segue.errors import TranscriptError
 from segue.interop.source import AUTO, CONVERSATION, SourceRequest, read_request, target_name
 from segue.providers.models.cards import card_for_model, default_model
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from segue.conversation.message import Conversation
     from segue.conversation.options import Options
 
+NOT_HELD = "not_held"
+"""The code of the error for a request that refers to messages which it does not hold."""
 LOSSY = "would_lose"
 """The code of the error with which a strict conversion refuses to lose something."""
 
@@ -95,6 +99,8 @@ def write_request(source: SourceRequest, *, to: str, model: str = "", strict: bo
 
 def plan_request(source: SourceRequest, conversation: Conversation, *, to: str, model: str) -> Plan:
     """The request that a dialect's own provider would be sent. No model: the careful rules."""
+    if to != source.dialect:
+        _refuse_part(source, to)
     options, unsent = _options_for(source, to, model)
     planned = plan(
         conversation,
@@ -105,6 +111,21 @@ def plan_request(source: SourceRequest, conversation: Conversation, *, to: str, 
         options=options,
     )
     return structs.replace(planned, repairs=(*planned.repairs, *unsent))
+
+
+def _refuse_part(source: SourceRequest, to: str) -> None:
+    """A request that is only the end of a conversation means something to the provider alone that holds the rest."""
+    own = source.options.own
+    fields = source.body or ({**own.form, **own.fields} if own is not None else {})
+    table = DIALECTS[source.dialect].server.references if source.dialect else ()
+    for found in references_in(fields, table, source.dialect):
+        if found.stands_for in ("history", "summary"):
+            raise TranscriptError(
+                f"It stands for a part of the conversation that only the provider holds, and {to} would not get that.",
+                code=NOT_HELD,
+                path=found.path,
+                hint=found.refusal.hint,
+            )
 
 
 def choose_model(source: SourceRequest, to: str, model: str) -> tuple[str, tuple[str, ...]]:
@@ -132,7 +153,7 @@ def _options_for(source: SourceRequest, to: str, model: str) -> tuple[Options, t
 
 
 def _refuse_loss(repairs: tuple[Repair, ...], to: str) -> None:
-    lost = [repair for repair in repairs if repair.lossy]
+    lost = [repair for repair in repairs if repair.lossy or repair.kind == "option_not_sent"]
     if not lost:
         return
     more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""

@@ -117,8 +117,8 @@ class EmbeddingDimensions(Protocol):
 class Forward(Protocol):
     """Sends a request that was written elsewhere in the wire format of this provider, as it is."""
 
-    def target(self, model: str) -> Origin:
-        """Who would answer, and in which dialect."""
+    def target(self, model: str, dialect: str = "") -> Origin:
+        """Who would answer, and in which dialect: in this one if the provider has it, else in the one that the model needs."""
         ...
 
     def streams(self, model: str) -> bool:
@@ -135,9 +135,10 @@ class Forward(Protocol):
         ...
 
     def send(
-        self, model: str, body: bytes, *, stream: bool, headers: Mapping[str, str]
+        self, model: str, body: bytes, *, stream: bool, headers: Mapping[str, str], dialect: str = ""
     ) -> AbstractAsyncContextManager[WireResponse]:
-        """The response; a status other than 2xx is raised as an error. `headers` go beside those of the provider."""
+        """The response; a status other than 2xx is raised as an error. `headers` go beside those of the provider. `dialect`: as
+        for the target."""
         ...
 
 

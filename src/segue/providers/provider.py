@@ -282,8 +282,9 @@ class Provider(ProviderAdapter):
 
     # Requests that are sent as they came: see `Forward`
 
-    def target(self, model: str) -> Origin:
+    def target(self, model: str, dialect: str = "") -> Origin:
         endpoint, name = self.endpoint_for(model)
+        endpoint = self._endpoints.get(dialect, endpoint)
         return Origin(endpoint.dialect.name, self.name, endpoint.base_url, name)
 
     def streams(self, model: str) -> bool:
@@ -297,9 +298,11 @@ class Provider(ProviderAdapter):
         return self._writers[endpoint.dialect.name].repairs(asked, options, card, size)
 
     def send(
-        self, model: str, body: bytes, *, stream: bool, headers: Mapping[str, str]
+        self, model: str, body: bytes, *, stream: bool, headers: Mapping[str, str], dialect: str = ""
     ) -> AbstractAsyncContextManager[WireResponse]:
-        endpoint, path, _ = self.endpoint_of(model, stream=stream)
+        endpoint, name = self.endpoint_for(model)
+        endpoint = self._endpoints.get(dialect, endpoint)
+        path = path_of(endpoint.dialect.name, name, stream=stream)
         return endpoint.ask("POST", path, body, headers=headers, whole=not stream)
 
     # Besides chat

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from segue.dialects.anthropic_messages.rules import ANTHROPIC
 from segue.dialects.anthropic_messages.wire import ENCODER
 from segue.dialects.errors import (
     IN_REPLY,
@@ -11,9 +14,11 @@ from segue.dialects.errors import (
     FailedResponse,
     Phrases,
     class_of_error,
+    in_envelope,
     message_for,
     read_response,
     status_for,
+    with_envelope,
 )
 from segue.errors import (
     ContentPolicyError,
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 
     from segue.errors import SegueError
 
+NAME = ANTHROPIC.target.dialect
 BY_TYPE: Mapping[str, type[ProviderError]] = {
     "invalid_request_error": InvalidRequestError,
     "authentication_error": CredentialsError,
@@ -61,7 +67,8 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Provid
     response, value = read_response(status, headers, body)
     fields = value if isinstance(value, dict) else {}
     error = fields.get("error")
-    return error_from(error if isinstance(error, dict) else {}, response, fields.get("request_id"))
+    read = error_from(error if isinstance(error, dict) else {}, response, fields.get("request_id"))
+    return with_envelope(read, NAME, fields)
 
 
 def error_from(
@@ -74,7 +81,8 @@ def error_from(
     found = class_of_error(message, _PHRASES, response.status, (_BY_DETAIL, detail), (BY_TYPE, kind))
     code = detail if isinstance(detail, str) else kind
     path = "stream" if message.startswith("stream: ") else ""  # ANT-03: a message begins with its place
-    return response.error(found, message, code=code, path=path, request_id=request_id)
+    read = response.error(found, message, code=code, path=path, request_id=request_id)
+    return with_envelope(read, NAME, {"error": error})
 
 
 # The other way
@@ -104,11 +112,23 @@ _LEADS: Phrases = (
 )
 
 
+_INDEX = re.compile(r"\[(\d+)\]")
+
+
+def _with_dotted_path(error: SegueError) -> SegueError:
+    """ANT-03: a message begins with its place, and this wire writes messages.0.content.1."""
+    if "[" not in error.path:
+        return error
+    shown = copy(error)
+    shown.path = _INDEX.sub(r".\1", error.path)
+    return shown
+
+
 def encode_error(error: SegueError) -> tuple[int, bytes]:
     status = status_for(error, _STATUSES)
     kind = "billing_error" if isinstance(error, QuotaError) else _TYPES.get(status, "api_error")
-    fields = {"type": kind, "message": message_for(error, _LEADS, _LEADS)}
+    fields = {"type": kind, "message": message_for(_with_dotted_path(error), _LEADS, _LEADS)}
     body: dict[str, Any] = {"type": "error", "error": fields}
     if isinstance(error, ProviderError) and error.request_id:
         body["request_id"] = error.request_id
-    return status, ENCODER.encode(body)
+    return status, ENCODER.encode(in_envelope(body, error, NAME))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from segue.dialects import sse
 from segue.dialects.anthropic_messages.cache_marks import MOST_MARKS
 from segue.dialects.anthropic_messages.errors import encode_error
+from segue.dialects.anthropic_messages.references import REFERENCES
 from segue.dialects.anthropic_messages.wire import ENCODER
 from segue.dialects.server import (
     CallerStanding,
@@ -108,6 +109,10 @@ SERVER = ServerFacts(
     counted=b'"cache_control"',  # ANT-85
     most_counted=MOST_MARKS,
     passing_system=("x-anthropic-billing-header:",),
+    references=REFERENCES,
+    obeyed=frozenset(
+        {"thread"}
+    ),  # THR-16: to hold one is a favour; without it the client sends everything again
     session_headers=("x-claude-code-session-id", "x-session-id", "x-session-affinity", "session_id"),
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
     error_frame=lambda error: sse.encode(encode_error(error)[1], "error"),

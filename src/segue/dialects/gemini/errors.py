@@ -15,10 +15,14 @@ from segue.dialects.errors import (
     FailedResponse,
     Phrases,
     class_of_error,
+    in_envelope,
     message_for,
+    own_member,
     read_response,
     status_for,
+    with_envelope,
 )
+from segue.dialects.gemini.rules import NAME
 from segue.errors import (
     ContentPolicyError,
     ContextLengthError,
@@ -53,6 +57,7 @@ BY_STATUS: Mapping[str, type[ProviderError]] = {
     "DEADLINE_EXCEEDED": OverloadError,
 }
 _PHRASES: Phrases = (
+    ("cachedcontent not found", InvalidRequestError),  # CCH-02: its status is that of a missing permission
     ("exceeds the maximum number of tokens", ContextLengthError),  # GEM-43
     ("input token count exceeds", ContextLengthError),
     ("api key not valid", CredentialsError),
@@ -74,7 +79,8 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Provid
     if isinstance(value, list) and value:  # a stream that failed before it began
         value = value[0]
     error = value.get("error") if isinstance(value, dict) else None
-    return error_from(error if isinstance(error, dict) else {"message": error}, response)
+    read = error_from(error if isinstance(error, dict) else {"message": error}, response)
+    return with_envelope(read, NAME, value)
 
 
 def error_from(error: Mapping[str, Any], response: FailedResponse = IN_REPLY) -> ProviderError:
@@ -91,7 +97,8 @@ def error_from(error: Mapping[str, Any], response: FailedResponse = IN_REPLY) ->
     if "function calling is not enabled for" in message.lower():
         code = TOOLS_UNSUPPORTED
     code = code.lower() if isinstance(code, str) else ""
-    return response.error(found, message, code=code, retry_after=_delay(details, message))
+    read = response.error(found, message, code=code, retry_after=_delay(details, message))
+    return with_envelope(read, NAME, {"error": error})
 
 
 def _listed(value: Any) -> list[Any]:
@@ -157,4 +164,8 @@ def encode_error(error: SegueError) -> tuple[int, bytes]:
     if isinstance(error, ProviderError) and error.retry_after is not None:
         delay = f"{error.retry_after:g}s"
         fields["details"] = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}]
-    return status, msgspec.json.encode({"error": fields})
+    # Those that came hold the delay too, and more.
+    fields["details"] = own_member(error, NAME, "details", fields.get("details"))
+    if fields["details"] is None:
+        del fields["details"]
+    return status, msgspec.json.encode(in_envelope({"error": fields}, error, NAME))

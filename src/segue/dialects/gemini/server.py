@@ -8,6 +8,7 @@ import msgspec
 
 from segue.dialects import sse
 from segue.dialects.gemini.errors import encode_error
+from segue.dialects.gemini.references import REFERENCES
 from segue.dialects.server import EmbeddingRequest, Operation, ServedModel, ServerFacts, ServerPath
 from segue.errors import TranscriptError
 
@@ -148,6 +149,7 @@ SERVER = ServerFacts(
     stream_field="",
     stream_type="text/event-stream",
     error_frame=lambda error: sse.encode(encode_error(error)[1]),
+    references=REFERENCES,
     chat_request=_counted_request,
     reframe=_reframe,
     encode_models=_encode_models,

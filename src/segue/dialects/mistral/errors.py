@@ -13,10 +13,13 @@ from segue.dialects.errors import (
     Phrases,
     class_of_error,
     fault_place,
+    in_envelope,
     message_for,
     read_response,
     status_for,
+    with_envelope,
 )
+from segue.dialects.mistral.rules import NAME
 from segue.errors import (
     ContentPolicyError,
     ContextLengthError,
@@ -86,9 +89,10 @@ def error_from(error: Mapping[str, Any], response: FailedResponse = IN_REPLY) ->
     if "function calling is not enabled for" in message.lower():
         kind = TOOLS_UNSUPPORTED
     code = kind if isinstance(kind, str) else str(code) if isinstance(code, int) else code
-    return response.error(
+    read = response.error(
         found, message, code=code, path=path or error.get("param"), request_id=error.get("request_id")
     )
+    return with_envelope(read, NAME, error)
 
 
 def _message(error: Any) -> tuple[str, str]:
@@ -136,6 +140,8 @@ def encode_error(error: SegueError) -> tuple[int, bytes]:
         kind, code = "invalid_request_prompt", "3051"
     elif isinstance(error, ContentPolicyError):
         kind = "invalid_request_prompt"
+    if isinstance(error, ProviderError) and error.wire == NAME and isinstance(error.members.get("type"), str):
+        kind, code = error.members["type"], error.members.get("code")
     message = message_for(error, _LEADS, _PHRASES)
     fields = {"object": "error", "message": message, "type": kind, "param": None, "code": code}
-    return status, msgspec.json.encode(fields)
+    return status, msgspec.json.encode(in_envelope(fields, error, NAME))

@@ -7,6 +7,7 @@ from typing import Any
 
 from segue.dialects import sse
 from segue.dialects.mistral.errors import encode_error
+from segue.dialects.mistral.references import REFERENCES
 from segue.dialects.mistral.wire import ENCODER
 from segue.dialects.openai_lists import decode_embedding, encode_embeddings, encode_models, model_fields
 from segue.dialects.server import ServedModel, ServerFacts, ServerPath, rate_headers
@@ -46,6 +47,7 @@ SERVER = ServerFacts(
     error_frame=lambda error: sse.encode(encode_error(error)[1]),
     encode_models=partial(encode_models, fields=_model),
     encode_model=lambda model: ENCODER.encode(_model(model)),
+    references=REFERENCES,
     decode_embedding=partial(decode_embedding, dimensions="output_dimension"),  # MIS-17
     encode_embeddings=encode_embeddings,
 )

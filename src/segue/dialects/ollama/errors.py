@@ -12,10 +12,13 @@ from segue.dialects.errors import (
     FailedResponse,
     Phrases,
     class_of_error,
+    in_envelope,
     message_for,
     read_response,
     status_for,
+    with_envelope,
 )
+from segue.dialects.ollama.rules import NAME
 from segue.errors import (
     ContentPolicyError,
     ContextLengthError,
@@ -65,7 +68,9 @@ _PHRASES: Phrases = (
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
     """Any status and any bytes as an error with a remedy."""
     response, value = read_response(status, headers, body)
-    return error_from(value.get("error") if isinstance(value, dict) else None, response)
+    return with_envelope(
+        error_from(value.get("error") if isinstance(value, dict) else None, response), NAME, value
+    )
 
 
 def error_from(error: Any, response: FailedResponse = IN_REPLY) -> ProviderError:
@@ -91,4 +96,5 @@ _LEADS: Phrases = (
 
 
 def encode_error(error: SegueError) -> tuple[int, bytes]:
-    return status_for(error), msgspec.json.encode({"error": message_for(error, _LEADS, _PHRASES)})
+    envelope = in_envelope({"error": message_for(error, _LEADS, _PHRASES)}, error, NAME)
+    return status_for(error), msgspec.json.encode(envelope)

@@ -17,9 +17,11 @@ from segue.dialects.errors import (
     class_of_status,
     entry_for,
     first_fault_place,
+    in_envelope,
     read_response,
     status_for,
     wait_in,
+    with_envelope,
 )
 from segue.errors import (
     ContentPolicyError,
@@ -38,6 +40,8 @@ from segue.redaction import redact_text
 if TYPE_CHECKING:
     from segue.dialects.openai_chat.rules import Variant
 
+WIRE = "openai_chat"
+"""All servers of this wire have the same error object."""
 ErrorClass: TypeAlias = type[ProviderError]
 
 BY_CODE: Mapping[str, ErrorClass] = {
@@ -143,13 +147,14 @@ BY_PHRASE: tuple[tuple[re.Pattern[str], ErrorClass], ...] = (
 
 def decode_error(variant: Variant, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
     response, value = read_response(status, headers, body)
-    return _error_from(variant, _read(value) if value is not None else _ErrorFields(""), response)
+    read = _error_from(variant, _read(value) if value is not None else _ErrorFields(""), response)
+    return with_envelope(read, WIRE, value)
 
 
 def error_in_reply(variant: Variant, error: Any) -> ProviderError:
     """An error that came where an answer was expected, after status 200 (CHAT-64, ORT-01)."""
     fields = _read({"error": error} if not isinstance(error, Mapping) or "error" not in error else error)
-    return _error_from(variant, fields, FailedResponse())
+    return with_envelope(_error_from(variant, fields, FailedResponse()), WIRE, {"error": error})
 
 
 def _error_from(variant: Variant, fields: _ErrorFields, response: FailedResponse) -> ProviderError:
@@ -292,4 +297,5 @@ def envelope_of(error: SegueError) -> tuple[int, dict[str, Any]]:
     default = ("server_error" if status >= 500 else "invalid_request_error", "")
     kind, code = entry_for(error, _CODES, default)
     fields = {"message": redact_text(error.message), "type": kind, "param": error.path or None}
-    return status, {"error": {**fields, "code": code or error.code or None}}
+    envelope = {"error": {**fields, "code": code or error.code or None}}
+    return status, in_envelope(envelope, error, WIRE)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from segue.dialects import sse
 from segue.dialects.openai_chat.errors import encode_error
+from segue.dialects.openai_chat.references import REFERENCES
 from segue.dialects.openai_lists import decode_embedding, encode_embeddings, encode_model, encode_models
 from segue.dialects.server import ServerFacts, ServerPath, error_headers_with_advice, rate_headers
 
@@ -46,6 +47,8 @@ SERVER = ServerFacts(
     error_headers=error_headers_with_advice,
     encode_models=encode_models,
     encode_model=encode_model,
+    references=REFERENCES,
+    obeyed=frozenset({"stream_options", "prompt_cache_key"}),
     decode_embedding=decode_embedding,
     encode_embeddings=encode_embeddings,
 )

@@ -12,10 +12,14 @@ from segue.dialects.errors import (
     class_of_error,
     entry_for,
     first_fault_place,
+    in_envelope,
+    own_member,
     read_response,
     status_for,
     wait_in,
+    with_envelope,
 )
+from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.openai_responses.wire import ENCODER
 from segue.errors import (
     ContentPolicyError,
@@ -82,7 +86,7 @@ _PHRASES: Phrases = (
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
     """Any status and any bytes as an error with a remedy."""
     response, value = read_response(status, headers, body)
-    return error_from(_error_in(value), response)
+    return with_envelope(error_from(_error_in(value), response), NAME, value)
 
 
 def _error_in(value: Any) -> Mapping[str, Any]:
@@ -108,7 +112,8 @@ def error_from(error: Mapping[str, Any], response: FailedResponse = IN_REPLY) ->
     if found is ContextLengthError and code == "string_above_max_length" and _is_about_an_id(param):
         found = InvalidRequestError
     code = code if isinstance(code, str) else kind
-    return response.error(found, message, code=code, path=param, retry_after=wait_in(message))
+    read = response.error(found, message, code=code, path=param, retry_after=wait_in(message))
+    return with_envelope(read, NAME, {"error": error})
 
 
 def _is_about_an_id(param: Any) -> bool:
@@ -131,7 +136,7 @@ _TYPES: Mapping[type[SegueError], str] = {QuotaError: "insufficient_quota", Rate
 
 def encode_error(error: SegueError) -> tuple[int, bytes]:
     status, fields = error_object(error)
-    return status, ENCODER.encode({"error": fields})
+    return status, ENCODER.encode(in_envelope({"error": fields}, error, NAME))
 
 
 def error_object(error: SegueError) -> tuple[int, dict[str, Any]]:
@@ -143,6 +148,7 @@ def error_object(error: SegueError) -> tuple[int, dict[str, Any]]:
         code = "model_not_found"
     if code is None and error.code in BY_CODE:
         code = error.code
+    code = own_member(error, NAME, "code", code)
     message = redact_text(f"{error.message} {error.hint}".strip()) or "The request failed."
     fields = {"message": message, "type": entry_for(error, _TYPES, kind), "param": error.path or None}
     return status, {**fields, "code": code}

@@ -42,15 +42,6 @@ def _previous(body: Mapping[str, Any]) -> str:
     return previous if isinstance(previous, str) else ""
 
 
-def _unknown_previous(previous: str) -> SegueError:
-    return InvalidRequestError(
-        f"Previous response with id '{previous}' not found.",
-        code="previous_response_not_found",
-        path="previous_response_id",
-        hint="Send the whole conversation as input.",
-    )
-
-
 def _unserved(body: Mapping[str, Any]) -> SegueError | None:
     if not BACKGROUND.asked(body) or _keeps(body):
         return None
@@ -215,7 +206,6 @@ def _plain(item: Any, opened: Callable[[str], str | None]) -> Any:
 STORED = StoredReplies(
     keeps=_keeps,
     previous=_previous,
-    unknown_previous=_unknown_previous,
     references=_references,
     with_items=_with_items,
     unserved=_unserved,

@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 LEAST_OUTPUT = 16  # RESP-05
 _LEVELS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 SEALED = "reasoning.encrypted_content"
-_STORED = ("previous_response_id", "conversation")
-_ENCODED = frozenset(
-    {"model", "input", "instructions", "stream", "tools", "tool_choice", "reasoning", *_STORED}
-)
+_ENCODED = frozenset({"model", "input", "instructions", "stream", "tools", "tool_choice", "reasoning"})
 
 
 def encode_settings(
@@ -77,14 +74,12 @@ class _Settings(RequestSettings):
             self.body["instructions"] = system
 
     def state(self) -> None:
-        """We keep the conversation, not the provider: every item is sent, and seals must come back (RESP-40)."""
+        """We keep the conversation, not the provider: every item is sent, and seals must come back (RESP-40). What a request refers
+        to all the same was not resolved, and stays in it."""
         self.body["store"] = self.extra.get("store") is True
         wanted = self.extra.get("include")
         known = wanted if isinstance(wanted, list) else []
         self.body["include"] = known if SEALED in known else [*known, SEALED]
-        for name in _STORED:
-            if self.extra.get(name) is not None:
-                self.not_sent(name, "the whole conversation is sent instead")
 
     def limits(self) -> None:
         asked, most = self.options.max_tokens, self.card.output

@@ -13,6 +13,7 @@ from segue.emulators.anthropic import (
     pairing,
     schema,
     thinking,
+    threads,
     tools,
     typed_blocks,
 )
@@ -37,6 +38,8 @@ def _all_complaints(body: object, context: Context, shape: schema.Record) -> Com
     yield from shapes(body, context, shape)
     if not isinstance(body, dict):
         return
+    yield from threads.complaints(body, context)
+    body = threads.whole(body, context)
     yield from model_features.complaints(body, context)
     yield from tools.complaints(body)
     yield from content.complaints(body, context)

@@ -189,6 +189,9 @@ _ASKED: dict[str, Shape] = {
     "cache_control": CACHE_CONTROL,
 }
 _BETAS = {"context_management": "context-management"}
+_THREAD = Tagged(
+    {"create": _block(), "continue": _block(("previous_message_id",), previous_message_id=String())}
+)
 
 COUNT_REQUEST = Record(_ASKED, required=("messages", "model"), betas=_BETAS)
 REQUEST = Record(
@@ -206,8 +209,9 @@ REQUEST = Record(
         "inference_geo": String(),
         "speed": String(),
         "diagnostics": Dictionary(),
+        "thread": _THREAD,
     },
     required=("max_tokens", "messages", "model"),
-    betas=_BETAS,
+    betas={**_BETAS, "thread": "message-threads"},
     rules={"max_tokens": "ANT-05"},
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from segue.emulators.admission import Check, admitted, permitted
-from segue.emulators.anthropic import checks, errors, replies
+from segue.emulators.anthropic import checks, errors, replies, threads
 from segue.emulators.anthropic.prompt import cached_segments, prompt, segments
 from segue.emulators.http import Request, Response, Route, json_response, reply_response
 from segue.emulators.model_facts import facts_for, listed
@@ -20,12 +22,22 @@ CREATED = "2026-01-01T00:00:00Z"
 
 
 def messages(request: Request, emulator: Emulator) -> Response:
+    memory = emulator.memory(PROVIDER)
+    memory.setdefault(threads.HELD, {})
     body, context = _admitted(request, emulator, checks.complaints)
-    marked = cached_segments(body)
+    read = threads.whole(body, context)
+    marked = cached_segments(read)
     if size(marked) >= context.facts.get("cache_minimum", 0):
         emulator.remember(PROVIDER, context, marked)
-    reply = emulator.reply(prompt(body, context))
-    return reply_response(reply, body, context, replies=replies, errors=errors)
+    reply = emulator.reply(prompt(read, context))
+    answer = reply_response(reply, read, context, replies=replies, errors=errors)
+    if "thread" not in body:
+        return answer
+    kept = body, read, replies.whole(reply, read, context), memory, context.now
+    if isinstance(answer.body, bytes):
+        threads.keep(*kept)
+        return answer
+    return structs.replace(answer, body=threads.then_keep(answer.body, *kept))
 
 
 @rule("ANT-96")

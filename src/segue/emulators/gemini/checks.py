@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from segue.emulators.gemini import messages, proto, settings, thoughts, tools, turns
+from segue.emulators.gemini import cached_contents, messages, proto, settings, thoughts, tools, turns
 from segue.emulators.gemini.typed_contents import Body, refused
 from segue.emulators.rules import Complaints, Context, rule
 
@@ -16,6 +16,8 @@ def complaints(body: object, context: Context) -> Complaints:
     read, faults = parsed(body, "GenerateContentRequest")
     yield from unreadable(faults)
     yield from settings.unknown_model(context, "generateContent")
+    yield from cached_contents.complaints(read, context)
+    read = dict(cached_contents.whole(read, context))
     yield from ids(read, context)
     yield from settings.complaints(read, context)
     yield from tools.complaints(read, context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.admission import admitted, permitted
-from segue.emulators.gemini import checks, errors, replies
+from segue.emulators.gemini import cached_contents, checks, errors, replies
 from segue.emulators.gemini.prompt import prompt, segments
 from segue.emulators.gemini.typed_contents import Body, refused
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
@@ -50,9 +50,10 @@ def stream(request: Request, emulator: Emulator) -> Response:
 
 
 def _replied(request: Request, emulator: Emulator) -> tuple[dict[str, Any], Context, Reply]:
+    emulator.memory(PROVIDER).setdefault(cached_contents.HELD, {})
     body, context = admitted(request, emulator, PROVIDER, errors, checks.complaints, _segments)
     read, _ = checks.parsed(body, "GenerateContentRequest")
-    return body, context, emulator.reply(prompt(read, context))
+    return body, context, emulator.reply(prompt(cached_contents.whole(read, context), context))
 
 
 def _segments(body: object) -> list[object]:
@@ -156,6 +157,7 @@ PREFIXES = (
     "/v1beta1/projects/{project}/locations/{location}/publishers/google/models/{model}",
 )
 ROUTES: list[Route] = [
+    *cached_contents.ROUTES,
     *(("POST", f"{prefix}:{method}", handler) for prefix in PREFIXES for method, handler in METHODS.items()),
     *(("GET", f"/{version}/models", list_models) for version in ("v1beta", "v1")),
     *(("GET", f"/{version}/models/{{model}}", show_model) for version in ("v1beta", "v1")),

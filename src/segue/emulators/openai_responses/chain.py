@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from segue.emulators.openai_responses import seals
+from segue.emulators.openai_responses.conversations import held_items, unknown_conversation
 from segue.emulators.openai_responses.items import type_of
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
@@ -26,7 +27,9 @@ OUTPUTS = {f"{kind}_output": f"{what} output" for kind, what in CALLS.items()}
 
 
 def stored_chain(body: Mapping[str, Any], memory: Mapping[str, Any]) -> list[Item]:
-    """The items behind `previous_response_id`, oldest first."""
+    """The items behind `previous_response_id` or `conversation`, oldest first."""
+    if body.get("conversation") is not None:
+        return held_items(body, memory)
     previous = body.get("previous_response_id")
     record = memory.get("responses", {}).get(previous) if isinstance(previous, str) else None
     return list(record["items"]) if record else []
@@ -37,6 +40,7 @@ def chain_complaints(body: Mapping[str, Any], items: Sequence[Item], context: Co
     yield from duplicate_ids(everything)
     yield from reused_call_ids(everything)
     yield from unknown_previous(body, context)
+    yield from unknown_conversation(body, context)
     yield from items_not_stored(body, items, context)
     yield from foreign_seals(items, context)
     yield from reasoning_without_follower(everything, context)
@@ -223,6 +227,8 @@ def calls_without_output(items: Sequence[Item]) -> Complaints:
 def outputs_without_call(body: Mapping[str, Any], items: Sequence[Item], context: Context) -> Complaints:
     continued = body.get("previous_response_id") or body.get("conversation")
     if continued and "responses" not in context.memory:
+        return
+    if body.get("prompt"):  # it may stand for messages
         return
     called = {(value, output) for _, value, what in _ids(items, CALLS) for output in _answers(what)}
     for _, value, what in _ids(items, OUTPUTS):

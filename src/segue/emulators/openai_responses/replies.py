@@ -14,6 +14,7 @@ from segue.emulators.model_reply import Call, Reply, Say, Think, limited, piece_
 from segue.emulators.openai_chat.replies import cached, obfuscates, padding
 from segue.emulators.openai_responses import seals
 from segue.emulators.openai_responses.checks import input_tokens
+from segue.emulators.openai_responses.conversations import named_in
 from segue.emulators.openai_responses.errors import event
 from segue.emulators.openai_responses.items import items_in, type_of
 from segue.emulators.rules import Context, rule
@@ -122,6 +123,7 @@ def _response(
         "completed_at": context.now if status == "completed" else None,
         "status": status,
         "background": False,
+        "conversation": {"id": name} if (name := named_in(request)) else None,
         "error": None,
         "frequency_penalty": 0.0,
         "incomplete_details": {"reason": reason} if reason else None,

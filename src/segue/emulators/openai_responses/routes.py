@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from segue.emulators.admission import admitted, permitted
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
 from segue.emulators.model_reply import Reply
-from segue.emulators.openai_responses import checks, errors, replies
+from segue.emulators.openai_responses import checks, conversations, errors, replies
 from segue.emulators.openai_responses.chain import stored_chain
 from segue.emulators.openai_responses.items import items_in, type_of
 from segue.emulators.openai_responses.prompt import prompt_of, segments_of
@@ -24,6 +24,7 @@ def _admitted(request: Request, emulator: Emulator) -> tuple[dict[str, Any], lis
     memory = emulator.memory("openai")
     memory.setdefault("responses", {})
     memory.setdefault("items", {})
+    memory.setdefault(conversations.HELD, {})
 
     def items(body: Mapping[str, Any]) -> list[Any]:
         return [*stored_chain(body, memory), *items_in(body)]
@@ -49,9 +50,9 @@ def create(request: Request, emulator: Emulator) -> Response:
     final = replies.whole(reply, body, context)
     headers = errors.headers(None, context)
     if body.get("stream") is True and not context.sends_whole:
-        portions = _then_store(replies.stream(reply, body, context), final, items, emulator)
+        portions = _then_store(replies.stream(reply, body, context), final, items, emulator, body)
         return stream_response(portions, headers=headers, delay=reply.delay)
-    _store(final, items, emulator)
+    _store(final, items, emulator, body)
     return json_response(final, headers=headers)
 
 
@@ -62,18 +63,23 @@ def _thinks(body: Mapping[str, Any], context: Context) -> bool:
 
 
 def _then_store(
-    portions: Iterator[bytes], final: dict[str, Any], items: list[Any], emulator: Emulator
+    portions: Iterator[bytes],
+    final: dict[str, Any],
+    items: list[Any],
+    emulator: Emulator,
+    body: Mapping[str, Any],
 ) -> Iterator[bytes]:
     """A response that was broken off is not stored: the last event is what completes it."""
     yield from portions
-    _store(final, items, emulator)
+    _store(final, items, emulator, body)
 
 
-def _store(final: dict[str, Any], items: list[Any], emulator: Emulator) -> None:
-    if final["store"] is False:
-        return
+def _store(final: dict[str, Any], items: list[Any], emulator: Emulator, body: Mapping[str, Any]) -> None:
     memory = emulator.memory("openai")
     output = final["output"]
+    conversations.append(body, items_in(body), output, memory)
+    if final["store"] is False:
+        return
     memory["responses"][final["id"]] = {"response": final, "input": items, "items": [*items, *output]}
     for position, item in enumerate(output):
         before = output[position - 1] if position else {}
@@ -138,6 +144,7 @@ def delete(request: Request, emulator: Emulator) -> Response:
 
 
 ROUTES: list[Route] = [
+    *conversations.ROUTES,
     ("POST", "/v1/responses", create),
     ("POST", "/v1/responses/input_tokens", count_input),
     ("POST", "/v1/responses/compact", compact),

@@ -1,0 +1,39 @@
+"""What a Chat request may refer to without holding it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from segue.dialects.references import ReferenceField, member_name
+
+
+def _file(part: Any) -> str:
+    """A file by its id; one that comes along may have an id, too."""
+    return member_name("file_id")(part) if isinstance(part, dict) and not part.get("file_data") else ""
+
+
+def _spoken(message: Any) -> str:
+    """A reply that was spoken, of which only the provider has the words."""
+    if not isinstance(message, dict) or message.get("content"):
+        return ""
+    return member_name("id")(message.get("audio"))
+
+
+REFERENCES: Final = (
+    ReferenceField(
+        place="messages[].content[].file",
+        stands_for="file",
+        names=_file,
+        marks=(b'"file_id"',),
+        message="The file '{name}' is held by the provider that gave this id, and another one answers here.",
+        hint="Send file_data instead.",
+    ),
+    ReferenceField(
+        place="messages[]",
+        stands_for="file",
+        names=_spoken,
+        marks=(b'"audio"',),
+        message="The spoken reply '{name}' is held by the provider that made it, and another one answers here.",
+        hint="Send its words as content.",
+    ),
+)

@@ -1,0 +1,113 @@
+"""What a Responses request may refer to without holding it. Items by their ids are resolved or refused apart (reply_store.py)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from segue.dialects.references import (
+    UNNAMED,
+    ReferenceField,
+    member_name,
+    name_or_member,
+    text_name,
+    whole_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segue.dialects.references import Substance
+
+_COMPACTED: Final = ("compaction", "compaction_summary")
+_file: Final = member_name("file_id")
+_stores: Final = member_name("vector_store_ids", "connector_id", "server_url")
+_place: Final = member_name("container_id", "file_ids", "skills")
+
+
+def _prompt(prompt: Any) -> str:
+    return (member_name("id")(prompt) or UNNAMED) if prompt else ""
+
+
+def _compacted(item: Any) -> str:
+    kind = item.get("type") if isinstance(item, dict) else None
+    return member_name("encrypted_content", "id")(item) if kind in _COMPACTED else ""
+
+
+def _generated(item: Any) -> str:
+    """An image that was made and is named only by its id."""
+    kind = item.get("type") if isinstance(item, dict) else None
+    return member_name("id")(item) if kind == "image_generation_call" and not item.get("result") else ""
+
+
+def _item(substance: Substance, names: Callable[[Any], str]) -> ReferenceField:
+    return ReferenceField(
+        place="input[]",
+        stands_for=substance,
+        names=names,
+        marks=(b'"compaction', b'"image_generation_call"'),
+        message="Only the provider that made this item can read it, and another one answers here.",
+        hint="Send the items that it stands for.",
+    )
+
+
+def _tool(tool: Any) -> str:
+    """Files, places and servers that a tool of the provider works with; one without any only runs there."""
+    if not isinstance(tool, dict) or tool.get("type") in ("function", "custom", "namespace"):
+        return ""
+    container, environment = tool.get("container"), tool.get("environment")
+    held = _stores(tool) or (container if isinstance(container, str) else _place(container))
+    return whole_name(tool) if held or _place(environment) else ""
+
+
+def _files(place: str) -> ReferenceField:
+    return ReferenceField(
+        place=place,
+        stands_for="file",
+        names=_file,
+        marks=(b'"file_id"',),
+        message="The file '{name}' is held by the provider that gave this id, and another one answers here.",
+        hint="Send file_data or an address instead.",
+    )
+
+
+REFERENCES: Final = (
+    ReferenceField(
+        place="previous_response_id",
+        stands_for="history",
+        names=text_name,
+        message="Previous response with id '{name}' not found.",
+        code="previous_response_not_found",  # RESP-50
+        hint="Send the whole conversation as input.",
+    ),
+    ReferenceField(
+        place="conversation",
+        stands_for="history",
+        names=name_or_member("id"),
+        message="Conversation with id '{name}' not found.",
+        status=404,  # CNV-04
+        code="conversation_not_found",
+        hint="Send the whole conversation as input.",
+        members={"error": {"code": None}},
+    ),
+    ReferenceField(
+        place="prompt",
+        stands_for="history",
+        names=_prompt,
+        message="Unsupported parameter: 'prompt' stands for what only the provider that holds it has.",
+        code="unsupported_parameter",
+        hint="Send instructions and input instead.",
+        members={"error": {"code": "unsupported_parameter"}},
+    ),
+    _item("summary", _compacted),
+    _item("file", _generated),
+    _files("input[].content[]"),
+    _files("input[].output[]"),
+    _files("input[].output"),
+    ReferenceField(
+        place="tools[]",
+        stands_for="tools",
+        names=_tool,
+        message="The tool works with what only its provider holds, and another one answers here.",
+        hint="Offer functions instead, or ask for a model of that provider.",
+    ),
+)

@@ -1,0 +1,361 @@
+"""No field that stands for content is ever dropped: its provider gets it, or the client a refusal in the words of its wire."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from gateway.clients import AGENTS, MessagesAgent
+from gateway.referring_requests import REFERRING, SHORT, THREADS, Referring
+from gateway.world import ROUTES, GatewayResponse, GatewayWorld
+from segue.dialects.registry import DIALECTS
+from segue.emulators.faults import Fault
+from segue.providers.addresses import is_home
+
+
+@pytest.mark.parametrize("case", REFERRING, ids=lambda case: f"{case.wire}-{case.name}")
+@pytest.mark.parametrize("target", ROUTES)
+def test_what_stands_for_content_is_seen_by_a_provider_or_refused(case: Referring, target: str) -> None:
+    async def main() -> None:
+        for stream in (False, True):
+            for strict in (False, True):
+                for refused in (False, True):
+                    await check(case, target, stream=stream, strict=strict, refused=refused)
+
+    asyncio.run(main())
+
+
+async def check(case: Referring, target: str, *, stream: bool, strict: bool, refused: bool) -> None:
+    world, route = GatewayWorld(), ROUTES[target]
+    provider = route.partition("/")[0]
+    if refused:  # whatever is sent first: then the request is planned and sent once more
+        world.emulator.faults.append(
+            Fault(kind="status", status=400, message="Not for this account.", provider=provider)
+        )
+    headers = {**case.headers, **({"x-segue-strict": "true"} if strict else {})}
+    body = case.body(route, stream=stream)
+    reply = await world.ask(case.path(route, stream=stream), body, headers=headers)
+    sent = [json.dumps(entry.body) for entry in world.emulator.log]
+    assert all(case.sees in body for body in sent), (case.name, sent)
+    if reply.status == 200:
+        assert sent, "somebody answered, and nobody was asked"
+        return
+    assert_refused(case, reply, sent, home=is_home(provider, case.wire))
+
+
+def assert_refused(case: Referring, reply: GatewayResponse, sent: list[str], *, home: bool) -> None:
+    """In the words of the wire if nobody holds it; else the provider's own refusal."""
+    error = DIALECTS[case.wire].decode_error(reply.status, {}, reply.body)
+    assert error.message
+    if sent:
+        assert home, "it is sent to its own provider only"
+        return
+    assert reply.status in (case.status, 422), reply.body
+    if reply.status == case.status:
+        written = json.dumps(reply.json())
+        assert all(part in written for part in case.says), written
+
+
+@pytest.mark.parametrize("case", REFERRING, ids=lambda case: f"{case.wire}-{case.name}")
+def test_it_reaches_the_provider_that_may_hold_it(case: Referring) -> None:
+    async def main() -> None:
+        home = next(
+            name
+            for name in (ROUTES["responses"], *ROUTES.values())
+            if is_home(name.partition("/")[0], case.wire)
+            and (case.wire != "openai_chat" or name == ROUTES["chat"])
+            and (case.wire != "openai_responses" or name == ROUTES["responses"])
+        )
+        for stream in (False, True):
+            world = GatewayWorld()
+            body = case.body(home, stream=stream)
+            await world.ask(case.path(home, stream=stream), body, headers=case.headers)
+            assert world.emulator.log, "its own provider was not asked"
+            assert case.sees in json.dumps(world.emulator.log[0].body)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("case", REFERRING, ids=lambda case: f"{case.wire}-{case.name}")
+@pytest.mark.parametrize("order", [1, -1])
+def test_no_other_member_gets_the_rest_of_a_conversation(case: Referring, order: int) -> None:
+    """Neither at first nor when the holder fails."""
+
+    async def main() -> None:
+        members = [ROUTES["kimi"], ROUTES["anthropic"], ROUTES["responses"], ROUTES["gemini"]][::order]
+        for fails in (False, True):
+            world = GatewayWorld(profiles={"team": {"members": members, "policy": "failover"}})
+            if fails:
+                world.emulator.faults += [Fault(kind="status", status=529, message="Full.")] * 2
+            body = case.body("team", stream=False)
+            reply = await world.ask(case.path("team", stream=False), body, headers=case.headers)
+            sent = [json.dumps(entry.body) for entry in world.emulator.log]
+            assert all(case.sees in body for body in sent), (case.name, sent)
+            if case.wire not in ("openai_chat", "mistral"):  # whose own provider is a member
+                assert sent, reply.body
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("case", REFERRING, ids=lambda case: f"{case.wire}-{case.name}")
+def test_an_explanation_says_that_it_is_refused(case: Referring) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        route = ROUTES["ollama"]
+        query = f"/segue/v1/explain?wire={case.wire}&to={route}&model={route}"
+        reply = await world.ask(query, case.body(route, stream=False), headers=case.headers)
+        (explained,) = reply.json()["routes"]
+        assert explained["error"]["message"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("case", REFERRING, ids=lambda case: f"{case.wire}-{case.name}")
+def test_a_provider_of_two_wires_is_asked_on_that_of_the_client(case: Referring) -> None:
+    """Whichever of them its model is asked on otherwise."""
+    if case.wire not in ("openai_chat", "openai_responses"):
+        return
+
+    async def main() -> None:
+        world = GatewayWorld()
+        other = ROUTES["chat" if case.wire == "openai_responses" else "responses"]
+        await world.ask(case.path(other, stream=False), case.body(other, stream=False), headers=case.headers)
+        (entry,) = world.emulator.log
+        assert entry.path == case.path(other, stream=False)
+        assert case.sees in json.dumps(entry.body)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("at", [0, 40, -1])
+def test_it_is_found_in_a_history_that_was_read_before(at: int) -> None:
+    """Of a long history only the end is read again."""
+
+    async def main() -> None:
+        world, route = GatewayWorld(), ROUTES["chat"]
+        long = "A sentence that makes the history long enough to be kept. " * 20
+        turns: list[dict[str, Any]] = [
+            message
+            for number in range(30)
+            for message in (
+                {"role": "user", "content": f"{number} {long}"},
+                {"role": "assistant", "content": f"Yes, {number}."},
+            )
+        ]
+        file = {"type": "document", "source": {"type": "file", "file_id": "file_held"}}
+        turns[at] = {**turns[at], "content": [file, {"type": "text", "text": "?"}]} if at >= 0 else turns[at]
+        for last in ("One.", "Two.", "Three."):
+            content: Any = [{"type": "text", "text": last}, *([file] if at < 0 and last == "Three." else [])]
+            turns.append({"role": "user", "content": content})
+            body = {"model": route, "max_tokens": 100, "messages": turns}
+            reply = await world.ask("/v1/messages", body, headers=HEADERS)
+            refers = at >= 0 or last == "Three."
+            assert reply.status == (400 if refers else 200), reply.body
+            turns.append({"role": "assistant", "content": "I know: 0 results."})
+
+    asyncio.run(main())
+
+
+# Threads
+
+
+def thread(kind: object, *messages: object, model: str, **fields: Any) -> dict[str, Any]:
+    return {"model": model, "max_tokens": 400, "messages": list(messages), "thread": kind, **fields}
+
+
+def after(reply: GatewayResponse) -> dict[str, str]:
+    return {"type": "continue", "previous_message_id": reply.json()["id"]}
+
+
+HEADERS = {**MessagesAgent.headers, **THREADS}
+WEATHER = {"name": "weather", "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}}}
+
+
+def test_a_thread_at_its_own_provider_is_continued_there() -> None:
+    async def main() -> None:
+        world, model = GatewayWorld(), ROUTES["anthropic"]
+        first = await world.ask(
+            "/v1/messages",
+            thread(
+                {"type": "create"}, {"role": "user", "content": "Please look."}, model=model, tools=[WEATHER]
+            ),
+            headers=HEADERS,
+        )
+        calls = [block["id"] for block in first.json()["content"] if block["type"] == "tool_use"]
+        results = [{"type": "tool_result", "tool_use_id": one, "content": "rain"} for one in calls]
+        body = thread(after(first), {"role": "user", "content": results}, model=model)
+        second = await world.ask("/v1/messages", body, headers=HEADERS)
+        assert second.json()["content"][-1]["text"] == "I know: 2 results."
+        assert world.refusals() == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("route", [name for name in ROUTES if name != "anthropic"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_thread_is_created_at_any_provider_and_continued_at_none_other(route: str, strict: bool) -> None:
+    async def main() -> None:
+        world, model = GatewayWorld(), ROUTES[route]
+        headers = {**HEADERS, **({"x-segue-strict": "true"} if strict else {})}
+        body = thread({"type": "create"}, SHORT, model=model)
+        first = await world.ask("/v1/messages", body, headers=headers)
+        assert first.status == 200, first.body
+        second = await world.ask("/v1/messages", thread(after(first), SHORT, model=model), headers=headers)
+        assert second.status == 404
+        assert second.json()["error"]["details"] == {"error_code": "thread_not_found"}
+        assert len(world.emulator.log) == 1
+
+    asyncio.run(main())
+
+
+def test_details_of_the_providers_own_refusal_reach_the_client() -> None:
+    async def main() -> None:
+        world, model = GatewayWorld(), ROUTES["anthropic"]
+        first = await world.ask(
+            "/v1/messages", thread({"type": "create"}, SHORT, model=model), headers=HEADERS
+        )
+        for _ in range(2):
+            again = await world.ask("/v1/messages", thread(after(first), SHORT, model=model), headers=HEADERS)
+        assert again.status == 400
+        assert again.json()["error"]["details"] == {"error_code": "thread_already_continued"}
+        assert len(world.refusals()) == 1, "a refused continuation is not planned and sent again"
+
+    asyncio.run(main())
+
+
+def test_a_conversation_at_its_own_provider_is_continued_there_and_nowhere_else() -> None:
+    """Also by the id of a reply whose beginning only that provider knows."""
+
+    async def main() -> None:
+        world, model = GatewayWorld(), ROUTES["responses"]
+        headers = {"authorization": "Bearer sk-emulated"}
+        made = await world.ask("/openai/v1/conversations", {}, headers=headers, app=world.app)
+        body = {"model": model, "input": "Hello.", "conversation": made.json()["id"]}
+        first = await world.ask("/v1/responses", body)
+        assert first.json()["conversation"]["id"] == made.json()["id"]
+        later = {"input": "And now?", "previous_response_id": first.json()["id"]}
+        elsewhere = await world.ask("/v1/responses", {**later, "model": ROUTES["anthropic"]})
+        assert elsewhere.json()["error"]["code"] == "previous_response_not_found"
+        there = await world.ask("/v1/responses", {**later, "model": model})
+        assert there.status == 200, there.body
+        assert world.emulator.log[-1].body["previous_response_id"] == first.json()["id"]
+
+    asyncio.run(main())
+
+
+def test_cached_content_is_built_upon_at_its_own_provider() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        content = {
+            "model": "models/gemini-3.5-flash",
+            "contents": [{"role": "user", "parts": [{"text": "A."}]}],
+        }
+        keys = {"x-goog-api-key": "any"}
+        made = await world.ask("/gemini/v1beta/cachedContents", content, headers=keys, app=world.app)
+        case = next(case for case in REFERRING if case.name == "cachedContent")
+        body = {**case.fields, "cachedContent": made.json()["name"]}
+        path = case.path(ROUTES["gemini"], stream=False)
+        assert (await world.ask(path, body, headers=case.headers)).status == 200
+        lost = await world.ask(path, case.fields, headers=case.headers)
+        assert lost.status == 403, "clients then send everything"
+
+    asyncio.run(main())
+
+
+# Counts and compaction
+
+
+@pytest.mark.parametrize("name", ["conversation", "prompt", "previous_response_id", "compaction item"])
+@pytest.mark.parametrize("path", ["/v1/responses/input_tokens", "/v1/responses/compact"])
+def test_a_part_of_a_conversation_is_neither_counted_nor_compacted(name: str, path: str) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        case = next(case for case in REFERRING if case.name == name)
+        for route in (ROUTES["anthropic"], ROUTES["kimi"]):
+            body = {"model": route, **case.fields}
+            reply = await world.ask(path, body, headers={"x-segue-estimate": "true"})
+            assert reply.status == case.status, reply.body
+        assert not world.emulator.log
+
+    asyncio.run(main())
+
+
+def test_a_thread_is_not_counted() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        body = thread({"type": "continue", "previous_message_id": "msg_1"}, SHORT, model=ROUTES["anthropic"])
+        del body["max_tokens"]
+        reply = await world.ask("/v1/messages/count_tokens", body, headers=HEADERS)
+        assert reply.json()["error"]["details"] == {"error_code": "thread_not_found"}
+        counted = {"generateContentRequest": {"contents": [], "cachedContent": "cachedContents/held"}}
+        path = f"/v1beta/models/{ROUTES['anthropic']}:countTokens"
+        reply = await world.ask(path, counted, headers=AGENTS["gemini"].headers)
+        assert reply.json()["error"]["status"] == "INVALID_ARGUMENT"
+        assert not world.emulator.log
+
+    asyncio.run(main())
+
+
+# Strict clients
+
+
+def test_a_strict_client_is_refused_a_lost_option() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        body = {"model": ROUTES["anthropic"], "messages": [SHORT], "logit_bias": {"50256": -100}}
+        reply = await world.ask("/v1/chat/completions", body, headers={"x-segue-strict": "true"})
+        assert reply.status == 422
+        assert "option_not_sent=1" in reply.json()["error"]["message"]
+        assert not world.emulator.log
+
+    asyncio.run(main())
+
+
+def test_a_strict_client_loses_nothing_by_what_the_gateway_does_itself() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        headers = {"x-segue-strict": "true"}
+        kept = {"model": ROUTES["anthropic"], "input": "Hello.", "store": True, "prompt_cache_key": "k"}
+        first = await world.ask("/v1/responses", kept, headers=headers)
+        assert first.status == 200, first.body
+        again = {**kept, "previous_response_id": first.json()["id"]}
+        assert (await world.ask("/v1/responses", again, headers=headers)).status == 200
+
+    asyncio.run(main())
+
+
+def test_a_holder_that_fails_is_not_said_to_hold_nothing() -> None:
+    """A client would give its conversation up. Only clients of threads send the whole, which another member can answer."""
+
+    async def main() -> None:
+        for name, status in (("conversation", 503), ("thread", 404)):
+            case = next(case for case in REFERRING if case.name == name)
+            members = [ROUTES["kimi"], ROUTES["anthropic"], ROUTES["responses"]]
+            world = GatewayWorld(profiles={"team": {"members": members, "policy": "failover"}})
+            holder = "anthropic" if name == "thread" else "openai"
+            fault = Fault(kind="status", status=503, message="Full.", provider=holder)
+            world.emulator.faults += [fault] * 3
+            body = case.body("team", stream=False)
+            reply = await world.ask(case.path("team", stream=False), body, headers=case.headers)
+            assert reply.status == status, reply.body
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("wire", AGENTS)
+@pytest.mark.parametrize("route", ROUTES.values())
+def test_a_strict_client_that_asks_for_nothing_special_is_served(wire: str, route: str) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = AGENTS[wire](world, route)
+        agent.add_user("Hello.")
+        fields = ("model", "messages", "input", "contents", "max_tokens", "tools", "store")
+        body = {name: value for name, value in agent.body(route).items() if name in fields}
+        headers = {**agent.headers, "x-segue-strict": "true"}
+        reply = await world.ask(agent.path(route), body, headers=headers)
+        assert reply.status == 200, reply.body
+
+    asyncio.run(main())
