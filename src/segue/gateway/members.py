@@ -14,6 +14,7 @@ from segue.dialects.errors import TOOLS_UNSUPPORTED, refuses_stream
 from segue.errors import RouteBusyError, SegueError
 from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
 from segue.gateway.client_errors import strict_error
+from segue.gateway.memory.openings import without_passing_system
 from segue.gateway.model_field import renamed
 from segue.providers.adapter import ChatRequest
 from segue.providers.addresses import is_home
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from segue.config.schema import GatewaySettings
     from segue.conversation.blocks import Origin
-    from segue.conversation.message import Conversation
     from segue.gateway.attempts import RouteAttempt
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
@@ -106,7 +106,9 @@ class Members:
         same = self.uses_wire_of(turn, route)
         request = ChatRequest(
             model=route.model,
-            conversation=turn.conversation if same else _without_passing_system(turn),
+            conversation=turn.conversation
+            if same
+            else without_passing_system(turn.dialect, turn.conversation),
             tools=turn.tools,
             options=route.options.over(turn.options),
             session=turn.conversation_id,
@@ -197,7 +199,7 @@ def _passes(forward: Forward, request: ChatRequest, size: int, harmless: Collect
 def _lasting(turn: ClientTurn, request: ChatRequest) -> ChatRequest | None:
     """The request without what its client writes anew each time, so that the plan of its last one can be continued: enough
     to see whether something would be repaired. None if there is no such thing in it."""
-    conversation = _without_passing_system(turn)
+    conversation = without_passing_system(turn.dialect, turn.conversation)
     if conversation is turn.conversation:
         return None
     return structs.replace(
@@ -206,18 +208,6 @@ def _lasting(turn: ClientTurn, request: ChatRequest) -> ChatRequest | None:
         options=structs.replace(request.options, own=None),
         session=f"{request.session} forwarded",
     )
-
-
-def _without_passing_system(turn: ClientTurn) -> Conversation:
-    """The conversation without what its client writes anew into each system prompt."""
-    marks, system = turn.dialect.server.passing_system, turn.conversation.system
-    if not marks or not any(mark in system for mark in marks):
-        return turn.conversation
-    first, _, kept = system.partition("\n\n")
-    # Mostly it is the first paragraph alone, and the others need not be taken apart.
-    if not first.startswith(marks) or any(mark in kept for mark in marks):
-        kept = "\n\n".join([part for part in system.split("\n\n") if not part.startswith(marks)])
-    return structs.replace(turn.conversation, system=kept)
 
 
 def _harmless(target: Origin) -> frozenset[Kind]:

@@ -15,8 +15,9 @@ from segue.conversation.tools import ToolSpec
 from segue.dialects.read_cache import ReadRequest
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.doors import Door
-from segue.gateway.memory.fingerprints import fingerprint_of
+from segue.gateway.identity import given_name, known_conversation
 from segue.gateway.memory.memory import is_capsule, new_conversation_id
+from segue.gateway.memory.openings import Opening
 from segue.gateway.memory.originals import Originals, recall_originals
 from segue.gateway.web import WebRequest
 from segue.transcript.adopt import adopt
@@ -73,13 +74,16 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
     """What was set right on the way in."""
     originals: Originals
     used_ids: frozenset[str]
+    opening: Opening
     conversation_id: str
     begins: bool
     """Whether the conversation got its id just now: nobody can know it yet."""
     read: ReadRequest | None = None
     """Its body as it was read; None if that was changed before."""
+    continues: bool = False
+    """Whether the request ends with results: a turn goes on."""
     bound: str = ""
-    """The route that made the calls whose results this request ends with; empty at the start of a turn."""
+    """The route that made the calls of these results; empty if it is not known, and at the start of a turn."""
 
     @property
     def dialect(self) -> Dialect:
@@ -142,18 +146,6 @@ def streams(door: Door, fields: Mapping[str, Any]) -> bool:
     return asked if isinstance(asked, bool) else server.streams_by_default
 
 
-def session_of(door: Door, request: WebRequest, fields: Mapping[str, Any]) -> str:
-    """What the client sends to tell its sessions apart; empty if it sends nothing of the kind."""
-    server = door.dialect.server
-    for name in server.session_headers:
-        if named := request.headers.get(name):
-            return named
-    for name in server.session_fields:
-        if isinstance(named := fields.get(name), str) and named:
-            return named
-    return ""
-
-
 def _read(dialect: Dialect, fields: Mapping[str, Any], native_model: str) -> ReadRequest:
     field = dialect.server.model_field
     # Who made the replies that we did not see is known as far as the client's name for the model is a real one.
@@ -193,18 +185,20 @@ async def read_turn(
     if read is None:
         read = _read(dialect, fields, native_model)
     messages = read.conversation.messages
-    session = session_of(door, request, fields)
-    originals = await recall_originals(memory, caller, messages, session=session, size=len(request.body))
+    asked = model_of(door, fields)
+    name = given_name(dialect.server, request.headers, fields)
+    opening = Opening(name, dialect, asked, read.conversation, read.tools)
+    originals = await recall_originals(memory, caller, messages, opening=opening, size=len(request.body))
     conversation = structs.replace(read.conversation, messages=originals.messages)
     # A history whose messages were adopted as they came ends with what the client wrote last.
     ends_with_tool = as_it_came is not None and as_it_came.head > 0 and messages[-1].speaker == "tool"
-    known_as = _conversation_of(memory, caller, session, messages, originals)
-    continues = originals.last is not None and (ends_with_tool or _ends_with_results(dialect, fields))
+    known_as = await known_conversation(memory, caller, messages, originals, opening)
+    continues = ends_with_tool or _ends_with_results(dialect, fields)
     return ClientTurn(
         door=door,
         request=request,
         caller=caller,
-        asked=model_of(door, fields),
+        asked=asked,
         stream=streams(door, fields),
         prepared=prepared,
         conversation=conversation,
@@ -216,23 +210,10 @@ async def read_turn(
         used_ids=originals.call_ids,
         conversation_id=known_as or new_conversation_id(),
         begins=not known_as,
+        opening=opening,
+        continues=continues,
         bound=originals.last.route if continues and originals.last is not None else "",
     )
-
-
-def _conversation_of(
-    memory: Memory, caller: str, session: str, messages: Sequence[Message], originals: Originals
-) -> str:
-    """By the client's own name for it, else by the replies that it returns. Empty if it begins without a name: others may
-    begin with the same words."""
-    if not session and originals.replies:
-        replies = reversed(originals.replies.values())
-        known = next((reply.conversation for reply in replies if reply.conversation), "")
-        if known:
-            return known
-    if not session and all(message.speaker != "model" for message in messages):
-        return ""
-    return memory.conversation_id(caller, session or _first_message(messages))
 
 
 def plain_turn(turn: ClientTurn, *, planned: bool) -> ClientTurn | None:
@@ -325,9 +306,3 @@ def _ends_with_results(dialect: Dialect, fields: Mapping[str, Any]) -> bool:
         if not all(message.instruction for message in decoded):
             return False
     return False
-
-
-def _first_message(messages: Sequence[Message]) -> str:
-    """A stand-in for the name of a session: how the conversation begins."""
-    first = next((message for message in messages if message.speaker == "user"), None)
-    return fingerprint_of((first,)).hex() if first is not None else ""

@@ -108,7 +108,12 @@ SERVER = ServerFacts(
     counted=b'"cache_control"',  # ANT-85
     most_counted=MOST_MARKS,
     passing_system=("x-anthropic-billing-header:",),
-    session_headers=("x-claude-code-session-id", "x-session-id", "x-session-affinity", "session_id"),
+    session_headers=(
+        "x-claude-code-session-id",
+        "x-claude-code-agent-id",  # of a subagent; Claude Code's own requests have none
+        "x-session-id",
+        "session_id",
+    ),
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
     error_frame=lambda error: sse.encode(encode_error(error)[1], "error"),
     error_headers=error_headers_with_advice,
