@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import structs
 
+from segue.config.model_names import without_note
 from segue.conversation.options import Options
 from segue.dialects.errors import TOOLS_UNSUPPORTED, refuses_stream
 from segue.errors import RouteBusyError, SegueError
@@ -148,7 +149,9 @@ class Members:
             return None
         if target.dialect != turn.dialect.name or not _all_made_by(turn, target):
             return None
-        harmless = _harmless(target) if turn.asked in (target.model, route.name) else frozenset()
+        harmless = (
+            _harmless(target) if without_note(turn.asked) in (target.model, route.name) else frozenset()
+        )
         size = len(turn.request.body)
         lasting = _lasting(turn, request)
         if not (

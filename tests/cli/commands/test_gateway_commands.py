@@ -585,6 +585,20 @@ def test_run_starts_a_program_and_a_gateway_for_it(cloud: Cloud, asked: Here, tm
     assert "cannot be started" in asked("run", "openai").err
 
 
+@pytest.mark.parametrize("name", ["claude-opus-5-5", "claude-opus-5-5[1m]", "gpt-4.1"])
+def test_a_program_may_ask_for_the_models_that_it_knows(cloud: Cloud, tmp_path: Path, name: str) -> None:
+    """Nothing is configured but the keys of the providers."""
+    program = tmp_path / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text(PROGRAM.replace("claude-x", name))
+    program.chmod(0o755)
+    cloud.home.configure("[gateway]\nport = 1\n")
+    done = cloud.home.run("run", "claude", PATH=f"{program.parent}:{os.environ['PATH']}")
+    assert f'"model":"{name}"' in done.out
+    assert "You said: Hello" in done.out
+    assert [body["model"] for body in cloud.bodies()] == [name.removesuffix("[1m]")]
+
+
 WAITING_PROGRAM = """#!/bin/sh
 echo "$$ $ANTHROPIC_BASE_URL"
 exec sleep 60
