@@ -57,9 +57,9 @@ laws: $(SYNCED)  ## the laws with a hundred times as many examples and a fresh r
 	HYPOTHESIS_PROFILE=laws LAW_EXAMPLES=$(or $(EXAMPLES),4000) $(BIN)/pytest -q -n 2 --timeout 3600 \
 		--hypothesis-seed=$$seed --hypothesis-show-statistics tests/laws
 
-gateway-laws: $(SYNCED) ## any client's history through any door, and a machine of turns, faults, switches and restarts (EXAMPLES=)
+gateway-laws: $(SYNCED) ## any client's history through any door, and machines of turns, faults, switches and restarts (EXAMPLES=)
 	HYPOTHESIS_PROFILE=laws LAW_EXAMPLES=$(or $(EXAMPLES),1000) nice -n 10 $(BIN)/pytest -q -n 2 --timeout 3600 \
-		tests/gateway/test_laws.py tests/gateway/test_machine.py
+		tests/gateway/test_laws.py tests/gateway/test_machine.py tests/gateway/test_ten_clients.py
 
 replies: $(SYNCED) ## every recorded reply on every wire, read by the official clients (minutes)
 	SEGUE_REPLIES=1 $(BIN)/pytest -q -n 2 --timeout 3600 tests/replies

@@ -12,7 +12,14 @@ from segue.cli.exit_codes import Exit
 
 @pytest.mark.parametrize(
     ("name", "model"),
-    [("gpt-4.1", "gpt-4.1"), ("anthropic", "claude-sonnet-4-6"), ("claude-opus-5-5", "claude-opus-5-5")],
+    [
+        ("gpt-4.1", "gpt-4.1"),
+        ("anthropic", "claude-sonnet-4-6"),
+        ("claude-opus-5-5", "claude-opus-5-5"),
+        ("claude-opus-5-5[1m]", "claude-opus-5-5"),
+        ("anthropic/claude-opus-5-5[1m]", "claude-opus-5-5"),
+        ("claude-haiku-4-5-20251001", "claude-haiku-4-5-20251001"),
+    ],
 )
 def test_a_bare_name_is_enough_where_it_is_clear(cloud: Cloud, asked: Here, name: str, model: str) -> None:
     assert asked("hi", "-m", name).code == Exit.OK

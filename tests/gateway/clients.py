@@ -27,6 +27,9 @@ class Agent:
         self.world = world
         self.model = model
         self.stream = stream
+        self.system = ""
+        self.own_headers: Mapping[str, str] = {}
+        """Those of this one client, beside those of its wire."""
         self.history: list[Any] = []
         self.replies: list[GatewayResponse] = []
         self.bodies: list[Any] = []
@@ -51,7 +54,8 @@ class Agent:
             **({"stream": True} if self.stream and self.streams_by_field else {}),
         }
         self.bodies.append(json.loads(json.dumps(body)))
-        reply = await self.world.ask(self.path(self.model), body, headers={**self.headers, **(headers or {})})
+        sent = {**self.headers, **self.own_headers, **(headers or {})}
+        reply = await self.world.ask(self.path(self.model), body, headers=sent)
         self.replies.append(reply)
         return reply
 
@@ -75,6 +79,11 @@ class Agent:
 
     def body(self, model: str) -> Any:
         raise NotImplementedError
+
+    @property
+    def messages(self) -> list[Any]:
+        """Those of a wire whose system prompt is a message."""
+        return [*([{"role": "system", "content": self.system}] if self.system else ()), *self.history]
 
     def add_user(self, text: str) -> None:
         self.history.append({"role": "user", "content": text})
@@ -100,7 +109,7 @@ class ChatAgent(Agent):
         function = {"name": "weather", "description": "The weather of a city.", "parameters": SCHEMA}
         thinking = {"reasoning_effort": "high"} if not model.endswith(self.home) else {}
         tools = [{"type": "function", "function": function}]
-        return {"model": model, "messages": self.history, "tools": tools, **thinking}
+        return {"model": model, "messages": self.messages, "tools": tools, **thinking}
 
     def add_reply(self, reply: Any) -> list[tuple[str, str, Any]]:
         message = reply["choices"][0]["message"]
@@ -153,6 +162,7 @@ class MessagesAgent(Agent):
             "thinking": {"type": "enabled", "budget_tokens": 2000},
             "messages": self.history,
             "tools": [tool],
+            **({"system": self.system} if self.system else {}),
         }
 
     def add_reply(self, reply: Any) -> list[tuple[str, str, Any]]:
@@ -185,6 +195,7 @@ class ResponsesAgent(Agent):
             "include": ["reasoning.encrypted_content"],
             "input": self.history,
             "tools": [{"type": "function", "name": "weather", "parameters": SCHEMA, "strict": False}],
+            **({"instructions": self.system} if self.system else {}),
         }
 
     def add_reply(self, reply: Any) -> list[tuple[str, str, Any]]:
@@ -223,6 +234,7 @@ class GeminiAgent(Agent):
             "contents": self.history,
             "tools": [{"functionDeclarations": [declared]}],
             "generationConfig": {"thinkingConfig": {"includeThoughts": True, "thinkingLevel": "high"}},
+            **({"systemInstruction": {"parts": [{"text": self.system}]}} if self.system else {}),
         }
 
     def add_user(self, text: str) -> None:
@@ -261,7 +273,7 @@ class OllamaAgent(Agent):
     def body(self, model: str) -> Any:
         function = {"name": "weather", "description": "The weather of a city.", "parameters": SCHEMA}
         tools = [{"type": "function", "function": function}]
-        return {"model": model, "stream": False, "think": "high", "messages": self.history, "tools": tools}
+        return {"model": model, "stream": False, "think": "high", "messages": self.messages, "tools": tools}
 
     def add_reply(self, reply: Any) -> list[tuple[str, str, Any]]:
         message = reply["message"]

@@ -17,7 +17,7 @@ from segue.cli.clients import KEY_VARIABLE, gateway_url, key_needed
 from segue.cli.command_table import read_settings
 from segue.config.resources import open_providers
 from segue.errors import TransportError, UsageError
-from segue.gateway.control import CONVERSATIONS, check_model
+from segue.gateway.control import CONVERSATIONS, checked_model
 from segue.gateway.memory.store import ConversationInfo
 from segue.gateway.stores import open_memory
 
@@ -57,7 +57,7 @@ class _Local:
 
     def switch(self, conversation: str, model: str) -> ConversationInfo:
         """`last` names the conversation used last; an empty model takes a switch back."""
-        check_model(model, self._config, open_providers(self._config))
+        model = checked_model(model, self._config, open_providers(self._config))
         found = _id_of(conversation, self)
         known = self._run(self._store.switch(found, model))
         if not known or (info := self._run(self._store.conversation(found))) is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
+from segue.config.model_names import known_offers, usable_offers, without_note
 from segue.config.resources import configured_providers, local_provider_names, require_provider
 from segue.config.validation import suggestion
 from segue.errors import SegueError, UsageError
@@ -59,15 +60,11 @@ def full_name(name: str, config: Config, providers: KnownProviders) -> str:
         )
     if name in config.aliases or name in config.profiles or name.partition(":")[0] in known:
         return name
-    offers = [
-        f"{provider}/{name}"
-        for model in catalog().model
-        if name == model.id or name in model.also
-        for provider in model.providers
-    ]
+    if without_note(name) in (*config.aliases, *config.profiles):
+        return without_note(name)
+    offers = known_offers(name)
     if len(offers) > 1:
-        usable = set(configured_providers(config, providers))
-        offers = [offer for offer in offers if offer.partition("/")[0] in usable] or offers[:1]
+        offers = usable_offers(name, config, providers) or offers[:1]
     if not offers:
         names = [*config.aliases, *config.profiles, *known, *(model.id for model in catalog().model)]
         raise UsageError(

@@ -1,26 +1,34 @@
-"""What a model's name stands for: an alias, a profile, a provider with a model, or a model of the given provider."""
+"""What a model's name stands for: an alias, a profile, a provider with a model, or a model of the given provider.
+
+A name without a provider is that of the provider which has such a model (`known_offers`).
+"""
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct, structs
 
-from segue.config.resources import open_providers
+from segue.config.resources import is_set_up, open_providers
 from segue.config.schema import ProfileSettings
 from segue.config.validation import suggestion
 from segue.errors import UsageError
 from segue.providers.addresses import find_address
+from segue.providers.models.makers import providers_with
 from segue.routing.route import Route, parse_route
 
 if TYPE_CHECKING:
     from segue.config.layers import Settings
     from segue.config.schema import Config
     from segue.config.toml_lines import SettingPath
+    from segue.providers.registry import KnownProviders
 
 _MOST_ALIASES = 8
 """An alias may stand for another, but not in a circle."""
+_NOTE: Final = re.compile(r"(?<=.)\[[^\[\]]*\]$")
+"""What a program writes behind a model's name for itself: Claude Code notes a long context window as `[1m]`."""
 
 
 @final
@@ -41,6 +49,7 @@ def resolve_model(name: str, config: Config, *, provider: str = "") -> ModelChoi
     """What a name stands for. With `provider`, the name is a model of that provider."""
     if provider:
         return ModelChoice((parse_route(f"{provider}/{name}"),))
+    name = name if name in config.aliases or name in config.profiles else without_note(name)
     if name in config.aliases:
         name = _without_aliases(name, config)
     if profile := config.profiles.get(name):
@@ -53,6 +62,22 @@ def resolve_model(name: str, config: Config, *, provider: str = "") -> ModelChoi
             hint=suggestion(name, [*config.aliases, *config.profiles]) or "List the models: segue models",
         )
     return ModelChoice((parse_route(name),))
+
+
+def without_note(name: str) -> str:
+    """A model's name as its provider knows it: without what a program adds in brackets."""
+    return _NOTE.sub("", name)
+
+
+def known_offers(name: str) -> list[str]:
+    """provider/model of each provider that has a model of this name, which has no provider in it; its maker comes first."""
+    model = without_note(name)
+    return [f"{provider}/{model}" for provider in providers_with(model)]
+
+
+def usable_offers(name: str, config: Config, providers: KnownProviders) -> list[str]:
+    """Those of them whose provider is set up."""
+    return [offer for offer in known_offers(name) if is_set_up(offer.partition("/")[0], config, providers)]
 
 
 def with_options(route: Route, config: Config) -> Route:

@@ -55,6 +55,11 @@ def configured_providers(config: Config, providers: KnownProviders) -> list[str]
     return [name for name in providers.configured() if _was_set_up(name, config)]
 
 
+def is_set_up(name: str, config: Config, providers: KnownProviders) -> bool:
+    """Whether a provider is one of them."""
+    return _was_set_up(name, config) and providers.is_configured(name)
+
+
 def _was_set_up(name: str, config: Config) -> bool:
     address = find_address(name)
     if name in config.providers or address is None:  # without an address: a model in this process

@@ -230,10 +230,14 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """Those of them that switch on what an account or a model may not have."""
     returned_headers: tuple[str, ...] = ()
     """How headers of a provider's response begin that clients of the same wire read, such as those of its limits."""
+    conversation_headers: tuple[str, ...] = ()
+    """Headers by which known clients name one conversation."""
+    conversation_fields: tuple[str, ...] = ()
+    """Fields of a request that do the same, as a text or as an object with an `id`."""
     session_headers: tuple[str, ...] = ()
-    """Headers by which known clients name their session."""
-    session_fields: tuple[str, ...] = ()
-    """Fields of a request that do the same."""
+    """Headers by which known clients name a session, and an agent in it. Titles and subagents may have the same name, so all
+    of them together say which conversations a request may belong to, not which one. Names that only keep requests near a
+    cache (`prompt_cache_key`, `x-session-affinity`) are none: conversations share them."""
     passing_system: tuple[str, ...] = ()
     """How paragraphs of a system prompt begin that known clients write anew for each request. They mean nothing to another
     provider, and would keep it from finding the prompt in its cache."""

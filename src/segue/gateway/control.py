@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from segue.config.model_names import resolve_model
+from segue.config.model_names import resolve_model, usable_offers
 from segue.config.resources import require_provider
 from segue.errors import InvalidRequestError, UsageError
 from segue.gateway.accounts.administration import require_operator
@@ -39,11 +39,21 @@ class _SwitchRequest(msgspec.Struct, forbid_unknown_fields=True):
     model: str
 
 
-def check_model(name: str, config: Config, providers: KnownProviders) -> None:
-    """Raises UsageError if the name leads nowhere. An empty one takes a switch back."""
-    if name:
-        for route in resolve_model(name, config).routes:
-            require_provider(route.provider, providers)
+def checked_model(name: str, config: Config, providers: KnownProviders) -> str:
+    """The name, with its provider if it had none. Raises UsageError if it leads nowhere. An empty one takes a switch back."""
+    if not name:
+        return ""
+    try:
+        choice = resolve_model(name, config)
+    except UsageError:
+        usable = usable_offers(name, config, providers)
+        if not usable:
+            raise
+        name = usable[0]
+        choice = resolve_model(name, config)
+    for route in choice.routes:
+        require_provider(route.provider, providers)
+    return name
 
 
 def open_control(
@@ -67,7 +77,7 @@ def open_control(
         if found[2]:
             model = _model_in(request)
             try:
-                check_model(model, config, providers)
+                model = checked_model(model, config, providers)
             except UsageError as error:
                 raise InvalidRequestError(
                     error.message, code=error.code, path="model", status=400, hint=error.hint

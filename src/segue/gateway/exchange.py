@@ -362,14 +362,17 @@ class Exchange:
                 self._turn.conversation_id,
                 broken,
                 attempt.forwarded,
+                self._turn.opening.name.digest,
             )
             began = monotonic()
             seen = None if self._noted else self._seen()
             self._noted = True
-            by_ids = self._turn.dialect.client.call_ids and remembered.has_ids
-            placeless = by_ids or self._turn.prepared.unread is not None
-            before = None if placeless else self._turn.originals.fingerprint
-            await self._memory.remember(self._turn.caller, before, remembered, seen)
+            turn, memory = self._turn, self._memory
+            by_ids = turn.dialect.client.call_ids and remembered.has_ids
+            placeless = by_ids or turn.prepared.unread is not None
+            before = None if placeless else turn.originals.fingerprint
+            opening = b"" if placeless else turn.opening.digest
+            await memory.remember(turn.caller, before, remembered, seen, opening=opening)
             self._report.store_seconds += monotonic() - began
         if self._keep is not None and not broken:
             stored_at = attempt.origin.provider if attempt.forwarded else ""

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import structs
 
+from segue.config.model_names import without_note
 from segue.conversation.options import Options
 from segue.dialects.errors import TOOLS_UNSUPPORTED, refuses_stream
 from segue.errors import RouteBusyError, SegueError
 from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
 from segue.gateway.client_errors import strict_error
+from segue.gateway.memory.openings import without_passing_system
 from segue.gateway.model_field import renamed
 from segue.gateway.references import body_of_part, lost_in, may_hold
 from segue.providers.adapter import ChatRequest
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
     from segue.config.schema import GatewaySettings
     from segue.conversation.blocks import Origin
-    from segue.conversation.message import Conversation
     from segue.gateway.attempts import RouteAttempt
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
@@ -138,7 +139,7 @@ class Members:
             model=route.model,
             conversation=turn.conversation_at(route.provider)
             if same
-            else _without_passing_system(turn.conversation, turn.dialect.server.passing_system),
+            else without_passing_system(turn.dialect, turn.conversation),
             tools=turn.tools,
             options=route.options.over(turn.options),
             session=turn.conversation_id,
@@ -277,7 +278,7 @@ def _preview(provider: ProviderAdapter, request: ChatRequest) -> RequestSent | N
 def _needs_no_plan(turn: ClientTurn, route: Route, forward: Forward, request: ChatRequest) -> bool:
     """Whether a plan of the turn would change nothing that matters."""
     target, size = forward.target(route.model), len(turn.request.body)
-    harmless = _harmless(target) if turn.asked in (target.model, route.name) else frozenset()
+    harmless = _harmless(target) if without_note(turn.asked) in (target.model, route.name) else frozenset()
     lasting = _lasting(turn, request)
     return (lasting is not None and _passes(forward, lasting, size, harmless)) or _passes(
         forward, request, size, harmless
@@ -295,7 +296,7 @@ def _passes(forward: Forward, request: ChatRequest, size: int, harmless: Collect
 def _lasting(turn: ClientTurn, request: ChatRequest) -> ChatRequest | None:
     """The request without what its client writes anew each time, so that the plan of its last one can be continued: enough
     to see whether something would be repaired. None if there is no such thing in it."""
-    conversation = _without_passing_system(request.conversation, turn.dialect.server.passing_system)
+    conversation = without_passing_system(turn.dialect, request.conversation)
     if conversation is request.conversation:
         return None
     return structs.replace(
@@ -304,18 +305,6 @@ def _lasting(turn: ClientTurn, request: ChatRequest) -> ChatRequest | None:
         options=structs.replace(request.options, own=None),
         session=f"{request.session} forwarded",
     )
-
-
-def _without_passing_system(conversation: Conversation, marks: tuple[str, ...]) -> Conversation:
-    """The conversation without what its client writes anew into each system prompt, as these `marks` show."""
-    system = conversation.system
-    if not marks or not any(mark in system for mark in marks):
-        return conversation
-    first, _, kept = system.partition("\n\n")
-    # Mostly it is the first paragraph alone, and the others need not be taken apart.
-    if not first.startswith(marks) or any(mark in kept for mark in marks):
-        kept = "\n\n".join([part for part in system.split("\n\n") if not part.startswith(marks)])
-    return structs.replace(conversation, system=kept)
 
 
 def _harmless(target: Origin) -> frozenset[Kind]:

@@ -6,13 +6,13 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, final
 
-from segue.config.model_names import resolve_model
+from segue.config.model_names import known_offers, resolve_model, usable_offers, without_note
 from segue.config.resources import open_router
 from segue.conversation.blocks import Origin
 from segue.dialects.registry import is_form_of
 from segue.dialects.server import ServedModel
 from segue.errors import InvalidRequestError, SegueError, UsageError
-from segue.providers.addresses import is_home
+from segue.providers.addresses import find_address, is_home
 from segue.routing.route import facts_from, parse_route, provider_of
 from segue.routing.router import SingleRouter
 
@@ -55,7 +55,7 @@ class ModelNames:
 
     def native(self, asked: str) -> str:
         """The model's name at the provider that the client was made for; empty if it asks for a name of ours."""
-        name = asked.removeprefix("models/")
+        name = without_note(asked.removeprefix("models/"))
         if name in self._config.aliases or name in self._config.profiles:
             return ""
         choice = self._choice(name) if name not in self._config.gateway.models else None
@@ -64,7 +64,7 @@ class ModelNames:
     def _find_writer(self, asked: str, wire: str) -> Origin:
         model = self.native(asked)
         known = Origin(wire, model=model)
-        choice = self._choice(asked.removeprefix("models/")) if model else None
+        choice = self._choice(without_note(asked.removeprefix("models/"))) if model else None
         if choice is None or choice.routes[0].model != model:
             return known
         try:
@@ -157,7 +157,10 @@ class ModelNames:
                 return settings.models[pattern]
         if settings.model:
             return settings.model
-        raise unknown_model(asked)
+        usable = usable_offers(asked, self._config, self._providers)
+        if not usable:
+            raise unknown_model(asked)
+        return usable[0]
 
     def _choose(self, name: str) -> ModelChoice | None:
         """What a name of the configuration stands for; None if it is none, or its provider is not known."""
@@ -186,12 +189,21 @@ class ModelNames:
 
 
 def unknown_model(asked: str) -> InvalidRequestError:
+    hint = "Ask for provider/model, an alias, a profile, or a name in gateway.models."
+    if offers := known_offers(asked.removeprefix("models/")):
+        provider = offers[0].partition("/")[0]
+        address = find_address(provider)
+        keys = " or ".join(address.key_env) if address is not None else ""
+        hint = (
+            f"It is a model of {provider}, which is not set up here: give the gateway a key"
+            f"{f' in {keys}' if keys else ''} (segue keys set {provider}), or set what answers instead: gateway.models."
+        )
     return InvalidRequestError(
         f'There is no model "{asked}" here.' if asked else "The request names no model.",
         code="model_not_found",
         path="model",
         status=404,
-        hint="Ask for provider/model, an alias, a profile, or a name in gateway.models.",
+        hint=hint,
     )
 
 

@@ -18,16 +18,16 @@ from segue.dialects.references import Reference, outer_fields
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.client_messages import prepared_by
 from segue.gateway.doors import Door
-from segue.gateway.memory.fingerprints import HistoryFingerprints, fingerprint_of
+from segue.gateway.identity import given_name, known_conversation
+from segue.gateway.memory.fingerprints import HistoryFingerprints
 from segue.gateway.memory.memory import new_conversation_id
+from segue.gateway.memory.openings import Opening
 from segue.gateway.memory.originals import Originals, recall_originals
 from segue.gateway.web import WebRequest
 from segue.transcript.adopt import adopt
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from segue.conversation.blocks import Block
     from segue.dialects.dialect import Dialect
     from segue.gateway.memory.memory import Memory
@@ -83,13 +83,16 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
     """What was set right on the way in."""
     originals: Originals
     used_ids: frozenset[str]
+    opening: Opening
     conversation_id: str
     begins: bool
     """Whether the conversation got its id just now: nobody can know it yet."""
     read: ReadRequest | None = None
     """Its body as it was read; None if that was changed before."""
+    continues: bool = False
+    """Whether the request ends with results: a turn goes on."""
     bound: str = ""
-    """The route that made the calls whose results this request ends with; empty at the start of a turn."""
+    """The route that made the calls of these results; empty if it is not known, and at the start of a turn."""
 
     @property
     def dialect(self) -> Dialect:
@@ -162,18 +165,6 @@ def streams(door: Door, fields: Mapping[str, Any]) -> bool:
     return asked if isinstance(asked, bool) else server.streams_by_default
 
 
-def session_of(door: Door, request: WebRequest, fields: Mapping[str, Any]) -> str:
-    """What the client sends to tell its sessions apart; empty if it sends nothing of the kind."""
-    server = door.dialect.server
-    for name in server.session_headers:
-        if named := request.headers.get(name):
-            return named
-    for name in server.session_fields:
-        if isinstance(named := fields.get(name), str) and named:
-            return named
-    return ""
-
-
 def _read(dialect: Dialect, fields: Mapping[str, Any], writer: Origin) -> ReadRequest:
     # Who made the replies that we did not see is known as far as the client's name for the model is a real one.
     decoded = dialect.decode_request(dialect.with_model(fields, writer.model))
@@ -211,18 +202,20 @@ async def read_turn(
     if read is None:
         read = _read(dialect, fields, writer)
     messages = read.conversation.messages
-    session = session_of(door, request, fields)
-    originals = await recall_originals(memory, caller, messages, session=session, size=len(request.body))
+    asked = model_of(door, fields)
+    name = given_name(dialect.server, request.headers, fields)
+    opening = Opening(name, dialect, asked, read.conversation, read.tools)
+    originals = await recall_originals(memory, caller, messages, opening=opening, size=len(request.body))
     conversation = structs.replace(read.conversation, messages=originals.messages)
     # A history whose messages were adopted as they came ends with what the client wrote last.
     ends_with_tool = as_it_came is not None and as_it_came.head > 0 and messages[-1].speaker == "tool"
-    known_as = _conversation_of(memory, caller, session, messages, originals)
-    continues = originals.last is not None and (ends_with_tool or _ends_with_results(dialect, fields))
+    known_as = await known_conversation(memory, caller, messages, originals, opening)
+    continues = ends_with_tool or _ends_with_results(dialect, fields)
     return ClientTurn(
         door=door,
         request=request,
         caller=caller,
-        asked=model_of(door, fields),
+        asked=asked,
         stream=streams(door, fields),
         prepared=prepared,
         conversation=conversation,
@@ -234,6 +227,8 @@ async def read_turn(
         used_ids=originals.call_ids,
         conversation_id=known_as or new_conversation_id(),
         begins=not known_as,
+        opening=opening,
+        continues=continues,
         bound=originals.last.route if continues and originals.last is not None else "",
     )
 
@@ -249,12 +244,15 @@ def unread_turn(
 ) -> ClientTurn:
     """A request that we cannot read, because of this `error`. Its wire may be newer than we are: whoever serves that wire gets
     it as it came, and all others get nothing."""
-    session = session_of(door, request, prepared.fields)
+    asked = model_of(door, prepared.fields)
+    name = given_name(door.dialect.server, request.headers, prepared.fields)
+    opening = Opening(name, door.dialect, asked, Conversation(), ())
+    key = name.digest if name.exact else opening.digest.hex()
     return ClientTurn(
         door=door,
         request=request,
         caller=caller,
-        asked=model_of(door, prepared.fields),
+        asked=asked,
         stream=streams(door, prepared.fields),
         prepared=structs.replace(prepared, unread=error),
         conversation=Conversation(),
@@ -263,24 +261,10 @@ def unread_turn(
         repairs=(),
         originals=Originals((), HistoryFingerprints()),
         used_ids=frozenset(),
-        conversation_id=memory.conversation_id(caller, session) if session else new_conversation_id(),
-        begins=not session,
+        conversation_id=memory.conversation_id(caller, key) if name else new_conversation_id(),
+        begins=not name,
+        opening=opening,
     )
-
-
-def _conversation_of(
-    memory: Memory, caller: str, session: str, messages: Sequence[Message], originals: Originals
-) -> str:
-    """By the client's own name for it, else by the replies that it returns. Empty if it begins without a name: others may
-    begin with the same words."""
-    if not session and originals.replies:
-        replies = reversed(originals.replies.values())
-        known = next((reply.conversation for reply in replies if reply.conversation), "")
-        if known:
-            return known
-    if not session and all(message.speaker != "model" for message in messages):
-        return ""
-    return memory.conversation_id(caller, session or _first_message(messages))
 
 
 def plain_turn(turn: ClientTurn, *, planned: bool) -> ClientTurn | None:
@@ -375,9 +359,3 @@ def _ends_with_results(dialect: Dialect, fields: Mapping[str, Any]) -> bool:
         if not all(message.instruction for message in decoded):
             return False
     return False
-
-
-def _first_message(messages: Sequence[Message]) -> str:
-    """A stand-in for the name of a session: how the conversation begins."""
-    first = next((message for message in messages if message.speaker == "user"), None)
-    return fingerprint_of((first,)).hex() if first is not None else ""

@@ -58,6 +58,8 @@ class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     headers: Mapping[str, str] = {}
     in_sessions: Mapping[str, Any] = {}
     """Fields added to requests of a session, whose prefix will be sent again: some caches must be requested."""
+    models: tuple[str, ...] = ()
+    """Patterns of the names of its own models, where the name does not show a dialect of the Chat wire (cards.toml)."""
     embedding_model: str = ""
     """As configured; else the default of the dialect."""
     start: str = ""

@@ -186,9 +186,10 @@ class KnownProviders(ProviderRegistry):
 
         May ask commands for keys.
         """
-        return [name for name in self.list() if self._is_configured(name)]
+        return [name for name in self.list() if self.is_configured(name)]
 
-    def _is_configured(self, name: str) -> bool:
+    def is_configured(self, name: str) -> bool:
+        """Whether one has all that it needs."""
         config = self._configs.get(name, _UNSET)
         address = address_of(name, config)
         if address is None:

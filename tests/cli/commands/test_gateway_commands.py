@@ -585,6 +585,20 @@ def test_run_starts_a_program_and_a_gateway_for_it(cloud: Cloud, asked: Here, tm
     assert "cannot be started" in asked("run", "openai").err
 
 
+@pytest.mark.parametrize("name", ["claude-opus-5-5", "claude-opus-5-5[1m]", "gpt-4.1"])
+def test_a_program_may_ask_for_the_models_that_it_knows(cloud: Cloud, tmp_path: Path, name: str) -> None:
+    """Nothing is configured but the keys of the providers."""
+    program = tmp_path / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text(PROGRAM.replace("claude-x", name))
+    program.chmod(0o755)
+    cloud.home.configure("[gateway]\nport = 1\n")
+    done = cloud.home.run("run", "claude", PATH=f"{program.parent}:{os.environ['PATH']}")
+    assert f'"model":"{name}"' in done.out
+    assert "You said: Hello" in done.out
+    assert [body["model"] for body in cloud.bodies()] == [name.removesuffix("[1m]")]
+
+
 WAITING_PROGRAM = """#!/bin/sh
 echo "$$ $ANTHROPIC_BASE_URL"
 exec sleep 60
@@ -613,6 +627,8 @@ def test_run_leaves_neither_the_program_nor_its_gateway_behind(
         assert url.startswith("http://127.0.0.1:"), "it serves one program, whatever the settings say"
         with urllib.request.urlopen(f"{url}/healthz", timeout=10) as answer:  # noqa: S310 - loopback
             assert answer.status == 200
+        with pytest.raises(urllib.error.HTTPError, match="401"):  # it serves that program alone
+            urllib.request.urlopen(f"{url}/v1/models", timeout=10)  # noqa: S310
         running.send_signal(number)
         killed = number == signal.SIGKILL
         assert running.wait(20) == (-number if killed else 128 + number)
@@ -646,17 +662,82 @@ def test_programs_get_the_key_that_the_gateway_asks_for(cloud: Cloud, asked: Her
     key = asked("gateway", "keys", "create", "alice", "--requests-per-minute", "1").out.strip()
     shown = asked("env", "claude").out
     assert 'ANTHROPIC_AUTH_TOKEN="$SEGUE_GATEWAY_KEY"' in shown
-    refused = cloud.home.run("run", "claude", PATH=path)
+    for _ in range(2):
+        own = cloud.home.run("run", "claude", PATH=path)
+        assert "You said: Hello" in own.out, (
+            "on the operator's own machine no key is asked for, and no limit holds"
+        )
+    done = cloud.home.run("run", "claude", PATH=path, SEGUE_GATEWAY_KEY=key)
+    assert "You said: Hello" in done.out
+    used = json.loads(asked("usage", "--json").out)
+    assert [(row["caller"], row["requests"]) for row in used] == [("alice", 1), ("local", 2)], (
+        "with her limits, also where her key is in the environment"
+    )
+
+
+def test_run_gets_its_own_gateway_where_the_one_that_runs_asks_for_a_key(
+    cloud: Cloud, start: Starter, asked: Here, tmp_path: Path
+) -> None:
+    program = tmp_path / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text(PROGRAM)
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    cloud.home.configure(f'[gateway]\nport = {port}\nmodel = "openai/gpt-4.1"\n')
+    asked("gateway", "keys", "create", "alice")
+    gateway = start("--log", "off")
+    assert gateway.chat("x")[0] == 401
+    done = cloud.home.run("run", "claude", PATH=path)
+    assert "You said: Hello" in done.out
+    assert "so this program gets a gateway of its own" in done.err
+    refused = cloud.home.run("run", "--url", gateway.url, "claude", PATH=path)
     assert refused.code == Exit.USAGE
     assert "asks for a caller's key" in refused.err
     assert "Set SEGUE_GATEWAY_KEY" in refused.err
     assert refused.out == "", "the program was not started"
-    done = cloud.home.run("run", "claude", PATH=path, SEGUE_GATEWAY_KEY=key)
-    assert "You said: Hello" in done.out
-    used = json.loads(asked("usage", "--json").out)
-    assert [row["caller"] for row in used] == ["alice"], (
-        "with her limits, also where her key is in the environment"
-    )
+    unknown = cloud.home.run("run", "claude", PATH=path, SEGUE_GATEWAY_KEY="nobody's")
+    assert "does not know this key" in unknown.err
+    cloud.without_keys()
+    poor = cloud.home.run("run", "claude", PATH=path)
+    assert "asks for a caller's key" in poor.err, "without a provider a gateway of its own could not answer"
+
+
+def test_a_caller_is_removed_and_the_gateway_is_the_user_s_again(
+    cloud: Cloud, start: Starter, asked: Here
+) -> None:
+    cloud.home.configure('[gateway]\nport = 0\nmodel = "openai/gpt-4.1"\n')
+    gateway = start("--log", "off")
+    key = asked(
+        "gateway", "keys", "create", "alice", "--dollars-per-day", "5", "--label", "team=x"
+    ).out.strip()
+    assert asked("gateway", "keys", "create", "bob").code == Exit.OK
+    time.sleep(0.6)
+    assert gateway.chat("x", **{"x-api-key": key})[0] == 200
+    assert asked("gateway", "keys", "revoke", "bob").code == Exit.OK
+    unknown = asked("gateway", "keys", "remove", "nobody", "--yes")
+    assert unknown.code == Exit.USAGE
+    assert 'There is no caller "nobody".' in unknown.err
+    unasked = asked("gateway", "keys", "remove", "alice")
+    assert unasked.code == Exit.USAGE
+    assert "Lost with alice: its keys (valid); models all; limits $5/day; label team=x." in unasked.err
+    assert "Allow it: --yes" in unasked.err
+    assert gateway.chat("x", **{"x-api-key": key})[0] == 200, "nothing was removed"
+    removed = asked("gateway", "keys", "remove", "alice", "--yes", "--json")
+    shown = json.loads(removed.out)
+    assert (shown["name"], shown["allowance"]["dollars_per_day"]) == ("alice", 5.0)
+    assert "No caller is left" not in removed.err
+    time.sleep(0.6)
+    assert gateway.chat("x", **{"x-api-key": key})[0] == 401
+    last = asked("gateway", "keys", "remove", "bob", "-y")
+    assert "No caller is left" in last.err
+    time.sleep(0.6)
+    assert gateway.chat("x")[0] == 200
+    assert json.loads(asked("gateway", "keys", "list", "--json").out) == []
+    gateway.stop()
+    assert "alice" in asked("usage").out
+    assert asked("gateway", "keys", "create", "bob").code == Exit.OK, "the name is free again"
 
 
 def test_a_key_in_the_environment_is_what_env_points_at(

@@ -63,6 +63,30 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return opened
 
 
+def test_a_removed_account_is_gone_and_what_it_spent_stays_under_its_name(store: Any) -> None:
+    async def story() -> None:
+        account = Account(name="ann", allowance=Allowance(dollars_per_day=1.0))
+        await store.save(account, new=True)
+        admitted = await store.admit("r1", account, Charge(tokens=1, micros=900_000))
+        assert isinstance(admitted, Admission)
+        before = await store.revision()
+        await store.remove("ann")
+        assert await store.revision() > before, "gateways that run notice it"
+        assert list(await store.accounts()) == []
+        with pytest.raises(UsageError, match='no caller "ann"'):
+            await store.remove("ann")
+        # A request that was running is counted to its end.
+        row = UsageRow("2026-11-01", "ann", "x", "a/b", requests=1, micros=900_000)
+        await store.settle([Settlement(admitted, Charge(tokens=1, micros=900_000), row)])
+        assert [used.micros for used in await store.usage("2026-11-01", "2026-11-01")] == [900_000]
+        await store.save(account, new=True)
+        standing, _ = await store.standing("ann")
+        assert standing.day_spent == 900_000, "whoever gets the name gets no new money with it"
+        await store.close()
+
+    asyncio.run(story())
+
+
 @given(
     per_minute=st.integers(1, 1000),
     steps=st.lists(st.tuples(st.floats(0, 20), st.integers(1, 50)), max_size=60),

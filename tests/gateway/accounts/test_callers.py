@@ -405,6 +405,13 @@ def test_operators_manage_keys_over_http_and_callers_do_not() -> None:
         assert (await world.ask("/segue/v1/callers/eve/revoke", {}, headers=admin)).status == 200
         world.gateway.accounts._checked = 0.0
         assert (await ask(world, key=eve)).status == 401
+        own = {"authorization": f"Bearer {eve}"}
+        assert (await world.ask("/segue/v1/callers/eve", method="DELETE", headers=own)).status == 401
+        removed = await world.ask("/segue/v1/callers/eve", method="DELETE", headers=admin)
+        assert (removed.status, removed.json()["name"]) == (200, "eve")
+        gone = await world.ask("/segue/v1/callers/eve", method="DELETE", headers=admin)
+        assert gone.status == 404
+        assert (await world.ask("/segue/v1/callers", limits, headers=admin)).status == 200, "the name is free"
 
     asyncio.run(story())
 

@@ -7,12 +7,14 @@ import asyncio
 from msgspec import structs
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
-from segue.conversation.message import Message
+from segue.conversation.message import Conversation, Message
+from segue.dialects import DIALECTS
 from segue.errors import JournalError
 from segue.gateway.memory.fingerprints import HistoryFingerprints, fingerprint_of
 from segue.gateway.memory.histories import KnownHistories, KnownHistory, Maker
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
+from segue.gateway.memory.openings import GivenName, Opening
 from segue.gateway.memory.originals import recall_originals
 from segue.gateway.memory.replies import RememberedReply
 from segue.gateway.memory.volatile_store import VolatileStore
@@ -33,13 +35,18 @@ class CountingStore(VolatileStore):
         return await super().read(keys)
 
 
+def call_id(turn: int) -> str:
+    """As long as ids are that nobody else gives."""
+    return f"call_{turn:024}"
+
+
 def history(turns: int, *, changed: int = -1) -> list[Message]:
     messages = [Message("user", (Text("Begin."),))]
     for turn in range(turns):
         text = "Changed." if turn == changed else f"Reply {turn}."
-        call = ToolCall(f"c{turn}", "look", {}, native_id=f"call_{turn}")
+        call = ToolCall(f"c{turn}", "look", {}, native_id=call_id(turn))
         messages.append(Message("model", (Text(text), call)))
-        messages.append(Message("tool", (ToolResult(f"c{turn}", "look", "ok", native_id=f"call_{turn}"),)))
+        messages.append(Message("tool", (ToolResult(f"c{turn}", "look", "ok", native_id=call_id(turn)),)))
     return messages
 
 
@@ -47,9 +54,13 @@ def remembered(turn: int) -> RememberedReply:
     blocks = (
         Reasoning("Let me see.", Seal(MAKER, f"seal {turn}")),
         Text(f"Reply {turn}."),
-        ToolCall(f"c{turn}", "look", {}, native_id=f"call_{turn}"),
+        ToolCall(f"c{turn}", "look", {}, native_id=call_id(turn)),
     )
-    return RememberedReply(Message("model", blocks, MAKER), "anthropic/m", {f"call_{turn}": f"c{turn}"})
+    return RememberedReply(Message("model", blocks, MAKER), "anthropic/m", {call_id(turn): f"c{turn}"})
+
+
+def named(name: str) -> Opening:
+    return Opening(GivenName(name), DIALECTS["anthropic"], "", Conversation(), ())
 
 
 def opened() -> tuple[Memory, CountingStore]:
@@ -92,8 +103,8 @@ def test_nobody_gets_what_was_found_for_another_caller() -> None:
     async def main() -> None:
         memory, _ = opened()
         await memory.remember("me", b"", remembered(0))
-        await recall_originals(memory, "me", history(1), session="s", size=100)
-        other = await recall_originals(memory, "you", history(1), session="s", size=100)
+        await recall_originals(memory, "me", history(1), opening=named("s"), size=100)
+        other = await recall_originals(memory, "you", history(1), opening=named("s"), size=100)
         assert not other.replies
 
     asyncio.run(main())
@@ -129,11 +140,11 @@ def test_ids_and_images_of_a_history_that_returns_are_known_with_it() -> None:
         shown = Message("user", (Media("image", "image/png", data="aGk="),))
         for turns in range(1, 5):
             messages = [*history(turns), shown] if turns == 2 else history(turns)
-            found = await recall_originals(memory, "me", messages, session="s", size=100)
-            assert found.call_ids == {f"call_{turn}" for turn in range(turns)}
+            found = await recall_originals(memory, "me", messages, opening=named("s"), size=100)
+            assert found.call_ids == {call_id(turn) for turn in range(turns)}
             assert found.has_images is (turns == 2)
-        first = await recall_originals(memory, "me", [shown, *history(1)], session="t", size=100)
-        again = await recall_originals(memory, "me", [shown, *history(3)], session="t", size=100)
+        first = await recall_originals(memory, "me", [shown, *history(1)], opening=named("t"), size=100)
+        again = await recall_originals(memory, "me", [shown, *history(3)], opening=named("t"), size=100)
         assert (first.has_images, again.has_images) == (True, True)
 
     asyncio.run(main())
@@ -144,10 +155,12 @@ def test_the_makers_of_a_history_are_those_of_the_replies_that_are_still_in_it()
         memory, _ = opened()
         other = structs.replace(remembered(2).message, origin=Origin("gemini", "gemini", "", "g"))
         await memory.remember("me", b"", remembered(0))
-        await memory.remember("me", b"", RememberedReply(other, "gemini/g", {"call_2": "c2", "minted": "c2"}))
+        await memory.remember(
+            "me", b"", RememberedReply(other, "gemini/g", {call_id(2): "c2", "minted": "c2"})
+        )
         first = {Maker("anthropic", "anthropic", native=True)}
         for turns, makers in ((1, first), (3, first | {Maker("gemini", "gemini", native=False)}), (2, first)):
-            found = await recall_originals(memory, "me", history(turns), session="s", size=100)
+            found = await recall_originals(memory, "me", history(turns), opening=named("s"), size=100)
             fresh = await recall_originals(memory, "me", history(turns))
             assert found.makers == fresh.makers == makers
 
@@ -183,12 +196,12 @@ def test_a_reply_without_ids_is_found_where_its_place_was_hashed_late_by_another
         first = Memory(store, InstallationKey(b"k" * 32), cache_bytes=0)
         said = Message("model", (Reasoning("Hm.", Seal(MAKER, "seal")), Text("Done.")), MAKER)
         for turns in (3, 5):
-            asked = await recall_originals(first, "me", history(turns), session="s", size=100)
+            asked = await recall_originals(first, "me", history(turns), opening=named("s"), size=100)
         await first.remember("me", asked.fingerprint, RememberedReply(said, "anthropic/m"))
         second = Memory(store, InstallationKey(b"k" * 32), cache_bytes=0)
         shown = [*history(5), Message("model", (Text("Done."),)), Message("user", (Text("Go on."),))]
         for memory in (first, second):
-            found = await recall_originals(memory, "me", shown, session="s", size=100)
+            found = await recall_originals(memory, "me", shown, opening=named("s"), size=100)
             assert found.messages[11] == said
 
     asyncio.run(main())

@@ -83,6 +83,26 @@ def test_a_key_that_is_written_again_leads_to_the_new_record(opened: Opener) -> 
     asyncio.run(story())
 
 
+def test_a_first_key_leads_to_what_was_written_first(opened: Opener) -> None:
+    """Also after the later record was used, and moved among the new ones."""
+
+    async def story() -> None:
+        clock = Clock()
+        store = opened(keep_seconds=30 * 86_400.0, clock=clock)
+        for name in (b"one", b"two", b"three"):
+            await store.write([MemoryRecord((b"last",), name, (b"first",))])
+        for _ in range(3):
+            assert await store.read([b"last", b"first"]) == {b"last": b"three", b"first": b"one"}
+            clock.now += 5 * 86_400.0
+            assert set(await store.read([b"last"])) == {b"last"}
+            await store.write([record("other")])
+        await store.delete([b"last"])
+        assert await store.read([b"last", b"first"]) == {b"first": b"one"}
+        await store.close()
+
+    asyncio.run(story())
+
+
 def test_a_deleted_record_is_gone_under_all_keys(opened: Opener) -> None:
     async def story() -> None:
         store = opened()

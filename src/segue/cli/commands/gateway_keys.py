@@ -1,4 +1,4 @@
-"""`segue gateway keys`: makes, lists, changes and revokes the keys of the gateway's callers."""
+"""`segue gateway keys`: makes, lists, changes, revokes and removes the keys of the gateway's callers."""
 
 from __future__ import annotations
 
@@ -52,11 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_expires(rotate)
     revoke = actions.add_parser("revoke", help="refuse a caller's keys from now on, on all gateways")
+    remove = actions.add_parser("remove", help="remove a caller with its keys and limits; its usage stays")
+    remove.add_argument("-y", "--yes", action="store_true", help="do not ask before")
+    remove.add_argument("--json", action="store_true", help="print the caller that was removed as JSON")
     listing = actions.add_parser("list", help="list callers, their limits and what they have spent")
     listing.add_argument("--json", action="store_true", help="print JSON")
-    for each in (change, rotate, revoke):
+    for each in (change, rotate, revoke, remove):
         each.add_argument("name", metavar="NAME")
-    for each in (create, change, rotate, revoke, listing):
+    for each in (create, change, rotate, revoke, remove, listing):
         add_set(each)
 
 
@@ -71,7 +74,14 @@ def _add_expires(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    act = {"create": _create, "set": _set, "rotate": _rotate, "revoke": _revoke, "list": _list}
+    act = {
+        "create": _create,
+        "set": _set,
+        "rotate": _rotate,
+        "revoke": _revoke,
+        "remove": _remove,
+        "list": _list,
+    }
     return act[arguments.keys_action](arguments)
 
 
@@ -146,6 +156,42 @@ def _revoke(arguments: argparse.Namespace) -> int:
     with_administration(arguments.sets, lambda admin: admin.revoke(arguments.name))
     print_status(f"The keys of {arguments.name} are refused from now on.")
     return Exit.OK
+
+
+def _remove(arguments: argparse.Namespace) -> int:
+    async def remove(admin: Administration) -> tuple[CallerInfo, bool]:
+        await _confirm_removal(await admin.caller(arguments.name), arguments)
+        removed = await admin.remove(arguments.name)
+        return removed, bool(await admin.callers())
+
+    removed, others = with_administration(arguments.sets, remove)
+    if arguments.json:
+        print_json(removed)
+    print_status(f"{removed.name} is removed, with its keys and limits. Its usage stays listed.")
+    if not others and not read_settings(arguments.sets).config.gateway.callers:
+        print_status("No caller is left: the gateway serves this machine without a key, and no other one.")
+    return Exit.OK
+
+
+async def _confirm_removal(caller: CallerInfo, arguments: argparse.Namespace) -> None:
+    """Raises UsageError if the user does not want it, or nobody can be asked."""
+    _, models, limits, *_, state = _row(caller)
+    lost = [f"its keys ({state})", f"models {models}", *([f"limits {limits}"] if limits != "-" else ())]
+    lost += [f"label {name}={text}" for name, text in caller.labels.items()]
+    print_status(f"Lost with {caller.name}: {'; '.join(lost)}.")
+    print_status(
+        "A caller of this name that is made later continues its usage, and gets what is remembered for it."
+    )
+    if arguments.yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(
+            f"Nobody can be asked whether to remove {caller.name}.", code="not_asked", hint="Allow it: --yes"
+        )
+    from segue.cli.interactive.secret_prompt import read_yes  # noqa: PLC0415 - slow to load
+
+    if not await read_yes("Remove it?"):
+        raise UsageError("Nothing was removed.", code="not_asked")
 
 
 def _list(arguments: argparse.Namespace) -> int:

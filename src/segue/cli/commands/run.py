@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-DESCRIPTION = """Starts a program pointed at the gateway, with the words after its name. If no gateway answers, one is started for as
-long as the program runs. For example: segue run -m openai/gpt-4.1 claude -p "What does this project do?" """
+    from segue.config.schema import Config
+
+DESCRIPTION = """Starts a program pointed at the gateway, with the words after its name. If no gateway answers, or it asks for a key and
+you have none, one is started for this program alone, for as long as it runs. For example: segue run -m openai/gpt-4.1 claude -p "What does this project do?" """
 
 _END_SECONDS = 30.0
 _SIGNALLED = 128
@@ -60,11 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     # Else we would be gone at once, and a gateway that we started would serve on.
     for number in END:
         signal.signal(number, _end)
-    with _gateway_at(url, arguments.sets, given=bool(arguments.url)) as running:
-        if _refuses(running, key):
-            asks = "asks for a caller's key" if key == clients.NO_KEY else "does not know this key"
-            raise clients.key_needed(f"The gateway at {running} {asks}.")
-        pointer = clients.Pointer(running, key, model)
+    with _gateway(url, key, arguments.sets, config, given=bool(arguments.url)) as (running, accepted):
+        pointer = clients.Pointer(running, accepted, model)
         command = [program, *clients.arguments_of(client, pointer), *arguments.words]
         return _run(command, {**os.environ, **clients.environment_of(client, pointer)})
 
@@ -98,13 +97,42 @@ def _run(command: list[str], environment: dict[str, str]) -> int:
 
 
 @contextmanager
-def _gateway_at(url: str, sets: list[str], *, given: bool) -> Iterator[str]:
-    """The address of the gateway that runs there, else of one of our own."""
-    if _answers(url):
-        yield url
-        return
-    if given:
+def _gateway(
+    url: str, key: str, sets: list[str], config: Config, *, given: bool
+) -> Iterator[tuple[str, str]]:
+    """The address of the gateway that runs there, else of one of our own, and a key that it takes. `given`: the user wants
+    this one."""
+    from segue.cli.clients import NO_KEY, key_needed  # noqa: PLC0415
+
+    answers = _answers(url)
+    if given and not answers:
         raise UsageError(f"No gateway answers at {url}.", code="no_gateway", hint="Start it: segue serve")
+    if answers and not _refuses(url, key):
+        yield url, key
+        return
+    if answers:
+        # Callers' keys are for others. Whoever has keys of providers here needs none to use them.
+        if given or key != NO_KEY or not _has_providers(config):
+            asks = "asks for a caller's key" if key == NO_KEY else "does not know this key"
+            raise key_needed(f"The gateway at {url} {asks}.")
+        print_status(
+            f"The gateway at {url} asks for a caller's key, so this program gets a gateway of its own."
+        )
+    with _own_gateway(key, sets) as own:
+        yield own
+
+
+@contextmanager
+def _own_gateway(key: str, sets: list[str]) -> Iterator[tuple[str, str]]:
+    """A gateway for one program. Without a caller's key it gets one that nobody else knows: others on this machine cannot
+    use it, and it works whatever callers there are."""
+    from segue.cli.clients import NO_KEY, key_needed  # noqa: PLC0415
+    from segue.gateway.accounts.account import digest_of, new_key  # noqa: PLC0415
+    from segue.gateway.accounts.register import ANYONE  # noqa: PLC0415
+
+    if key == NO_KEY:
+        key = new_key()
+        sets = [*sets, f'gateway.callers.{ANYONE.name}.key_sha256="{digest_of(key)}"']
     words = [word for assignment in sets for word in ("--set", assignment)]
     # Only this process holds the other end open: the gateway ends with it, also if it is killed.
     alive, held = os.pipe()
@@ -118,7 +146,10 @@ def _gateway_at(url: str, sets: list[str], *, given: bool) -> Iterator[str]:
     )
     os.close(alive)
     try:
-        yield _address(process)
+        url = _address(process)
+        if _refuses(url, key):
+            raise key_needed("The gateway does not know this key.")
+        yield url, key
     finally:
         process.terminate()
         try:
@@ -126,6 +157,12 @@ def _gateway_at(url: str, sets: list[str], *, given: bool) -> Iterator[str]:
         except subprocess.TimeoutExpired:
             process.kill()
         os.close(held)
+
+
+def _has_providers(config: Config) -> bool:
+    from segue.config.resources import configured_providers, open_providers  # noqa: PLC0415
+
+    return bool(configured_providers(config, open_providers(config)))
 
 
 def _address(process: subprocess.Popen[str]) -> str:

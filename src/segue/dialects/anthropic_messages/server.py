@@ -110,10 +110,14 @@ SERVER = ServerFacts(
     most_counted=MOST_MARKS,
     passing_system=("x-anthropic-billing-header:",),
     references=REFERENCES,
-    obeyed=frozenset(
-        {"thread"}
-    ),  # THR-16: to hold one is a favour; without it the client sends everything again
-    session_headers=("x-claude-code-session-id", "x-session-id", "x-session-affinity", "session_id"),
+    # THR-16: to hold one is a favour; without it the client sends everything again.
+    obeyed=frozenset({"thread"}),
+    session_headers=(
+        "x-claude-code-session-id",
+        "x-claude-code-agent-id",  # of a subagent; Claude Code's own requests have none
+        "x-session-id",
+        "session_id",
+    ),
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
     error_frame=lambda error: sse.encode(encode_error(error)[1], "error"),
     error_headers=error_headers_with_advice,

@@ -42,7 +42,7 @@ SERVER = ServerFacts(
     client_marks=(("user-agent", "mistral"),),
     standing_headers=rate_headers,
     returned_headers=("x-ratelimit-", "ratelimit"),
-    session_headers=("x-session-id", "x-session-affinity", "session_id", "x-affinity"),
+    session_headers=("x-session-id", "session_id"),
     keep_alive=b": keep-alive\n\n",
     error_frame=lambda error: sse.encode(encode_error(error)[1]),
     encode_models=partial(encode_models, fields=_model),

@@ -179,7 +179,7 @@ SERVER = ServerFacts(
     ),
     prefix="/ollama",
     client_marks=(("user-agent", "ollama"),),
-    session_headers=("x-session-id", "x-session-affinity", "session_id"),
+    session_headers=("x-session-id", "session_id"),
     streams_by_default=True,
     stream_type=_STREAM_TYPE,
     error_frame=lambda error: encode_error(error)[1] + b"\n",

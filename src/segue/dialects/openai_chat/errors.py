@@ -296,6 +296,7 @@ def envelope_of(error: SegueError) -> tuple[int, dict[str, Any]]:
     status = status_for(error, _STATUSES)
     default = ("server_error" if status >= 500 else "invalid_request_error", "")
     kind, code = entry_for(error, _CODES, default)
-    fields = {"message": redact_text(error.message), "type": kind, "param": error.path or None}
+    message = redact_text(f"{error.message} {error.hint}".strip())
+    fields = {"message": message, "type": kind, "param": error.path or None}
     envelope = {"error": {**fields, "code": code or error.code or None}}
     return status, in_envelope(envelope, error, WIRE)

@@ -5,6 +5,7 @@ POST /segue/v1/callers                      {"name": …, "allowance": {…}, "l
 PUT  /segue/v1/callers/{name}               {"allowance": {…}}
 POST /segue/v1/callers/{name}/rotate        {"grace": seconds}; answers with the new key
 POST /segue/v1/callers/{name}/revoke
+DELETE /segue/v1/callers/{name}             also one that was revoked
 GET  /segue/v1/usage?from=DAY&to=DAY
 """
 
@@ -126,12 +127,26 @@ class Administration:
         account = await self._account(name)
         await self._store.save(structs.replace(account, keys=(), revoked=self._clock()), new=False)
 
+    async def remove(self, name: str) -> CallerInfo:
+        """Its keys, limits and labels are gone, also if it was revoked. What it has used and what is remembered for it stay under
+        its name, which may be given again. Returns what it was."""
+        removed = await self.caller(name)
+        await self._store.remove(name)
+        return removed
+
     async def change(self, name: str, allowance: Allowance) -> None:
         account = await self._account(name)
         await self._store.save(structs.replace(account, allowance=allowance), new=False)
 
     async def allowance(self, name: str) -> Allowance:
         return (await self._account(name)).allowance
+
+    async def caller(self, name: str) -> CallerInfo:
+        """Also one that was revoked. Raises UsageError if there is none."""
+        for account in await self._store.accounts():
+            if account.name == name:
+                return await self._info(account)
+        raise _unknown(name)
 
     async def callers(self) -> list[CallerInfo]:
         return [await self._info(account) for account in await self._store.accounts()]
@@ -170,11 +185,7 @@ class Administration:
                     code="unknown_caller",
                     hint="Make another, with another name: what the old one has used stays known under its own.",
                 )
-        raise UsageError(
-            f'There is no caller "{name}".',
-            code="unknown_caller",
-            hint="List them: segue gateway keys list. Those in the configuration are changed there.",
-        )
+        raise _unknown(name)
 
     # Over HTTP
 
@@ -215,7 +226,17 @@ class Administration:
             case "POST", "callers", name, "revoke":
                 await self.revoke(name)
                 return json_response({"name": name})
+            case "DELETE", "callers", name:
+                return json_response(await self.remove(name))
         return None
+
+
+def _unknown(name: str) -> UsageError:
+    return UsageError(
+        f'There is no caller "{name}".',
+        code="unknown_caller",
+        hint="List them: segue gateway keys list. Those in the configuration are changed there.",
+    )
 
 
 def require_operator(account: Account) -> None:

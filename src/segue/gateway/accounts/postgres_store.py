@@ -86,6 +86,9 @@ class PostgresAccountStore:
     async def save(self, account: Account, *, new: bool) -> None:
         await self._database.run(lambda connection: self._save(connection, account, new=new))
 
+    async def remove(self, name: str) -> None:
+        await self._database.run(lambda connection: self._remove(connection, name))
+
     async def standing(self, name: str) -> tuple[Standing, Reserved]:
         return await self._database.run(lambda connection: self._standing(connection, name))
 
@@ -184,6 +187,15 @@ class PostgresAccountStore:
                 account.name,
                 text,
             )
+            connection.execute("UPDATE {schema}.account_revision SET number = number + 1")
+
+    def _remove(self, connection: DatabaseConnection, name: str) -> None:
+        with connection.transaction():
+            connection.fetch("SELECT number FROM {schema}.account_revision FOR UPDATE")
+            removed = connection.execute("DELETE FROM {schema}.accounts WHERE name = %s", name)
+            if connection.retried and not removed:
+                return
+            check_name(name, known=removed > 0, new=False)
             connection.execute("UPDATE {schema}.account_revision SET number = number + 1")
 
     def _renew(self, connection: DatabaseConnection, admission_ids: list[str]) -> None:

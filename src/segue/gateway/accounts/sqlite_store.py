@@ -100,6 +100,9 @@ class SQLiteAccountStore:
     async def save(self, account: Account, *, new: bool) -> None:
         await self._file.run(self._save, account, new=new)
 
+    async def remove(self, name: str) -> None:
+        await self._file.run(self._remove, name)
+
     async def standing(self, name: str) -> tuple[Standing, Reserved]:
         return self._file.read(lambda connection: _standing_and_reserved(connection, name, self._clock()))
 
@@ -143,6 +146,13 @@ class SQLiteAccountStore:
             )
             connection.execute("UPDATE revision SET number = number + 1")
         # A key that was made or revoked stays so, whatever happens to the machine.
+        self._file.writer.execute("PRAGMA wal_checkpoint(FULL)")
+
+    def _remove(self, name: str) -> None:
+        with self._file.writing() as connection:
+            removed = connection.execute("DELETE FROM accounts WHERE name = ?", (name,)).rowcount
+            check_name(name, known=removed > 0, new=False)
+            connection.execute("UPDATE revision SET number = number + 1")
         self._file.writer.execute("PRAGMA wal_checkpoint(FULL)")
 
     def _admit(

@@ -135,6 +135,10 @@ class AccountStore(Protocol):
         """Keep an account; when this returns, it is on the disk. Raises UsageError if a new one's name is taken, or one
         that is not new is unknown."""
 
+    async def remove(self, name: str) -> None:
+        """Forget an account; when this returns, it is gone from the disk. What it has used stays, under its name. Raises
+        UsageError if it is unknown."""
+
     async def standing(self, name: str) -> tuple[Standing, Reserved]: ...
 
     async def admit(
@@ -165,7 +169,7 @@ def check_name(name: str, *, known: bool, new: bool) -> None:
         raise UsageError(
             f'There is {"already a" if new else "no"} caller "{name}".',
             code="caller_exists" if new else "unknown_caller",
-            hint="Choose another name, or rotate its key. The name of one that was revoked is not used again."
+            hint="Choose another name, or rotate its key. The name of one that was revoked is not used again before it is removed."
             if new
             else "List them: segue gateway keys list",
         )

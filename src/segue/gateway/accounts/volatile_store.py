@@ -55,6 +55,11 @@ class VolatileAccountStore:
         self._accounts[account.name] = account
         self._revision += 1
 
+    async def remove(self, name: str) -> None:
+        check_name(name, known=name in self._accounts, new=False)
+        del self._accounts[name]
+        self._revision += 1
+
     async def standing(self, name: str) -> tuple[Standing, Reserved]:
         return self._standings.get(name, Standing()), self._reserved(name)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _DIGEST_BYTES: Final = 16
 _UNIQUE: Final = 20
-"""An id of so many characters is random."""
+"""An id of so many characters beside its tool's name is random. Some servers count calls: `functions.weather:0`."""
 
 
 @final
@@ -131,15 +131,21 @@ def _visible(block: Block) -> str:
     return block.code.strip() if type(block) is Code else ""
 
 
+def is_unique(call_id: str, tool: str) -> bool:
+    """Whether an id was surely given to one call only, whoever made it."""
+    return len(call_id) >= _UNIQUE and (not tool or len(call_id.replace(tool, "")) >= _UNIQUE)
+
+
 def _result(result: ToolResult) -> str:
-    """A long id is given to one call only, and its result needs no other name: clients shorten old results."""
+    """A unique id needs no other name: clients shorten old results."""
     name = result.native_id or result.call_id
-    if len(name) >= _UNIQUE:
+    if is_unique(name, result.name):
         return f"result {name}"
-    return f"result {name} {_as_text(result.error or result.output)}"
+    return f"result {name} {stable_text(result.error or result.output)}"
 
 
-def _as_text(value: object) -> str:
+def stable_text(value: object) -> str:
+    """Equal for equal values."""
     if isinstance(value, str):
         return value.strip()
     try:

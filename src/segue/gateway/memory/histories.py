@@ -21,7 +21,7 @@ _NEAR: Final = 4
 """So many lengths are tried at once."""
 
 HistoryKey: TypeAlias = tuple[str, str, int]
-"""The caller, the session as the client names it, and a hash of how the conversation begins."""
+"""The caller, the client's own name for the conversation or its session, and a hash of how the conversation begins."""
 
 
 @final

@@ -1,7 +1,7 @@
 """The memory of replies: what a client cannot hold of a reply is kept here and found again when its history returns.
 
 `remember` keeps a reply under every call id that leaves us, and under its place and text if it may return without ids;
-`recall` finds many at once. Everything is encrypted and belongs to one caller: the keys of two callers differ.
+`recall` finds many at once. `sole_conversation` knows whether one conversation alone wrote at a place. Everything is encrypted and belongs to one caller: the keys of two callers differ.
 """
 
 from __future__ import annotations
@@ -59,30 +59,60 @@ class Memory:
         names = [call.name for call in message.calls]
         return self._key.digest("place", caller, before, message.text.strip(), *names)
 
-    def conversation_id(self, caller: str, session: str) -> str:
-        """The short id of a conversation, from what its client sends to tell sessions apart."""
-        known = self._conversations.get((caller, session))
+    def own_place_key(self, caller: str, name: str, before: bytes, message: Message) -> bytes:
+        """The same among the replies to requests with that name alone."""
+        place = self.place_key(caller, before, message)
+        return self._key.digest("named", caller, name, place) if name else place
+
+    def exact_keys(self, caller: str, opening: bytes, before: bytes, message: Message) -> tuple[bytes, bytes]:
+        """The keys of a reply by the exact request that it answers, with its text and without. `opening` is the digest of what
+        the request says before its messages."""
+        place = self.place_key(caller, before, message)
+        return (
+            self._key.digest("exact", caller, opening, place),
+            self._key.digest("prefix", caller, opening, before),
+        )
+
+    def conversation_id(self, caller: str, name: str) -> str:
+        """The short id of a conversation, from its client's own name for it."""
+        known = self._conversations.get((caller, name))
         if known is None:
-            known = _short_id(self._key.digest("conversation", caller, session))
+            known = _short_id(self._key.digest("conversation", caller, name))
             if len(self._conversations) >= _KEPT_IDS:
                 self._conversations.clear()
-            if len(session) <= _SHORT:
-                self._conversations[caller, session] = known
+            if len(name) <= _SHORT:
+                self._conversations[caller, name] = known
         return known
 
     async def remember(
-        self, caller: str, before: bytes | None, reply: RememberedReply, seen: ConversationInfo | None = None
+        self,
+        caller: str,
+        before: bytes | None,
+        reply: RememberedReply,
+        seen: ConversationInfo | None = None,
+        *,
+        opening: bytes = b"",
     ) -> None:
         """Keep a reply under all its keys, and record its conversation along with it. When this returns, every gateway on
         this store finds it: wait for it before the last byte of the reply, never before the first. A store that fails
-        costs seals, never a reply. `before`: None if it surely returns with the ids of its calls."""
+        costs seals, never a reply. `before`: None if it surely returns with the ids of its calls. `opening`: what the
+        request says before its messages, as a digest."""
         keys = tuple(self.call_keys(caller, tuple(reply.calls)))
+        own: tuple[bytes, ...] = ()
         if before is not None:
             keys = (*keys, self.place_key(caller, before, reply.message))
+            own = (
+                self.own_place_key(caller, reply.name, before, reply.message),
+                *self.exact_keys(caller, opening, before, reply.message),
+            )
         data = encode_reply(reply)
-        self._keep_at_hand(keys, reply, len(data))
+        # Those by which `recall_originals` looks for it; `sole_conversation` asks the store.
+        exact = own[:2] if reply.name or reply.message.calls else ()
+        self._keep_at_hand(tuple(dict.fromkeys((*keys, *exact))), reply, len(data))
+        keys, firsts = tuple(dict.fromkeys((*keys, *own))), tuple(map(self._first, own))
+        record = MemoryRecord(keys, self._key.encrypt(data, bound_to=_REPLY), firsts)
         try:
-            await self.store.write([MemoryRecord(keys, self._key.encrypt(data, bound_to=_REPLY))], seen)
+            await self.store.write([record], seen)
         except JournalError as error:
             _LOG.warning("A reply was not remembered: %s", error)
 
@@ -103,6 +133,20 @@ class Memory:
                     found[key] = decode_reply(data)
                     self._keep_at_hand((key,), found[key], len(data))
         return found
+
+    async def sole_conversation(self, place: bytes, name: str) -> str:
+        """The conversation that alone wrote a reply at this place, under this name; empty if several did, or none. What is at
+        hand does not count: other gateways may have written there since."""
+        first = self._first(place)
+        found = await self._read([place, first])
+        if place not in found or first not in found:
+            return ""
+        conversations: set[str] = set()
+        for body in {found[place], found[first]}:
+            data = self._key.decrypt(body, bound_to=_REPLY)
+            reply = decode_reply(data) if data is not None else None
+            conversations.add(reply.conversation if reply is not None and reply.name == name else "")
+        return conversations.pop() if len(conversations) == 1 else ""
 
     async def put_object(self, caller: str, kind: str, object_id: str, data: bytes) -> None:
         """Keep an object that the client may ask for by its id, for example a stored response."""
@@ -163,6 +207,10 @@ class Memory:
 
     async def close(self) -> None:
         await self.store.close()
+
+    def _first(self, place: bytes) -> bytes:
+        """The key of the first reply at a place; that of the last one is the place's own."""
+        return self._key.digest("first", place)
 
     async def _read(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
         try:

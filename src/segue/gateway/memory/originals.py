@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, ToolCall
 from segue.conversation.message import Message
-from segue.gateway.memory.fingerprints import HistoryFingerprints
+from segue.gateway.memory.fingerprints import HistoryFingerprints, is_unique
 from segue.gateway.memory.histories import KnownHistory, Maker
 from segue.gateway.memory.replies import RememberedReply
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Block
     from segue.gateway.memory.memory import Memory
+    from segue.gateway.memory.openings import Opening
 
 
 @final
@@ -57,15 +58,20 @@ class Originals(Struct, frozen=True):
 
 
 async def recall_originals(
-    memory: Memory, caller: str, messages: Sequence[Message], *, session: str = "", size: int = 0
+    memory: Memory,
+    caller: str,
+    messages: Sequence[Message],
+    *,
+    opening: Opening | None = None,
+    size: int = 0,
 ) -> Originals:
     """Put the originals into an adopted history.
 
-    `session`: the client's own name for it. `size`: the bytes of the request, by which the history is held for the next
+    `opening`: what the request says before them. `size`: the bytes of the request, by which the history is held for the next
     one; 0: it is not.
     """
     messages = tuple(messages)
-    key = caller, session, hash(messages[0].text) if messages else 0
+    key = caller, opening.name.text if opening is not None else "", hash(messages[0].text) if messages else 0
     known = memory.histories.get(key) if size else None
     common = known.common(messages) if known is not None else 0
     if known is None or not common:
@@ -73,11 +79,10 @@ async def recall_originals(
     fingerprints = known.fingerprints.continued(messages, common)
     replies = known.replies.copy()
     dropped = [replies.pop(index, None) for index in range(common, len(known.messages))]
-    new = _look_at(memory, caller, messages, common, fingerprints)
+    new = _look_at(memory, caller, messages, common, fingerprints, opening)
     failures = memory.failed_reads
-    recalled = (
-        await memory.recall([key for keys in new.wanted.values() for key in keys]) if new.wanted else {}
-    )
+    wanted = [key for keys in (*new.ids.values(), *new.places.values()) for key in keys]
+    recalled = await memory.recall(wanted) if wanted else {}
     failed = memory.failed_reads != failures
     restored = known.restored[:common] + messages[common:]
     images = [index for index in known.images if index < common] + new.images
@@ -86,7 +91,7 @@ async def recall_originals(
     if any(index >= common for index in returned):
         returned = {index: message for index, message in returned.items() if index < common}
     if recalled:
-        found = _found(messages, new.wanted, recalled)
+        found = _found(messages, new, recalled)
         changed = [*restored]
         for index, candidates in found.items():
             changed[index] = _restore(messages[index], candidates)
@@ -131,18 +136,25 @@ async def recall_originals(
 class _New(Struct):
     """What is looked for in the messages of a history that are new."""
 
-    wanted: dict[int, Sequence[bytes]]
-    """Of each model's message, the keys under which its original may be."""
+    ids: dict[int, Sequence[bytes]]
+    """Of each model's message with calls, the keys of their ids: its original is under all of them."""
+    places: dict[int, Sequence[bytes]]
+    """Of each one that such ids do not prove, the keys of its place: the first that leads somewhere counts."""
     call_ids: list[str]
     images: list[int]
     """Indexes of messages that show one."""
 
 
 def _look_at(
-    memory: Memory, caller: str, messages: tuple[Message, ...], start: int, fingerprints: HistoryFingerprints
+    memory: Memory,
+    caller: str,
+    messages: tuple[Message, ...],
+    start: int,
+    fingerprints: HistoryFingerprints,
+    opening: Opening | None,
 ) -> _New:
     """All messages from `start` on, in one loop: a history has hundreds when it is seen first."""
-    wanted: dict[int, Sequence[bytes]] = {}
+    places: dict[int, Sequence[bytes]] = {}
     call_ids: list[str] = []
     images: list[int] = []
     calls: list[tuple[int, int, int]] = []
@@ -152,37 +164,58 @@ def _look_at(
         if speaker == "tool":
             continue  # in an adopted history it holds results alone
         first = len(call_ids)
+        unique = True
         for block in message.blocks:
             if type(block) is ToolCall:
                 call_ids.append(block.native_id)
+                unique = unique and is_unique(block.native_id, block.name)
             elif type(block) is Media and block.kind == "image":
                 images.append(index)
         if speaker == "model":
             if any(call_ids[first:]):
                 calls.append((index, first, len(call_ids)))
-                wanted[index] = ()
-            else:
-                wanted[index] = (memory.place_key(caller, fingerprints.of(index), message),)
+            if len(call_ids) == first or not unique:
+                places[index] = _places(memory, caller, fingerprints.of(index), message, opening)
     keys = memory.call_keys(caller, call_ids) if calls else []
     named = all(call_ids)
+    ids: dict[int, Sequence[bytes]] = {}
     for index, first, end in calls:
         # A call without an id has no key.
-        wanted[index] = keys[first:end] if named else [keys[at] for at in range(first, end) if call_ids[at]]
-    return _New(wanted, call_ids, images)
+        ids[index] = keys[first:end] if named else [keys[at] for at in range(first, end) if call_ids[at]]
+    return _New(ids, places, call_ids, images)
+
+
+def _places(
+    memory: Memory, caller: str, before: bytes, message: Message, opening: Opening | None
+) -> Sequence[bytes]:
+    place = memory.place_key(caller, before, message)
+    name = opening.name.digest if opening is not None else ""
+    # Calls must go back to the model that made them. For a text alone the tools are not hashed: its seals are all there is
+    # to win, where two conversations got the same one.
+    if opening is None or not (name or message.calls):
+        return (place,)
+    exact, _ = memory.exact_keys(caller, opening.digest, before, message)
+    return (exact, memory.own_place_key(caller, name, before, message), place)
 
 
 def _found(
-    messages: tuple[Message, ...],
-    wanted: Mapping[int, Sequence[bytes]],
-    recalled: Mapping[bytes, RememberedReply],
+    messages: tuple[Message, ...], new: _New, recalled: Mapping[bytes, RememberedReply]
 ) -> dict[int, list[RememberedReply]]:
     """Of each message that is remembered, the replies that it may have been."""
     found: dict[int, list[RememberedReply]] = {}
-    for index, keys in wanted.items():
+    for index, keys in new.ids.items():
         distinct = dict.fromkeys([key for key in keys if key in recalled])
         candidates = [recalled[key] for key in distinct if _may_be(messages[index], recalled[key])]
         if candidates:
             found[index] = candidates
+    for index, keys in new.places.items():
+        shown = {call.native_id for call in messages[index].calls}
+        if any(not shown.isdisjoint(reply.proofs) for reply in found.get(index, ())):
+            continue
+        # An id that a server counts leads to whoever got it last; the place knows better.
+        there = next((recalled[key] for key in keys if key in recalled), None)
+        if there is not None and _may_be(messages[index], there):
+            found[index] = [there]
     return found
 
 

@@ -207,8 +207,12 @@ class PostgresMemoryStore:
             )
 
 
-def _record_values(record: MemoryRecord | None) -> tuple[PackedArray | None, bytes | None]:
-    return (None, None) if record is None else (bytes_array(record.keys), record.body)
+def _record_values(
+    record: MemoryRecord | None,
+) -> tuple[PackedArray | None, PackedArray | None, bytes | None]:
+    if record is None:
+        return None, None, None
+    return bytes_array(record.keys), bytes_array(record.first_keys), record.body
 
 
 def _info(row: tuple[Any, ...]) -> ConversationInfo:

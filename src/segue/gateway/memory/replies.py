@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from segue.conversation.document import plain_message
 from segue.conversation.message import Message
+from segue.gateway.memory.fingerprints import is_unique
 
 
 @final
@@ -28,11 +29,30 @@ class RememberedReply(Struct, frozen=True, omit_defaults=True):
     """The stream broke off after the client had seen a part of it."""
     forwarded: bool = False
     """The client got it in the provider's own bytes."""
+    name: str = ""
+    """Of the conversation or its session, as its client gave it, as a digest; empty if it gave none."""
 
     @property
     def has_ids(self) -> bool:
-        """Whether the client got it whole, with calls that all have an id."""
-        return not self.broken and 0 < len(self.calls) == len(self.message.calls)
+        """Whether the client got it whole, with calls that are all known by their ids."""
+        return (
+            not self.broken
+            and 0 < len(self.calls) == len(self.message.calls)
+            and len(self.proofs) == len(self.calls)
+        )
+
+    @property
+    def proofs(self) -> frozenset[str]:
+        """Ids of calls, as the client got them, that no other call has: ours, and random ones of a provider."""
+        native = {call.id: call for call in self.message.calls}
+        return frozenset(
+            [
+                shown
+                for shown, canonical in self.calls.items()
+                if (call := native.get(canonical)) is not None
+                and (shown != call.native_id or is_unique(shown, call.name))
+            ]
+        )
 
 
 _ENCODER = msgspec.json.Encoder()

@@ -158,6 +158,9 @@ class SQLiteMemoryStore:
             new = connection.executemany("INSERT OR IGNORE INTO keys (key, record) VALUES (?, ?)", rows)
             if new.rowcount < len(rows):
                 _replace(connection, rows)
+            if record.first_keys:
+                firsts = [(key, number) for key in record.first_keys]
+                connection.executemany("INSERT OR IGNORE INTO keys (key, record) VALUES (?, ?)", firsts)
         if touched:
             connection.executemany(
                 "UPDATE records SET used = ? WHERE number = ?", [(now, number) for number in touched]

@@ -19,6 +19,8 @@ class MemoryRecord(Struct, frozen=True):
 
     keys: tuple[bytes, ...]
     body: bytes
+    first_keys: tuple[bytes, ...] = ()
+    """Keys that lead to the first record that was written under them, and never to a later one."""
 
 
 @final
@@ -47,8 +49,8 @@ class GatewayStore(Protocol):
     """What a store must do. It drops what is too old or too much by itself, the longest unused first."""
 
     async def write(self, records: Sequence[MemoryRecord], seen: ConversationInfo | None = None) -> None:
-        """Keep the records; when this returns, another process finds them. A key that is known gets the new record.
-        `seen`: noted along with them."""
+        """Keep the records; when this returns, another process finds them. A key that is known gets the new record,
+        unless it is one of the `first_keys`. `seen`: noted along with them."""
 
     async def read(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
         """The bodies under these keys; keys that are not known are missing."""

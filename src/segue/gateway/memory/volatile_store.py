@@ -43,6 +43,8 @@ class VolatileStore:
             self._records[self._next] = self._clock(), record
             for key in record.keys:
                 self._numbers[key] = self._next
+            for key in record.first_keys:
+                self._numbers.setdefault(key, self._next)
             self._next += 1
             self._bytes += len(record.body)
         while self._records and (self._bytes > self._max_bytes or len(self._records) > self._max_records):
@@ -100,6 +102,6 @@ class VolatileStore:
     def _drop(self, number: int) -> None:
         _, record = self._records.pop(number)
         self._bytes -= len(record.body)
-        for key in record.keys:
+        for key in (*record.keys, *record.first_keys):
             if self._numbers.get(key) == number:
                 del self._numbers[key]
