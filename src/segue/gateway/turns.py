@@ -13,6 +13,7 @@ from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.read_cache import ReadRequest
+from segue.dialects.shapes import known_fields
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.doors import Door
 from segue.gateway.memory.fingerprints import fingerprint_of
@@ -235,12 +236,14 @@ def _conversation_of(
     return memory.conversation_id(caller, session or _first_message(messages))
 
 
-def plain_turn(turn: ClientTurn, *, planned: bool) -> ClientTurn | None:
+async def plain_turn(turn: ClientTurn, memory: Memory, *, planned: bool) -> ClientTurn | None:
     """The turn without what only its own provider, account and model may know; None if that would change nothing.
 
-    For a second try after a refusal: seals that we did not see being made, and fields of the wire's own. `planned`: the
-    first try sent the client's own bytes, so planning them is a change too.
+    For a second try after a refusal: fields that we do not know, seals that we did not see being made, and settings of the
+    wire's own. `planned`: the first try sent the client's own bytes, so planning them is a change too.
     """
+    known = await _known_turn(turn, memory)
+    planned, turn = planned or known is not turn, known
     betas = turn.dialect.server.beta_headers
     headers = {name: value for name, value in turn.request.headers.items() if not name.startswith(betas)}
     repairs = _dropped(turn)
@@ -254,6 +257,34 @@ def plain_turn(turn: ClientTurn, *, planned: bool) -> ClientTurn | None:
         options=structs.replace(turn.options, own=None),
         prepared=structs.replace(turn.prepared, changed=True),
         repairs=(*turn.repairs, *repairs),
+    )
+
+
+async def _known_turn(turn: ClientTurn, memory: Memory) -> ClientTurn:
+    """The turn as it is read without what we do not know; the very same if there is nothing of the kind."""
+    dialect, prepared = turn.dialect, turn.prepared
+    fields, repairs = known_fields(
+        dialect.shape, prepared.fields if prepared.changed else read_fields(turn.request.body), dialect.name
+    )
+    if not repairs:
+        return turn
+    read = _read(dialect, fields, turn.options.model)
+    originals = await recall_originals(
+        memory,
+        turn.caller,
+        read.conversation.messages,
+        session=session_of(turn.door, turn.request, fields),
+        size=len(turn.request.body),
+    )
+    return structs.replace(
+        turn,
+        prepared=structs.replace(prepared, fields=fields, changed=True),
+        conversation=structs.replace(read.conversation, messages=originals.messages),
+        tools=read.tools,
+        options=read.options,
+        repairs=(*repairs, *read.repairs),
+        originals=originals,
+        read=None,
     )
 
 
