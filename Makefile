@@ -4,7 +4,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test check lint types typing documents coverage laws gateway-laws same-wire replies recordings stories mutants opinions crash crash-database nodes power attack fuzz chaos clients bench bench-gateway bench-callers toolbench docs pictures format clean
+.PHONY: help demo chat test check lint types typing documents coverage laws gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack fuzz chaos clients bench bench-gateway bench-callers toolbench docs pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -66,6 +66,12 @@ replies: $(SYNCED) ## every recorded reply on every wire, read by the official c
 
 same-wire: $(SYNCED) ## every recorded request comes back on its own wire as it came, and is accepted on all others
 	SEGUE_SAME_WIRE=1 $(BIN)/pytest -q -n 2 --timeout 600 tests/laws/test_same_wire.py
+
+own-wire: $(SYNCED) ## recorded requests, broken: what we write for their own wire is accepted there, and stays as it is (CASES=, SEED=)
+	@seed=$(or $(SEED),$$($(BIN)/python -c "import secrets; print(secrets.randbelow(2**32))")); \
+	echo "Random seed $$seed. Repeat this very run with: make own-wire SEED=$$seed CASES=$(or $(CASES),2000)"; \
+	SEGUE_OWN_WIRE=$(or $(CASES),2000) SEGUE_OWN_WIRE_SEED=$$seed nice -n 10 $(BIN)/pytest -q -n 2 --timeout 3600 \
+		tests/laws/test_own_wire.py tests/gateway/test_own_wire.py
 
 recordings: $(SYNCED) ## how often the emulators agree with recorded traffic and captured clients, as a table
 	PYTHONPATH=tests $(BIN)/python -m emulators.agreement

@@ -91,7 +91,7 @@ def _input(signature: str) -> dict[str, Any]:
     return {"model": "gpt-5.5", "input": [asked, thought, said, asked]}
 
 
-@pytest.mark.parametrize("signature", [OPENAI, GOOGLE, ANTHROPIC, STAND_IN, "nobody's"])
+@pytest.mark.parametrize("signature", [OPENAI, GOOGLE, ANTHROPIC, STAND_IN, "bm9ib2R5J3M="])
 @pytest.mark.parametrize(
     ("dialect", "request_with", "foreign"),
     [

@@ -30,7 +30,7 @@ def test_every_kind_has_a_fault_class_and_a_sentence() -> None:
         (
             "canonical_state",
             (
-                "arguments_wrapped call_reconstructed duplicate_call_dropped message_dropped result_superseded "
+                "arguments_wrapped call_reconstructed duplicate_call_dropped field_corrected message_dropped result_superseded "
                 "results_joined speaker_corrected value_made_safe"
             ),
         ),

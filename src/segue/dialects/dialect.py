@@ -17,6 +17,7 @@ from segue.conversation.message import Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.server import ServerFacts
+from segue.dialects.shapes import Shape
 from segue.errors import ProviderError, SegueError
 from segue.transcript.client_wire import ClientWire
 from segue.transcript.repairs import Repair
@@ -114,6 +115,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """The field of a request that holds the messages."""
     decode_request: Callable[[Mapping[str, Any]], DecodedRequest]
     """From the parsed JSON body; raises TranscriptError with a path where it is no such request."""
+    shape: Shape
+    """What the wire takes in a request."""
     recognises: Callable[[Mapping[str, Any]], float]
     """How sure one may be, from 0 to 1, that this JSON object is a request of this dialect."""
     decode_reply: Callable[[bytes], list[Event]]

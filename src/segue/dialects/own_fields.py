@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final
 import msgspec
 from msgspec import Struct, structs
 
+from segue.conversation.blocks import Reasoning
 from segue.conversation.extra import Extra
+from segue.conversation.json_safe import is_json_safe, json_safe
+from segue.transcript.value_text import is_object_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,12 +52,13 @@ class FieldKinds(Struct, frozen=True):
         for name, value in given.items():
             if name in written and _same(written[name], value):
                 continue
+            kept = value if is_json_safe(value) else json_safe(value)
             if name in self.hints:
-                hints[name] = value
+                hints[name] = kept
             elif name in self.form or name in written or value in _EMPTY:
-                form[name] = value
+                form[name] = kept
             else:
-                fields[name] = value
+                fields[name] = kept
         absent = tuple(name for name in written if name not in given)
         return Extra(self.dialect, fields, hints, form, absent, container)
 
@@ -166,13 +170,27 @@ _B = TypeVar("_B", bound=HasExtra)
 
 def runs(blocks: tuple[_B, ...], dialect: str) -> Iterator[tuple[_B, ...]]:
     """The blocks of one step as the messages that they came in."""
-    start = 0
+    start = before = 0
     for position, block in enumerate(blocks):
         extra = block.extra
-        if position and extra is not None and extra.container is not None and extra.dialect == dialect:
-            yield blocks[start:position]
-            start = position
+        if extra is not None and extra.container is not None and extra.dialect == dialect and before > start:
+            yield blocks[start:before]
+            start = before
+        # A thought that was put in front of a message belongs to what follows it.
+        if type(block) is not Reasoning or extra is not None:
+            before = position + 1
     yield blocks[start:]
+
+
+def container_of(blocks: Sequence[HasExtra], dialect: str) -> Extra | None:
+    """What the message that these blocks came in has of its own; a thought may have been put in front of them."""
+    for block in blocks:
+        extra = block.extra
+        if extra is not None and extra.container is not None and extra.dialect == dialect:
+            return extra.container
+        if type(block) is not Reasoning or extra is not None:
+            return None
+    return None
 
 
 def with_container(message: Struct, extra: Extra | None, dialect: str) -> Any:
@@ -190,10 +208,17 @@ def with_parts(
     field: str = "content",
 ) -> Extra | None:
     """What a result has of its own, with the parts that its text and media came in."""
-    if not isinstance(content, list):
+    if not isinstance(content, list) or not content:
         return extra
     kept = extra if extra is not None else Extra(dialect)
     return structs.replace(kept, form={**kept.form, field: parts_as_came(content, text, shown)})
+
+
+def _is_corrected(came: Any, ours: Any) -> bool:
+    """Whether arguments are sent as we write them, since they came as no object, or are checked as one."""
+    if isinstance(came, str):
+        return isinstance(ours, str) and bool(came.strip()) and not is_object_text(came)
+    return type(ours) is msgspec.Raw
 
 
 def own_call(fields: dict[str, Any], extra: Extra, inner: str, came_as: str = "") -> dict[str, Any]:
@@ -207,6 +232,11 @@ def own_call(fields: dict[str, Any], extra: Extra, inner: str, came_as: str = ""
     given = as_fields(ours) if isinstance(ours, Struct) else ours
     changed = {
         key: given[key] for key in ("name", "id") if key in came and given.get(key, came[key]) != came[key]
+    }
+    changed |= {
+        key: given[key]
+        for key in ("arguments", "args")
+        if key in came and _is_corrected(came[key], given.get(key))
     }
     if changed:
         written[place] = {**came, **changed}
@@ -224,7 +254,10 @@ def own_result(
     """A result as it came, if it is still the same."""
     fields = as_fields(result)
     written = extra.written(fields)
-    if isinstance(extra.form.get(field), list):
-        parts = filled_parts(extra.form[field], text, shown, read)
+    came = extra.form.get(field)
+    if isinstance(came, list):
+        parts = filled_parts(came, text, shown, read)
         written[field] = fields[field] if parts is None else parts
+    elif (field in extra.absent or field in extra.form) and came in (None, "") and text:
+        written[field] = fields[field]
     return written

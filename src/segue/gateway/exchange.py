@@ -154,10 +154,14 @@ class Exchange:
         """A history from elsewhere may hold what this account or model cannot take: once more without it, if it is whole."""
         if self._turn.prepared.is_part or not self._members.uses_wire_of(self._turn, route):
             return refusal
-        plain = plain_turn(self._turn, planned=self._report.forwarded)
+        plain = await plain_turn(self._turn, self._memory, planned=self._report.forwarded)
         if plain is None:
             return refusal
-        dropped = plain.repairs[len(self._turn.repairs) :]
+        dropped = [
+            repair
+            for repair in plain.repairs
+            if repair.kind != "field_corrected" and repair not in self._turn.repairs
+        ]
         if dropped and self._turn.strict:
             return strict_error(dropped, route.name, refusal=refusal.message)
         error = await self._try(route, routing, plain)

@@ -15,6 +15,7 @@ from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.read_cache import ReadRequest
 from segue.dialects.references import Reference, outer_fields
+from segue.dialects.shapes import known_fields
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.client_messages import prepared_by
 from segue.gateway.doors import Door
@@ -87,6 +88,8 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
     conversation_id: str
     begins: bool
     """Whether the conversation got its id just now: nobody can know it yet."""
+    writer: Origin = Origin()
+    """Who evidently wrote the replies in it that we did not see."""
     read: ReadRequest | None = None
     """Its body as it was read; None if that was changed before."""
     continues: bool = False
@@ -215,6 +218,7 @@ async def read_turn(
         door=door,
         request=request,
         caller=caller,
+        writer=writer,
         asked=asked,
         stream=streams(door, fields),
         prepared=prepared,
@@ -267,12 +271,14 @@ def unread_turn(
     )
 
 
-def plain_turn(turn: ClientTurn, *, planned: bool) -> ClientTurn | None:
+async def plain_turn(turn: ClientTurn, memory: Memory, *, planned: bool) -> ClientTurn | None:
     """The turn without what only its own provider, account and model may know; None if that would change nothing.
 
-    For a second try after a refusal: seals that we did not see being made, and fields of the wire's own. `planned`: the
-    first try sent the client's own bytes, so planning them is a change too.
+    For a second try after a refusal: fields that we do not know, seals that we did not see being made, and settings of the
+    wire's own. `planned`: the first try sent the client's own bytes, so planning them is a change too.
     """
+    known = await _known_turn(turn, memory)
+    planned, turn = planned or known is not turn, known
     betas = turn.dialect.server.beta_headers
     headers = {name: value for name, value in turn.request.headers.items() if not name.startswith(betas)}
     repairs = _dropped(turn)
@@ -288,6 +294,32 @@ def plain_turn(turn: ClientTurn, *, planned: bool) -> ClientTurn | None:
         options=structs.replace(turn.options, own=_only_references(turn)),
         prepared=structs.replace(turn.prepared, changed=True),
         repairs=(*turn.repairs, *repairs),
+    )
+
+
+async def _known_turn(turn: ClientTurn, memory: Memory) -> ClientTurn:
+    """The turn as it is read without what we do not know; the very same if there is nothing of the kind."""
+    dialect, prepared = turn.dialect, turn.prepared
+    fields, repairs = known_fields(
+        dialect.shape, prepared.fields if prepared.changed else read_fields(turn.request.body), dialect.name
+    )
+    if not repairs:
+        return turn
+    read = _read(dialect, fields, turn.writer)
+    opening = Opening(turn.opening.name, dialect, turn.asked, read.conversation, read.tools)
+    originals = await recall_originals(
+        memory, turn.caller, read.conversation.messages, opening=opening, size=len(turn.request.body)
+    )
+    return structs.replace(
+        turn,
+        prepared=structs.replace(prepared, fields=fields, changed=True),
+        conversation=structs.replace(read.conversation, messages=originals.messages),
+        tools=read.tools,
+        options=read.options,
+        repairs=(*repairs, *read.repairs),
+        originals=originals,
+        read=None,
+        opening=opening,
     )
 
 

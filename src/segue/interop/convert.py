@@ -72,6 +72,7 @@ def convert(
 
 def write_request(source: SourceRequest, *, to: str, model: str = "", strict: bool = False) -> Converted:
     """Write what was read in a dialect, or as a document."""
+    source = source.for_wire(to)
     conversation, adopted = source.adopted()
     if to == CONVERSATION:
         body = encode_document(

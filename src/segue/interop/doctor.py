@@ -148,6 +148,9 @@ def _diagnose(
     provider = provider_refusals(target)
     # Our own documents are rendered anew for every target, so no target sees their ids.
     found = [] if source.conversation is not None else list(_id_findings(source, provider, positions))
+    source = source.for_wire(target)
+    if source.dialect == target:
+        found += [_form_finding(repair) for repair in source.repairs]
     try:
         repairs = _repairs(source, target, chosen)
     except TranscriptError as error:
@@ -225,6 +228,19 @@ def _finding(
         status=0 if refusal is None else refusal.status,
         fix=repair_text(repair),
         call_ids=call_ids,
+        lossy=repair.lossy,
+    )
+
+
+def _form_finding(repair: Repair) -> Finding:
+    """What the file's own provider refuses before it looks at what the request means."""
+    return Finding(
+        level="error",
+        code=repair.kind,
+        kind=repair.kind,
+        place=repair.path,
+        what=fault_text(repair),
+        fix=repair_text(repair),
         lossy=repair.lossy,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from segue.conversation.document import conversation_in, read_document
 from segue.conversation.interaction import Ledger
@@ -13,6 +13,7 @@ from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.registry import DIALECTS, proper_name, recognise
+from segue.dialects.shapes import known_fields
 from segue.errors import TranscriptError, UsageError
 from segue.providers.models.cards import dialect_of_model
 from segue.transcript.adopt import adopt
@@ -54,6 +55,25 @@ class SourceRequest(Struct, frozen=True, kw_only=True):
         dialect, body = DIALECTS[self.dialect], self.body or {}
         field = dialect.messages_field
         return len(dialect.decode_request({**body, field: body[field][:parts]}).messages)
+
+    def for_wire(self, to: str) -> SourceRequest:
+        """As it is written for its own wire, whose provider may refuse what we do not know: read again without that."""
+        if self.body is None or self.dialect != to:
+            return self
+        dialect = DIALECTS[to]
+        body, repairs = known_fields(dialect.shape, self.body, to)
+        if not repairs:
+            return self
+        read = dialect.decode_request(body)
+        return structs.replace(
+            self,
+            messages=read.messages,
+            system=read.system,
+            tools=read.tools,
+            options=read.options,
+            body=body,
+            repairs=(*repairs, *read.repairs),
+        )
 
     def adopted(self) -> tuple[Conversation, tuple[Repair, ...]]:
         """The conversation, and what was repaired in reading and adopting it."""

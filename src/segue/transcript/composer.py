@@ -16,7 +16,14 @@ from segue.conversation.json_safe import encodable
 from segue.transcript.closure import recover_call, settle
 from segue.transcript.completion import completion_of
 from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, repair_from, repair_of
-from segue.transcript.own_fields import folded, may_end, report_losses, stays_in_place, travels
+from segue.transcript.own_fields import (
+    folded,
+    may_end,
+    report_losses,
+    stays_in_place,
+    travels,
+    uncontained,
+)
 from segue.transcript.projection import IdProjection, offered_names
 from segue.transcript.reasoning import Dropped, Makers
 from segue.transcript.shown_blocks import fit_block
@@ -148,7 +155,7 @@ class Composer:
             self._note("instruction_folded", message, decision="its media is sent as the user's")
             if texts := tuple(block for block in blocks if type(block) is Text):
                 self.push_user(texts, instruction=True)
-            blocks, instruction = [*media], False
+            blocks, instruction = [*uncontained(media)], False
         self.push_user(tuple(blocks), instruction=instruction)
 
     def push_user(self, blocks: tuple[Text | Media, ...], *, instruction: bool = False) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from segue.conversation.blocks import Text
+from msgspec import structs
+
+from segue.conversation.blocks import Media, Text
 from segue.conversation.json_safe import encodable
 from segue.transcript.drafts import Note
 from segue.transcript.steps import UserStep
@@ -12,12 +14,15 @@ from segue.transcript.steps import UserStep
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from segue.conversation.blocks import Code, Media
+    from segue.conversation.blocks import Code
     from segue.conversation.extra import Extra
     from segue.transcript.drafts import CallDraft
     from segue.transcript.repairs import Kind
     from segue.transcript.rules import Rules
     from segue.transcript.steps import ModelStep, Step
+
+
+_Shown = TypeVar("_Shown", bound=Text | Media)
 
 
 def travels(extra: Extra | None, dialect: str) -> bool:
@@ -49,7 +54,17 @@ def may_end(rules: Rules, step: ModelStep) -> bool:
 
 def folded(blocks: Sequence[Text | Media]) -> list[Text | Media]:
     """A system note as a user's message."""
-    return [Text("<system>"), *blocks, Text("</system>")]
+    return [Text("<system>"), *uncontained(blocks), Text("</system>")]
+
+
+def uncontained(blocks: Sequence[_Shown]) -> list[_Shown]:
+    """Blocks that leave the message they came in: what was that message's own does not go with them."""
+    return [
+        structs.replace(block, extra=structs.replace(block.extra, container=None))
+        if block.extra is not None and block.extra.container is not None
+        else block
+        for block in blocks
+    ]
 
 
 def losses(extra: Extra | None) -> Iterator[tuple[Kind, str]]:

@@ -216,7 +216,7 @@ def test_unasked_the_server_streams() -> None:
     ("body", "path"),
     [
         ({}, "messages"),
-        ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content"),
+        ({"messages": [{"role": "user", "content": 7}]}, "messages[0].content"),
         ({"messages": [{"role": "user", "images": [1]}]}, "messages[0].images[0]"),
         ({"messages": [], "options": {"num_predict": "many"}}, "options.num_predict"),
         ({"messages": [], "tools": [{"type": "function"}]}, "tools[0].function"),

@@ -181,7 +181,7 @@ def test_ids_and_arguments_are_kept_raw_and_nothing_is_repaired() -> None:
     assert neutral_message(called).calls == (
         ToolCall("", "f", {"a": 1}, '{"a": 1}', "x"),
         ToolCall("", "f", None, '{"cut', "x"),
-        ToolCall("", "g", {"already": "parsed"}),
+        ToolCall("", "g", {"already": "parsed"}, '{"already":"parsed"}'),
     )
 
 

@@ -5,6 +5,7 @@ from segue.dialects.anthropic_messages.reply import decode_reply, encode_reply
 from segue.dialects.anthropic_messages.request import decode_request, encode_request, recognises
 from segue.dialects.anthropic_messages.rules import ANTHROPIC, CLIENT
 from segue.dialects.anthropic_messages.server import SERVER
+from segue.dialects.anthropic_messages.shapes import REQUEST
 from segue.dialects.anthropic_messages.stream import ReplyDecoder
 from segue.dialects.anthropic_messages.stream_encoder import ReplyEncoder
 from segue.dialects.dialect import Dialect
@@ -17,6 +18,7 @@ DIALECT = Dialect(
     client=CLIENT,
     encode_request=encode_request,
     decode_request=decode_request,
+    shape=REQUEST,
     recognises=recognises,
     decode_reply=decode_reply,
     encode_reply=encode_reply,

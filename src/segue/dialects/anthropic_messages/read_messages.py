@@ -13,6 +13,7 @@ from segue.conversation.extra import Extra
 from segue.conversation.message import Message
 from segue.dialects.anthropic_messages.fast import LISTED, read_exchanges, read_fast
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
+from segue.dialects.anthropic_messages.shapes import MESSAGE
 from segue.dialects.anthropic_messages.wire import encode_media
 from segue.dialects.opaque_blocks import seal_block
 from segue.dialects.own_fields import FieldKinds, parts_as_came, plain
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from segue.conversation.blocks import Block, MediaKind, Origin
+    from segue.dialects.shapes import Fitting
 
 NAME = ANTHROPIC.target.dialect
 _KINDS = FieldKinds(NAME, hints=frozenset({"cache_control"}), form=frozenset({"type", "caller", "context"}))
@@ -33,8 +35,11 @@ _UNWRITTEN = Extra(NAME, form={"type": None})
 """Of a text that is no block of its own: the next block has it in a field."""
 
 
-def read_messages(given: list[Any], origin: Origin) -> tuple[list[Message], list[int]]:
-    """The messages, and the indexes of those given that may have marks for the cache."""
+def read_messages(
+    given: list[Any], origin: Origin, fitting: Fitting
+) -> tuple[list[Message], list[int], list[Any]]:
+    """The messages; the indexes of those given that may have marks for the cache; and the given ones, as the wire takes them."""
+    fitted = given
     messages: list[Message] = []
     may_be_marked: list[int] = []
     marked: list[Any] = []
@@ -53,7 +58,12 @@ def read_messages(given: list[Any], origin: Origin) -> tuple[list[Message], list
         if fast is not None:
             messages.append(fast)
         else:
-            messages += _read_message(message, f"messages[{index}]", origin)
+            path = f"messages[{index}]"
+            message = MESSAGE.fit(record(message, path), path, fitting)
+            if message is not given[index]:
+                fitted = [*given] if fitted is given else fitted
+                fitted[index] = message
+            messages += _read_message(message, path, origin)
         if marked or fast is None:
             may_be_marked.append(index)
             marked = []
@@ -62,7 +72,7 @@ def read_messages(given: list[Any], origin: Origin) -> tuple[list[Message], list
             messages[at] = _begun(messages[at])
         before = role
         index += 1
-    return messages, may_be_marked
+    return messages, may_be_marked, fitted
 
 
 def _begun(message: Message) -> Message:

@@ -19,15 +19,17 @@ from segue.dialects.anthropic_messages.read_messages import (
 from segue.dialects.anthropic_messages.read_settings import decode_options
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
 from segue.dialects.anthropic_messages.settings import encode_settings, leading_messages
+from segue.dialects.anthropic_messages.shapes import SYSTEM, TOOLS
 from segue.dialects.anthropic_messages.tools import read_tools
 from segue.dialects.anthropic_messages.wire import encode_media
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
 from segue.dialects.known_tools import read_once
 from segue.dialects.opaque_blocks import OpaqueBlockFilter
-from segue.dialects.own_fields import as_fields, filled_parts, own, plain
+from segue.dialects.own_fields import as_fields, own, own_result, plain
 from segue.dialects.request_fields import items, text
 from segue.dialects.request_messages import check_target, take_system
+from segue.dialects.shapes import Fitting, fit_tools
 from segue.transcript import fast_paths
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
@@ -179,12 +181,8 @@ def _encode_model(step: ModelStep, index: int, opaque: OpaqueBlockFilter, messag
 
 
 def _own_result(result: wire.ToolResultBlock, done: Completion, extra: Extra) -> Any:
-    written = extra.written(as_fields(result))
-    if "content" in extra.form:
-        shown = [plain(encode_media(media)) for media in done.media]
-        parts = filled_parts(extra.form["content"], done.text, shown, output_text)
-        written["content"] = result.content if parts is None else parts
-    return written
+    shown = [plain(encode_media(media)) for media in done.media]
+    return own_result(result, done.text, extra, output_text, shown)
 
 
 def _only_carries_a_seal(block: Text | Media) -> bool:
@@ -228,17 +226,22 @@ _EMPTY_NOTE = frozenset({"role", "content"})
 
 
 def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
+    fitting = Fitting(NAME)
+    body = _with_fitted_settings(body, fitting)
     body, moved = with_notes_in_system(body)
     origin = Origin(NAME, model=text(body.get("model"), "model"))
     given = items(body.get("messages"), "messages")
-    messages, may_be_marked = read_messages(given, origin)
+    messages, may_be_marked, fitted = read_messages(given, origin, fitting)
+    if fitted is not given:
+        body, given = {**body, "messages": fitted}, fitted
     body, excess = without_excess_marks(body, may_be_marked)
     if excess:
         given = body["messages"]
-        messages, _ = read_messages(given, origin)
+        messages, _, given = read_messages(given, origin, Fitting(NAME))
     system, adopted = take_system(read_system(body.get("system")), messages)
     leading = given[: len(messages) - len(adopted)]
-    repairs = [Repair("speaker_corrected", NAME, path, decision="system prompt") for path in moved]
+    repairs = fitting.repairs
+    repairs += [Repair("speaker_corrected", NAME, path, decision="system prompt") for path in moved]
     repairs += [Repair("hints_dropped", NAME, path, decision="cache_control") for path in excess]
     return DecodedRequest(
         messages=adopted,
@@ -248,6 +251,16 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
         leading=len(leading),
         repairs=tuple(repairs),
     )
+
+
+def _with_fitted_settings(body: Mapping[str, Any], fitting: Fitting) -> Mapping[str, Any]:
+    """The request with its system prompt and tools as the wire takes them."""
+    system, tools = body.get("system"), body.get("tools")
+    fitted = SYSTEM.fit(system, "system", fitting) if isinstance(system, list) else system
+    fitted_tools = fit_tools(TOOLS, tools, fitting)
+    if fitted is system and fitted_tools is tools:
+        return body
+    return {**body, "system": fitted, "tools": fitted_tools}
 
 
 def recognises(body: Mapping[str, Any]) -> float:

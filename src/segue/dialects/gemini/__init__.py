@@ -6,6 +6,7 @@ from segue.dialects.gemini.reply import decode_reply, encode_reply
 from segue.dialects.gemini.request import decode_request, encode_request, recognises
 from segue.dialects.gemini.rules import CLIENT, GEMINI, NAME
 from segue.dialects.gemini.server import SERVER
+from segue.dialects.gemini.shapes import REQUEST
 from segue.dialects.gemini.stream import ReplyDecoder, ReplyEncoder
 
 __all__ = ["DIALECT"]
@@ -17,6 +18,7 @@ DIALECT = Dialect(
     encode_request=encode_request,
     messages_field="contents",
     decode_request=decode_request,
+    shape=REQUEST,
     recognises=recognises,
     decode_reply=decode_reply,
     encode_reply=encode_reply,

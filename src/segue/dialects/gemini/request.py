@@ -22,6 +22,7 @@ from segue.dialects.gemini.read_contents import (
 from segue.dialects.gemini.reply import media_part
 from segue.dialects.gemini.rules import NAME
 from segue.dialects.gemini.settings import decode_options, encode_settings
+from segue.dialects.gemini.shapes import CONTENT, SYSTEM, TOOLS
 from segue.dialects.gemini.tools import decode_tools
 from segue.dialects.gemini.wire import WITH_ID, WITHOUT_ID, field
 from segue.dialects.gemini.write_parts import stands_beside, write_call, write_part, write_result
@@ -29,6 +30,7 @@ from segue.dialects.known_tools import read_once
 from segue.dialects.own_fields import as_fields, own, own_call
 from segue.dialects.request_fields import items
 from segue.dialects.request_messages import begun_blocks, check_target, take_system
+from segue.dialects.shapes import UNFIT, Fitting, fit_tools
 from segue.transcript import fast_paths
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 
@@ -162,8 +164,11 @@ def _own(part: Any, extra: Extra | None) -> Any:
     fields = part if isinstance(part, dict) else as_fields(part)
     inner, came_as = _INNER if "functionCall" in fields else _INNER_RESULT
     written = own_call(fields, extra, inner, came_as)
-    if "thoughtSignature" in extra.absent and fields.get("thoughtSignature"):
-        written["thought_signature"] = fields["thoughtSignature"]
+    signature = fields.get("thoughtSignature")
+    if signature and "thoughtSignature" in extra.absent:
+        written["thought_signature"] = signature
+    elif signature and not written.get("thoughtSignature"):
+        written["thoughtSignature"] = signature
     return written
 
 
@@ -207,6 +212,8 @@ def recognises(body: Mapping[str, Any]) -> float:
 
 
 def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
+    fitting = Fitting(NAME)
+    body = _with_fitted_settings(body, fitting)
     options = decode_options(body)
     origin = Origin(NAME, model=options.model)
     messages: list[Message] = []
@@ -216,7 +223,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     before: Any = None
     for index, content in enumerate([contents] if single else items(contents, "contents")):
         fast = read_fast(content, origin) if try_fast else None
-        read = [fast] if fast is not None else list(read_content(content, f"contents[{index}]", origin))
+        read = [fast] if fast is not None else _read_fitted(content, f"contents[{index}]", origin, fitting)
         role = read[-1].speaker
         if role == before and role != "tool" and read[0].blocks:  # we would write one content of both
             extra = read[0].blocks[0].extra
@@ -232,4 +239,24 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
         tools=read_once(body.get("tools"), NAME, lambda: decode_tools(body)),
         options=options,
         leading=len(messages) - len(rest),
+        repairs=tuple(fitting.repairs),
     )
+
+
+def _read_fitted(content: Any, path: str, origin: Origin, fitting: Fitting) -> list[Message]:
+    # Google takes a text for a content.
+    given = content if isinstance(content, str) else CONTENT.fit(content, path, fitting)
+    return list(read_content(content if given is UNFIT else given, path, origin))
+
+
+def _with_fitted_settings(body: Mapping[str, Any], fitting: Fitting) -> Mapping[str, Any]:
+    """The request with its system prompt and tools as the wire takes them."""
+    changed: dict[str, Any] = {}
+    for name in ("systemInstruction", "system_instruction"):
+        if body.get(name) is not None:
+            changed[name] = SYSTEM.fit(body[name], name, fitting)
+    if body.get("tools") is not None:
+        changed["tools"] = fit_tools(TOOLS, body["tools"], fitting)
+    if all(body[name] is value for name, value in changed.items()):
+        return body
+    return {name: value for name, value in {**body, **changed}.items() if value is not UNFIT}

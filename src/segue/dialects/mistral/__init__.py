@@ -6,6 +6,7 @@ from segue.dialects.mistral.reply import decode_reply, encode_reply
 from segue.dialects.mistral.request import decode_request, encode_request, recognises
 from segue.dialects.mistral.rules import CLIENT, MISTRAL, NAME
 from segue.dialects.mistral.server import SERVER
+from segue.dialects.mistral.shapes import REQUEST
 from segue.dialects.mistral.stream import ReplyDecoder, ReplyEncoder
 
 __all__ = ["DIALECT"]
@@ -16,6 +17,7 @@ DIALECT = Dialect(
     client=CLIENT,
     encode_request=encode_request,
     decode_request=decode_request,
+    shape=REQUEST,
     recognises=recognises,
     decode_reply=decode_reply,
     encode_reply=encode_reply,

@@ -19,6 +19,7 @@ from segue.dialects.mistral import wire
 from segue.dialects.mistral.fast import write_fast
 from segue.dialects.mistral.rules import NAME
 from segue.dialects.mistral.settings import decode_options, encode_settings
+from segue.dialects.mistral.shapes import MESSAGE, TOOLS
 from segue.dialects.own_fields import (
     FieldKinds,
     as_fields,
@@ -39,6 +40,7 @@ from segue.dialects.request_messages import (
     model_field,
     take_system,
 )
+from segue.dialects.shapes import Fitting, fit_tools
 from segue.transcript.repairs import Repair
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall
@@ -202,9 +204,13 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     given = items(body.get("messages"), "messages")
     origin = Origin(NAME, model=text(body.get("model"), "model"))
     messages: list[Message] = []
-    repairs: list[Repair] = []
+    fitting = Fitting(NAME)
+    repairs = fitting.repairs
+    fitted: list[Any] = []
     for index, message in enumerate(given):
-        path, fields = f"messages[{index}]", record(message, f"messages[{index}]")
+        path = f"messages[{index}]"
+        fields = MESSAGE.fit(record(message, path), path, fitting)
+        fitted.append(fields)
         # What a reply once began with is refused behind it.
         if fields.get("prefix") and index + 1 < len(given):
             fields = {name: value for name, value in fields.items() if name != "prefix"}
@@ -212,11 +218,13 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
         messages.append(_decode_message(fields, path, origin))
     messages = mark_beginnings(messages, NAME)
     system, rest = take_system("", messages)
-    leading = given[: len(messages) - len(rest)]
+    leading = fitted[: len(messages) - len(rest)]
+    tools = fit_tools(TOOLS, body.get("tools"), fitting)
+    body = body if tools is body.get("tools") else {**body, "tools": tools}
     return DecodedRequest(
         messages=rest,
         system=system,
-        tools=read_once(body.get("tools"), NAME, lambda: read_tools(body, NAME)),
+        tools=read_once(tools, NAME, lambda: read_tools(body, NAME)),
         options=decode_options(body, leading),
         leading=len(leading),
         repairs=tuple(repairs),
@@ -241,8 +249,8 @@ def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Messa
             return Message("tool", (_decode_result(message, blocks, path), *called))
         case "system" | "developer" | "user":
             written = {"role": "user" if role == "user" else "system", "content": content}
-            found = begun_blocks((*blocks, *called), _KINDS.found(message, written))
-            return Message("user", found, instruction=role != "user")
+            found = begun_blocks(tuple(blocks), _KINDS.found(_without_calls(message), written))
+            return Message("user", (*found, *called), instruction=role != "user")
         case _:
             raise unknown(f"{path}.role", "role", role, "system, user, assistant, tool")
 
@@ -263,9 +271,16 @@ def _decode_result(message: dict[str, Any], blocks: list[Block], path: str) -> T
     call_id = text(message.get("tool_call_id"), f"{path}.tool_call_id")
     content = message.get("content")
     written = {"role": "tool", "tool_call_id": call_id, "name": name, "content": content or ""}
-    extra = with_parts(_KINDS.found(message, written), NAME, content, output)
+    extra = _KINDS.found(_without_calls(message), written)
     media = tuple(structs.replace(block, extra=None) for block in blocks if type(block) is Media)
+    if not media:  # MIS-15: the user shows what a tool returned
+        extra = with_parts(extra, NAME, content, output)
     return ToolResult("", name, output, complete=True, media=media, native_id=call_id, extra=extra)
+
+
+def _without_calls(message: dict[str, Any]) -> dict[str, Any]:
+    """What is the message's own, whoever's it is: calls are the model's."""
+    return {name: value for name, value in message.items() if name != "tool_calls"}
 
 
 def _output_text(parts: list[Any]) -> str:

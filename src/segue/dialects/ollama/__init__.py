@@ -6,6 +6,7 @@ from segue.dialects.ollama.reply import decode_reply, encode_reply
 from segue.dialects.ollama.request import decode_request, encode_request, recognises
 from segue.dialects.ollama.rules import CLIENT, NAME, OLLAMA
 from segue.dialects.ollama.server import SERVER
+from segue.dialects.ollama.shapes import REQUEST
 from segue.dialects.ollama.stream import ReplyDecoder, ReplyEncoder
 
 __all__ = ["DIALECT"]
@@ -16,6 +17,7 @@ DIALECT = Dialect(
     client=CLIENT,
     encode_request=encode_request,
     decode_request=decode_request,
+    shape=REQUEST,
     recognises=recognises,
     decode_reply=decode_reply,
     encode_reply=encode_reply,

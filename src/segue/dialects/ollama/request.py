@@ -18,7 +18,8 @@ from segue.dialects.ollama import wire
 from segue.dialects.ollama.fast import write_fast
 from segue.dialects.ollama.rules import NAME
 from segue.dialects.ollama.settings import decode_options, encode_settings
-from segue.dialects.own_fields import FieldKinds, as_fields, own, own_call, with_container
+from segue.dialects.ollama.shapes import MESSAGE, TOOLS
+from segue.dialects.own_fields import FieldKinds, as_fields, own, own_call, own_result, with_container
 from segue.dialects.request_fields import items, listed, record, text
 from segue.dialects.request_messages import (
     begun_blocks,
@@ -30,6 +31,7 @@ from segue.dialects.request_messages import (
     model_field,
     take_system,
 )
+from segue.dialects.shapes import Fitting, fit_tools
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall
 
@@ -103,7 +105,8 @@ def _encode_reply(blocks: tuple[StepBlock, ...], index: int, messages: list[Any]
             function = wire.RequestFunction(len(calls), block.name, Raw(block.arguments))
             calls.append(_with_own(wire.RequestCall(block.id, function), block.extra))
             output = completion_text(block.completion, WIRE, index)
-            results.append(_with_own(wire.Result(block.name, block.id, output), block.completion.extra))
+            result, extra = wire.Result(block.name, block.id, output), own(block.completion.extra, NAME)
+            results.append(result if extra is None else own_result(result, output, extra, str))
         elif type(block) is Text:
             texts.append(block.text)
         elif type(block) is Reasoning:
@@ -148,19 +151,24 @@ def recognises(body: Mapping[str, Any]) -> float:
 def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     given = items(body.get("messages"), "messages")
     origin = Origin(NAME, model=text(body.get("model"), "model"))
-    messages = [
-        _decode_message(record(message, f"messages[{index}]"), f"messages[{index}]", origin)
+    fitting = Fitting(NAME)
+    given = [
+        MESSAGE.fit(record(message, f"messages[{index}]"), f"messages[{index}]", fitting)
         for index, message in enumerate(given)
     ]
+    messages = [_decode_message(message, f"messages[{index}]", origin) for index, message in enumerate(given)]
     messages = mark_beginnings(messages, NAME)
     system, rest = take_system("", messages)
     leading = given[: len(messages) - len(rest)]
+    tools = fit_tools(TOOLS, body.get("tools"), fitting)
+    body = body if tools is body.get("tools") else {**body, "tools": tools}
     return DecodedRequest(
         messages=rest,
         system=system,
-        tools=read_once(body.get("tools"), NAME, lambda: read_tools(body, NAME)),
+        tools=read_once(tools, NAME, lambda: read_tools(body, NAME)),
         options=decode_options(body, leading),
         leading=len(leading),
+        repairs=tuple(fitting.repairs),
     )
 
 
@@ -181,7 +189,7 @@ def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Messa
     blocks: list[Block] = [Reasoning(thought)] if thought else []
     if texts or not (shown or called or blocks):
         blocks.append(Text(texts))
-    blocks += [*shown, *called]
+    blocks += shown
     instruction = role in ("system", "developer", "control")
     written: dict[str, Any] = {
         "role": "system" if instruction else "assistant" if role == "assistant" else "user",
@@ -191,10 +199,14 @@ def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Messa
         "tool_calls": message.get("tool_calls"),
     }
     written = {name: value for name, value in written.items() if value or name in ("role", "content")}
-    found = begun_blocks(tuple(blocks), _KINDS.found(message, written))
     if role == "assistant":
-        return Message("model", found, origin)
-    return Message("user", found, instruction=instruction)
+        return Message("model", begun_blocks((*blocks, *called), _KINDS.found(message, written)), origin)
+    # Whoever's message it is, calls are the model's.
+    came = {key: value for key, value in message.items() if not value or key != "tool_calls"}
+    found = begun_blocks(
+        tuple(blocks), _KINDS.found(came, {**written, "tool_calls": message.get("tool_calls")})
+    )
+    return Message("user", (*found, *called), instruction=instruction)
 
 
 def _decode_image(image: Any, path: str) -> Media:
@@ -214,6 +226,9 @@ def _decode_call(call: dict[str, Any], path: str, index: int) -> ToolCall:
         "id": call_id,
         "function": {"index": index, "name": name, "arguments": arguments if not raw else None},
     }
+    if raw or not isinstance(arguments, dict):  # OLL-02: a text is no arguments
+        call = {key: value for key, value in call.items() if key != "function"}
+        del written["function"]
     return ToolCall("", name, arguments, raw, call_id, extra=_KINDS.found(call, written))
 
 
@@ -224,6 +239,8 @@ def _decode_result(message: dict[str, Any], texts: str, shown: list[Block], path
     called = text(name, f"{path}.tool_name")
     call_id = text(message.get("tool_call_id"), f"{path}.tool_call_id")
     written = {"role": "tool", "tool_name": called, "tool_call_id": call_id, "content": texts}
+    # What a tool shows and calls is sent by others.
+    came = {key: value for key, value in message.items() if not value or key not in ("images", "tool_calls")}
     return ToolResult(
         "",
         called,
@@ -231,5 +248,5 @@ def _decode_result(message: dict[str, Any], texts: str, shown: list[Block], path
         complete=True,
         media=tuple(block for block in shown if type(block) is Media),
         native_id=call_id,
-        extra=_KINDS.found(message, written),
+        extra=_KINDS.found(came, written),
     )

@@ -11,6 +11,7 @@ from segue.dialects.openai_chat.reply import decode_reply, encode_reply
 from segue.dialects.openai_chat.request import decode_request, encode_request, recognises
 from segue.dialects.openai_chat.rules import SERVERS, Variant
 from segue.dialects.openai_chat.server import SERVER
+from segue.dialects.openai_chat.shapes import request_shape
 from segue.dialects.openai_chat.stream import ReplyDecoder
 from segue.dialects.openai_chat.stream_encoder import ReplyEncoder
 from segue.transcript.client_wire import ClientWire
@@ -32,6 +33,7 @@ def _dialect(variant: Variant) -> Dialect:
         ),
         encode_request=partial(encode_request, variant),
         decode_request=partial(decode_request, variant),
+        shape=request_shape(variant.name),
         recognises=recognises,
         decode_reply=partial(decode_reply, variant),
         encode_reply=partial(encode_reply, variant),

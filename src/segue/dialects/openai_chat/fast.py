@@ -113,7 +113,7 @@ def _read_call(given: Any) -> ToolCall | None:
     if type(given) is not dict or len(given) != 3 or given.get("type") != "function":
         return None
     call_id, function = given.get("id"), given.get("function")
-    if type(call_id) is not str or type(function) is not dict:
+    if type(call_id) is not str or type(function) is not dict or len(function) != 2:
         return None
     name, raw = function.get("name"), function.get("arguments")
     if type(name) is not str or type(raw) is not str or not raw:

@@ -30,6 +30,7 @@ _TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 _STRICT = frozenset(name for name, variant in SERVERS.items() if variant.fields is not None)
 """Servers that refuse what they do not know, also parts (CHAT-53)."""
 _OWN_PLACE = frozenset({"tool_calls", "function_call", *THOUGHTS})
+"""What is read into blocks of its own, and of which at most an empty value is the message's."""
 
 
 @cache
@@ -56,11 +57,13 @@ def read_message(variant: Variant, given: dict[str, Any], path: str, origin: Ori
         return _reply(variant, given, blocks, calls, path, origin)
     if role not in ("user", "system", "developer"):
         raise unknown(f"{path}.role", "role", role, "system, developer, user, assistant, tool and function")
-    around = kinds.found(given, {"role": "user" if role == "user" else "system", "content": content})
+    # Whoever's message it is, calls are the model's.
+    came = {name: value for name, value in given.items() if name not in _OWN_PLACE or value is None}
+    around = kinds.found(came, {"role": "user" if role == "user" else "system", "content": content})
     name = given.get("name")
     if isinstance(name, str) and name:  # several users in one conversation
         blocks = [Text(f"{name}:", None, Extra(variant.name, form=_UNWRITTEN)), *blocks]
-    return Message("user", begun_blocks((*blocks, *calls), around), instruction=role != "user")
+    return Message("user", (*begun_blocks(tuple(blocks), around), *calls), instruction=role != "user")
 
 
 def refused_fields(variant: Variant, given: dict[str, Any]) -> list[str]:
@@ -100,9 +103,12 @@ def _reply(
         and (value != [] or name not in ("content", "tool_calls"))
         and (name != "extra_content" or not signature)
     }
-    blocks = _with_seal([*blocks, *_other_content(given, variant.name)], signature, origin)
-    beside = (*_thoughts(variant, given, path, origin), *blocks, *calls)
-    return Message("model", begun_blocks(beside, kinds.found(came, written)), origin)
+    beside = _other_content(given, variant.name)
+    if not (calls or beside):  # CHAT-04: then there is some content, and be it an empty one
+        came = {**came, "content": came.get("content") if blocks else ""}
+    blocks = _with_seal([*blocks, *beside], signature, origin)
+    every = (*_thoughts(variant, given, path, origin), *blocks, *calls)
+    return Message("model", begun_blocks(every, kinds.found(came, written)), origin)
 
 
 def _blocks(content: Any, path: str, kinds: FieldKinds) -> list[Block]:
@@ -278,9 +284,11 @@ def _answer(variant: Variant, given: dict[str, Any], blocks: list[Block], path: 
     written: dict[str, Any] = {"role": "tool", "tool_call_id": call_id, "content": content or ""}
     if variant.result_names:
         written["name"] = name
-    # A function's message is of the deprecated kind, which we write as a tool's.
-    extra = kinds_of(variant.name).found(given, written) if given["role"] == "tool" else None
-    extra = with_parts(extra, variant.name, content, output)
+    # A function's message is of the deprecated kind, which we write as a tool's. Calls in a tool's message are the model's.
+    came = {field: value for field, value in given.items() if field not in _OWN_PLACE or value is None}
+    extra = kinds_of(variant.name).found(came, written) if given["role"] == "tool" else None
+    if not shown:  # CHAT-52: the user shows what a tool returned
+        extra = with_parts(extra, variant.name, content, output)
     return ToolResult(
         "", name, output=output, complete=True, media=tuple(shown), native_id=call_id, extra=extra
     )

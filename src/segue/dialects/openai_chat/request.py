@@ -19,8 +19,9 @@ from segue.dialects.openai_chat.read_messages import output_text, read_message, 
 from segue.dialects.openai_chat.read_settings import leading_messages, read_options, read_tools
 from segue.dialects.openai_chat.reply import read_details
 from segue.dialects.openai_chat.settings import encode_settings
+from segue.dialects.openai_chat.shapes import message_shape, tools_shape
 from segue.dialects.openai_chat.wire import write_media
-from segue.dialects.own_fields import as_fields, own, own_call, own_result, runs
+from segue.dialects.own_fields import as_fields, container_of, own, own_call, own_result, runs
 from segue.dialects.request_messages import (
     check_target,
     join_texts,
@@ -29,6 +30,7 @@ from segue.dialects.request_messages import (
     model_field,
     take_system,
 )
+from segue.dialects.shapes import Fitting, fit_tools
 from segue.transcript import fast_paths
 from segue.transcript.repairs import Repair
 from segue.transcript.rules import media_type
@@ -166,7 +168,11 @@ def _shown(variant: Variant, media: Media, index: int) -> Mapping[str, Any]:
 
 
 def _encode_model(variant: Variant, step: ModelStep, index: int, messages: list[Any]) -> None:
-    for run in runs(step.blocks, variant.name):
+    messages_of_step = [*runs(step.blocks, variant.name)]
+    filled = Reasoning(variant.rules.reasoning.filler) in step.blocks
+    if filled and not all(any(type(block) is Reasoning for block in run) for run in messages_of_step):
+        messages_of_step = [step.blocks]  # what stands in for missing reasoning does so once
+    for run in messages_of_step:
         _encode_reply(variant, run, index, messages)
 
 
@@ -195,8 +201,7 @@ def _encode_reply(variant: Variant, blocks: Sequence[StepBlock], index: int, mes
         _encode_thoughts(variant, thoughts, message, index)
     if calls:
         message.tool_calls = [_call(variant, call) for call in calls]
-    extra = own(blocks[0].extra, variant.name)
-    messages.append(_with_own(variant, message, extra.container if extra is not None else None, thoughts))
+    messages.append(_with_own(variant, message, container_of(blocks, variant.name), thoughts))
     if calls:
         _encode_results(variant, calls, index, messages)
 
@@ -205,6 +210,8 @@ def _with_own(
     variant: Variant, message: wire.AssistantMessage, around: Extra | None, thoughts: list[Reasoning]
 ) -> Any:
     kept = own(thoughts[0].extra, variant.name) if thoughts else None
+    if message.tool_calls is not UNSET and variant.rules.reasoning.required != "none":
+        kept = None  # KIM-07: it has its reasoning in the one field that counts
     if around is None and kept is None:
         return message
     fields = as_fields(message)
@@ -282,22 +289,30 @@ def decode_request(variant: Variant, body: Mapping[str, Any]) -> DecodedRequest:
     try_fast = fast_paths.enabled()
     given = request_fields.items(body.get("messages"), "messages")
     messages: list[Message] = []
-    repairs: list[Repair] = []
+    fitting, shape = Fitting(variant.name), message_shape(variant.name)
+    repairs = fitting.repairs
+    leading: list[Any] = []
     for index, item in enumerate(given):
         message = read_fast(variant, item, origin) if try_fast else None
         if message is None:
             path = f"messages[{index}]"
-            message = read_message(variant, request_fields.record(item, path), path, origin)
+            item = shape.fit(request_fields.record(item, path), path, fitting)  # noqa: PLW2901
+            message = read_message(variant, item, path, origin)
             if refused := refused_fields(variant, item):
                 repairs.append(Repair("blank_text", variant.name, path, decision=", ".join(refused)))
+            if message.instruction and len(leading) == index:
+                leading.append(item)
         messages.append(message)
     messages = mark_beginnings(messages, variant.name)
     system, rest = take_system("", messages)
-    leading = given[: len(messages) - len(rest)]
+    leading = leading[: len(messages) - len(rest)]
+    tools_given = fit_tools(tools_shape(variant.name), body.get("tools"), fitting)
+    if tools_given is not body.get("tools"):
+        body = {**body, "tools": tools_given}
     tools = (
         read_tools(variant, body)
         if body.get("functions") is not None
-        else read_once(body.get("tools"), variant.name, lambda: read_tools(variant, body))
+        else read_once(tools_given, variant.name, lambda: read_tools(variant, body))
     )
     options = read_options(variant, body, leading)
     if body.get("tools") == [] and variant.fields is not None:  # CHAT-30

@@ -81,6 +81,8 @@ class Variant(Struct, frozen=True, kw_only=True):
     reads_thoughts: bool = True
     """Whether it reads or skips thoughts that come back in a history, so that its clients may be given them."""
     shows_images: bool = False
+    developer: bool = True
+    """Whether it knows the role `developer`, which means the same as `system`."""
 
     @property
     def name(self) -> str:
@@ -165,6 +167,7 @@ _OTHERS = (
         limit="max_completion_tokens",
         thinking="switch",
         switch="thinking.type",  # KIM-08
+        developer=False,
     ),
     Variant(
         rules=_stricter(
@@ -178,6 +181,7 @@ _OTHERS = (
         json_schema=False,
         thinking="switch",
         switch="thinking.type",  # DSK-01
+        developer=False,  # DSK-04
     ),
     Variant(
         rules=_stricter("qwen"),  # VLM-05: a user message there must be, a system message first or nowhere

@@ -299,14 +299,24 @@ class SettingsEncoder:
         for field, value in own_extra(self.options, self.variant.name).items():
             if field == "tools" and isinstance(value, list) and "tools" in self.body:
                 self.body["tools"] = [*self.body["tools"], *value]
+            elif field in self.body and self.body[field] == value:
+                continue
             elif field in self.body or field in ("messages", "model"):
                 self._note("option_not_sent", f"extra.{field}", "another option sets it")
             elif field == "stream_options" and not self.options.stream:  # CHAT-63
                 self._note("option_not_sent", f"extra.{field}", "only streams have it")
-            elif self.variant.fields is not None and field not in self.variant.fields:
+            elif self._is_unknown(field):
                 self._note("option_not_sent", f"extra.{field}", "the target does not know it")
             else:
                 self.body[field] = value
+
+    def _is_unknown(self, field: str) -> bool:
+        """Whether a field that was set for the target is none of its own. One that came on its wire may be newer than our list."""
+        return (
+            self.variant.fields is not None
+            and field not in self.variant.fields
+            and field in (self.options.extra or {})
+        )
 
 
 def _put(body: dict[str, Any], path: str, value: Any) -> None:

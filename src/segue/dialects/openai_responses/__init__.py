@@ -7,6 +7,7 @@ from segue.dialects.openai_responses.reply_encoder import encode_reply
 from segue.dialects.openai_responses.request import decode_request, encode_request, recognises
 from segue.dialects.openai_responses.rules import CLIENT, NAME, OPENAI_RESPONSES
 from segue.dialects.openai_responses.server import SERVER
+from segue.dialects.openai_responses.shapes import REQUEST
 from segue.dialects.openai_responses.stream import ReplyDecoder
 from segue.dialects.openai_responses.stream_encoder import ReplyEncoder
 
@@ -19,6 +20,7 @@ DIALECT = Dialect(
     encode_request=encode_request,
     messages_field="input",
     decode_request=decode_request,
+    shape=REQUEST,
     recognises=recognises,
     decode_reply=decode_reply,
     encode_reply=encode_reply,

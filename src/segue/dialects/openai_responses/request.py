@@ -17,10 +17,12 @@ from segue.dialects.openai_responses.fast import write_fast
 from segue.dialects.openai_responses.read_items import output_text, read_items
 from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.openai_responses.settings import decode_options, encode_settings, leading_items
+from segue.dialects.openai_responses.shapes import ITEM, TOOLS
 from segue.dialects.openai_responses.tools import decode_tools
 from segue.dialects.own_fields import as_fields, own, own_result, with_container
 from segue.dialects.request_fields import items, record, text
 from segue.dialects.request_messages import check_target, leading_system, take_system
+from segue.dialects.shapes import UNFIT, Fitting, fit_tools
 from segue.transcript import fast_paths
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
@@ -193,20 +195,39 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     origin = Origin(NAME, model=text(body.get("model"), "model"))
     given = body.get("input")
     listed = [{"type": "message", "role": "user", "content": given}] if isinstance(given, str) else given
-    came = items(listed if listed is not None else [], "input")
+    fitting = Fitting(NAME)
+    came = _fitted(items(listed if listed is not None else [], "input"), body, fitting)
     listed = _without_repeated_ids(came)
     messages = list(read_items(listed, origin))
     instructions = _decode_instructions(body.get("instructions"))
     system, adopted = take_system(instructions, messages)
     leading = listed[: len(messages) - len(adopted)]
+    tools = fit_tools(TOOLS, body.get("tools"), fitting)
+    body = body if tools is body.get("tools") else {**body, "tools": tools}
     return DecodedRequest(
         messages=adopted,
         system=system,
-        tools=read_once(body.get("tools"), NAME, lambda: decode_tools(body.get("tools"))),
+        tools=read_once(tools, NAME, lambda: decode_tools(tools)),
         options=decode_options(body, leading),
         leading=len(leading),
-        repairs=() if listed is came else tuple(_repeated_ids(came, listed)),
+        repairs=(*fitting.repairs, *(() if listed is came else _repeated_ids(came, listed))),
     )
+
+
+def _fitted(given: list[Any], body: Mapping[str, Any], fitting: Fitting) -> list[Any]:
+    """The items as the wire takes them. One that does not fit is left to its reader, which names what is wrong."""
+    fitted: list[Any] = []
+    for index, item in enumerate(given):
+        found = ITEM.fit(item, f"input[{index}]", fitting)
+        # RESP-45: a provider that keeps nothing knows no thought by its id.
+        if body.get("store") is False and _is_bare_thought(found):
+            found = {name: value for name, value in found.items() if name != "id"}
+        fitted.append(item if found is UNFIT else found)
+    return fitted
+
+
+def _is_bare_thought(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("type") == "reasoning" and not item.get("encrypted_content")
 
 
 def _repeated_ids(came: list[Any], listed: list[Any]) -> Iterator[Repair]:

@@ -1,0 +1,400 @@
+"""What a wire takes at each place of a request, as data; and a request fitted to it before it is read.
+
+On its own wire a request goes back as it came, so what came must be such that the wire takes it. A field that we know is
+corrected where its value is none that the wire takes there: a number is written as text, text as an object, what is missing
+is put in, a mark that cannot be read is dropped. Then the rest of us has to repair what a request means, not its form. What
+has a meaning and cannot be corrected is left to its reader, which refuses it.
+
+What we do not know may be newer than these tables. It stays, unless `known_only` is asked for: the provider has refused it,
+or nobody will be there to try again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, final
+
+import msgspec
+from msgspec import Struct
+
+from segue.dialects.known_tools import GivenTools
+from segue.transcript.repairs import Repair
+from segue.transcript.value_text import json_of
+
+UNFIT: Final[Any] = msgspec.UNSET
+"""No value that the wire takes can be made of this one."""
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+
+
+@final
+class Fitting:
+    """One request that is fitted: what was changed in it, and whether fields that we do not know stay."""
+
+    def __init__(self, dialect: str, *, known_only: bool = False) -> None:
+        self.dialect = dialect
+        self.known_only = known_only
+        self.repairs: list[Repair] = []
+
+    def left(self, value: Any) -> Any:
+        """A value that cannot be corrected: for its reader to refuse, if it does; it is not sent where nobody tries again."""
+        return UNFIT if self.known_only else value
+
+    def note_correction(self, path: str, wanted: str) -> None:
+        self.repairs.append(Repair("field_corrected", self.dialect, path, decision=f"not {wanted}"))
+
+    def note_drop(self, path: str, value: Any, wanted: str = "") -> None:
+        """Nothing is lost with an empty value."""
+        if value in _EMPTY and wanted:
+            self.note_correction(path, wanted)
+            return
+        where, _, name = path.rpartition(".")
+        why = f"not {wanted}" if wanted else "not known"
+        if not where:
+            self.repairs.append(Repair("option_not_sent", self.dialect, name, decision=why))
+        else:
+            self.repairs.append(Repair("fields_dropped", self.dialect, where, decision=f"{name}: {why}"))
+
+
+class Shape(Protocol):
+    """What may stand at one place."""
+
+    @property
+    def wanted(self) -> str:
+        """In words."""
+        ...
+
+    def fit(self, value: Any, path: str, fitting: Fitting) -> Any:
+        """The value as the wire takes it, the very same if it does as it is; `UNFIT` if it takes none of the kind."""
+        ...
+
+
+def _no_correction(value: Any) -> Any:
+    del value
+    return UNFIT
+
+
+@final
+class Value(Struct, frozen=True):
+    """A value that is looked at as a whole."""
+
+    wanted: str
+    accepts: Callable[[Any], bool]
+    correct: Callable[[Any], Any] = _no_correction
+    knows: Callable[[Any], bool] | None = None
+    """What the wire is known to take of the values that it accepts; others may be newer than this table. None: all."""
+    is_form: bool = False
+    """Whether nothing is lost without it."""
+    is_read: bool = False
+    """Whether it means something, so that its reader refuses what it cannot read."""
+
+    def fit(self, value: Any, path: str, fitting: Fitting) -> Any:
+        if self.accepts(value):
+            is_known = self.knows is None or not fitting.known_only or self.knows(value)
+            return value if is_known else UNFIT
+        corrected = self.correct(value)
+        if corrected is UNFIT and self.is_read and value is not None:
+            return fitting.left(value)
+        if corrected is not UNFIT and corrected is not value:
+            fitting.note_correction(path, self.wanted)
+        return corrected
+
+
+@final
+class Items(Struct, frozen=True):
+    """A list; what does not fit in it is dropped."""
+
+    of: Shape
+    wraps: bool = False
+    """Whether a single value is taken for a list of one; else it becomes such a list."""
+    some: bool = False
+    """Whether the list may not be empty."""
+    wanted: str = "a list"
+
+    def fit(self, value: Any, path: str, fitting: Fitting) -> Any:
+        if not isinstance(value, list):
+            if value is None or not isinstance(value, str | dict):
+                return UNFIT if value is None else fitting.left(value)
+            fitted = self.of.fit(value, path, fitting)
+            if fitted is UNFIT or self.wraps:
+                return fitted
+            fitting.note_correction(path, self.wanted)
+            return [fitted]
+        kept: list[Any] | None = None
+        for index, item in enumerate(value):
+            place = f"{path}[{index}]"
+            fitted = self.of.fit(item, place, fitting)
+            if fitted is not item and kept is None:
+                kept = value[:index]
+            if fitted is UNFIT:
+                fitting.note_drop(f"{place}.value", item, self.of.wanted)
+            elif kept is not None:
+                kept.append(fitted)
+        fitted_items = value if kept is None else kept
+        return UNFIT if self.some and not fitted_items else fitted_items
+
+
+@final
+class TextOr(Struct, frozen=True):
+    """Text, or the longer form: a list of parts, of which one alone becomes a list of one, or an object."""
+
+    text: Value
+    other: Shape
+
+    @property
+    def wanted(self) -> str:
+        return f"{self.text.wanted} or {self.other.wanted}"
+
+    def fit(self, value: Any, path: str, fitting: Fitting) -> Any:
+        is_part = isinstance(value, dict) and ("type" in value or not isinstance(self.other, Items))
+        longer = isinstance(value, list) or is_part
+        return (self.other if longer else self.text).fit(value, path, fitting)
+
+
+def _as_spelled(name: str) -> str:
+    return name
+
+
+@final
+class Fields(Struct, frozen=True):
+    """An object."""
+
+    known: Mapping[str, Shape]
+    needed: Mapping[str, Any] = {}
+    """Fields that must be there, and what is written for one that is not, or is none that the wire takes; `UNFIT`: without it
+    there is nothing to write."""
+    closed: bool = False
+    """Whether the wire refuses fields that it does not know."""
+    nulls: bool = True
+    """Whether null stands for a field that is not there."""
+    spelled: Callable[[str], str] = _as_spelled
+    """The name in the table for one in a request."""
+    correct: Callable[[Any], Any] = _no_correction
+    """An object for what is none."""
+    some_of: frozenset[str] = frozenset()
+    """Fields of which one must be there."""
+    is_form: bool = False
+    """Whether nothing is lost without it."""
+    wanted: str = "an object"
+
+    def fit(self, value: Any, path: str, fitting: Fitting) -> Any:
+        fitted = self._fit(value, path, fitting)
+        if not self.some_of or not isinstance(fitted, dict):
+            return fitted
+        held = {self.spelled(name) for name, item in fitted.items() if item is not None}
+        return UNFIT if self.some_of.isdisjoint(held) and held <= self.known.keys() else fitted
+
+    def _fit(self, value: Any, path: str, fitting: Fitting) -> Any:
+        if not isinstance(value, dict):
+            corrected = self.correct(value)
+            if corrected is UNFIT:
+                return UNFIT if value is None or self.is_form else fitting.left(value)
+            fitting.note_correction(path, self.wanted)
+            value = corrected
+        changed: dict[str, Any] = {}
+        for name, held in value.items():
+            fitted = self._field(name, held, f"{path}.{name}" if path else name, fitting)
+            if fitted is not held:
+                changed[name] = fitted
+        if self.needed:
+            for name in self.needed.keys() - {self.spelled(name) for name in value}:
+                if self.needed[name] is not UNFIT:
+                    fitting.note_correction(f"{path}.{name}", "there")
+                changed[name] = _copy(self.needed[name])
+        if not changed:
+            return value
+        fitted = {name: held for name, held in {**value, **changed}.items() if held is not UNFIT}
+        lacks = any(default is UNFIT and changed.get(name) is UNFIT for name, default in self.needed.items())
+        return fitted if not lacks else UNFIT if self.is_form else fitting.left(value)
+
+    def _field(self, name: str, held: Any, path: str, fitting: Fitting) -> Any:
+        ours = self.spelled(name)
+        shape = self.known.get(ours)
+        if shape is None:
+            if self.closed and fitting.known_only:
+                fitting.note_drop(path, held)
+                return UNFIT
+            return held
+        if held is None and self.nulls and ours not in self.needed:
+            return held
+        fitted = shape.fit(held, path, fitting)
+        if fitted is not UNFIT:
+            return fitted
+        if isinstance(shape, Value | Fields) and shape.is_form:
+            fitting.note_correction(path, shape.wanted)
+        elif self.needed.get(ours) is not UNFIT:
+            fitting.note_drop(path, held, shape.wanted)
+        return _copy(self.needed.get(ours, UNFIT))
+
+
+def _copy(value: Any) -> Any:
+    return value.copy() if isinstance(value, dict | list) else value
+
+
+@final
+class Tagged(Struct, frozen=True):
+    """An object whose field `tag` tells what it is."""
+
+    tag: str
+    kinds: Mapping[str, Shape]
+    other: Shape | None = None
+    """Of all other kinds; None: they may be newer than this table."""
+    missing: str = ""
+    """The kind of what names none."""
+    correct: Callable[[Any], Any] = _no_correction
+    """An object for what is none."""
+    wanted: str = "an object of a known kind"
+
+    def fit(self, value: Any, path: str, fitting: Fitting) -> Any:
+        if not isinstance(value, dict):
+            corrected = self.correct(value)
+            if corrected is UNFIT:
+                return fitting.left(value)
+            fitting.note_correction(path, self.wanted)
+            value = corrected
+        kind = value.get(self.tag)
+        if kind is None:
+            kind = self.missing
+        shape = self.kinds.get(kind, self.other) if isinstance(kind, str) else self.other
+        if shape is not None:
+            return shape.fit(value, path, fitting)
+        return fitting.left(value)
+
+
+@final
+class Nullable(Struct, frozen=True):
+    """A shape, or null, where null is not taken for every field."""
+
+    of: Shape
+
+    @property
+    def wanted(self) -> str:
+        return self.of.wanted
+
+    def fit(self, value: Any, path: str, fitting: Fitting) -> Any:
+        return None if value is None else self.of.fit(value, path, fitting)
+
+
+# Values of many wires
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_anything(value: Any) -> bool:
+    del value
+    return True
+
+
+def _number_as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else UNFIT
+
+
+def _in_words(value: Any) -> Any:
+    return UNFIT if value is None else json_of(value)
+
+
+def _object_in_words(value: Any) -> Any:
+    return json_of(value) if isinstance(value, dict) else UNFIT
+
+
+def _object_in_text(value: Any) -> Any:
+    """The object that a text holds; what is none is left to those who read it, and put into one when it is sent."""
+    if isinstance(value, str):
+        if not value.strip():
+            return {}
+        try:
+            parsed = msgspec.json.decode(value)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            return value
+        return parsed if isinstance(parsed, dict) else value
+    return UNFIT if value is None else value
+
+
+ANY: Final = Value("anything", _is_anything)
+TEXT: Final = Value("a string", _is_text)
+WORDS: Final = Value("a string", _is_text, is_read=True)
+CONTENT: Final = Value("a string", _is_text, _object_in_words, is_read=True)
+"""What somebody said."""
+OUTPUT: Final = Value("a string", _is_text, _in_words)
+"""What a tool returned, which may be anything: it is written out."""
+ID: Final = Value("a string", lambda value: isinstance(value, str) and bool(value), _number_as_text)
+OPTIONAL_ID: Final = Value("a string", _is_text, _number_as_text)
+"""Of a wire that pairs calls and results without ids, too."""
+FLAG: Final = Value("a boolean", _is_flag)
+WHOLE: Final = Value("a whole number", _is_whole)
+OBJECT: Final = Value("an object", _is_object)
+SCHEMA: Final = Value("an object", _is_object, is_read=True)
+"""An object that means something."""
+ARGUMENTS_TEXT: Final = Value("the JSON text of an object", _is_text, _in_words)
+ARGUMENTS: Final = Value("an object", _is_object, _object_in_text)
+LIST: Final = Items(ANY)
+NEVER: Final = Value("known there", lambda _: False)
+"""Of a field that the wire knows elsewhere, and refuses here."""
+
+
+def word(*words: str) -> Value:
+    """One of some words."""
+    known = frozenset(words)
+    return Value(f"one of {', '.join(words)}", _is_text, knows=known.__contains__, is_form=True)
+
+
+def matching(wanted: str, pattern: str, *, is_read: bool = False) -> Value:
+    """A text of a form."""
+    return Value(wanted, _matches(pattern), is_read=is_read)
+
+
+def _matches(pattern: str) -> Callable[[Any], bool]:
+    matches = re.compile(pattern, re.ASCII).fullmatch
+    return lambda value: isinstance(value, str) and matches(value) is not None
+
+
+def item_id(prefix: str = "") -> Value:
+    """The id of an item, which is of a family, or not there."""
+    return Value(
+        f'an id that begins with "{prefix}"',
+        _matches(r"[a-zA-Z0-9_-]{1,64}"),
+        knows=lambda value: bool(value.startswith(prefix)),
+        is_form=True,
+    )
+
+
+def only(word: str) -> Value:
+    """A field that has but one value, whatever came."""
+    return Value(f'"{word}"', lambda value: bool(value == word), lambda _: word)
+
+
+def fit_tools(shape: Shape, given: Any, fitting: Fitting) -> Any:
+    """Tools as the wire takes them. Those that return in many requests are looked at once."""
+    if given is None:
+        return given
+
+    def fit() -> tuple[Any, list[Repair]]:
+        apart = Fitting(fitting.dialect, known_only=fitting.known_only)
+        fitted = shape.fit(given, "tools", apart)
+        return given if fitted is UNFIT else fitted, apart.repairs
+
+    what = "fitted", fitting.dialect, fitting.known_only
+    fitted, repairs = given.once(what, fit) if type(given) is GivenTools else fit()
+    fitting.repairs += repairs
+    return fitted
+
+
+def known_fields(shape: Shape, body: Any, dialect: str) -> tuple[Any, tuple[Repair, ...]]:
+    """A request without what we do not know, where its wire refuses that, and in all else as the wire takes it."""
+    fitting = Fitting(dialect, known_only=True)
+    fitted = shape.fit(body, "", fitting)
+    return (body if fitted is UNFIT else fitted), tuple(fitting.repairs)

@@ -1,0 +1,159 @@
+"""Own wire: what convert and the doctor write for the wire that a request came on is accepted there, and stays as it is.
+
+`make own-wire` breaks recorded requests of every wire with a fresh seed (CASES=, SEED=); the suite takes a sample, and the
+histories that clients send.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from functools import cache
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from laws.emulated import EMULATED, complaints_about
+from laws.real_chats import real_requests
+from laws.real_wire_requests import CORPUS, accepted_requests, client_requests
+from segue.dialects.registry import DIALECTS
+from segue.errors import TranscriptError
+from segue.interop.convert import convert
+from segue.interop.doctor import examine, fix_transcript
+from segue.interop.source import read_request
+from segue.providers.models.cards import default_model
+from strategies.broken_requests import MESSAGES, broken, items_of
+from strategies.client_histories import SPELLERS, client_moves
+
+CASES = int(os.environ.get("SEGUE_OWN_WIRE", "0")) or 60
+SEED = os.environ.get("SEGUE_OWN_WIRE_SEED", "1")
+BY_ASKING = ("RESP-46", "ANT-55", "GEM-23", "RESP-51", "RESP-66", "CHAT-70")
+"""Seals of another account, models and windows that the emulator knows otherwise: the request alone does not show them."""
+STAND_INS = frozenset({"call_seal_filled"})
+"""Reported each time: Google's stand-in for a signature is none."""
+_CHAT = ("kimi", "deepseek")
+"""Servers of the Chat wire: their requests are those of OpenAI's clients, without its settings."""
+_SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+
+
+def refusals(body: Any, wire: str, model: str) -> list[str]:
+    """What the wire's own provider has against a request."""
+    sent = {name: value for name, value in body.items() if name != "model"} if wire == "gemini" else body
+    complaints = complaints_about(sent, wire, model, strict=True)
+    return [one for one in complaints if not one.startswith(BY_ASKING)]
+
+
+def is_refused(body: Any, wire: str, model: str) -> bool:
+    try:
+        return bool(refusals(body, wire, model))
+    except (
+        UnicodeEncodeError,
+        TypeError,
+        KeyError,
+        AttributeError,
+    ):  # no emulator reads such a body without its server
+        return False
+
+
+def check(wire: str, body: dict[str, Any]) -> bool:
+    """Whether the request can be read; what is then written for its wire must be taken there, and be written so again."""
+    model = body["model"]
+    try:
+        source = read_request(body, wire, model=model, to=wire)
+        done = convert(body, to=wire, source=wire, model=model)
+    except TranscriptError as error:
+        assert error.path, error
+        return False
+    assert refusals(done.request, wire, model) == []
+    again = convert(done.request, to=wire, source=wire, model=model)
+    assert again.request == done.request
+    assert [repair for repair in again.repairs if repair.kind not in STAND_INS] == []
+    _, fixed = fix_transcript(source, (wire,), model=model)
+    assert refusals(json.loads(fixed), wire, model) == []
+    if is_refused(body, wire, model):
+        assert done.repairs, "what was refused and is accepted now was changed"
+    if {repair.kind for repair in done.repairs} & {"field_corrected", "fields_dropped"}:
+        assert examine(source, (wire,), model=model).diagnoses[0].errors
+    return True
+
+
+# Recorded requests
+
+
+@cache
+def healthy(wire: str) -> Sequence[dict[str, Any]]:
+    """Recorded requests of a wire that its emulator takes as they are."""
+    model = default_model(wire)
+    bodies = []
+    for request in (*client_requests(), *accepted_requests(one_in=3)):
+        if request.dialect == wire:
+            bodies.append({**request.body, "model": model})
+        elif wire in _CHAT and request.dialect == "openai_chat":
+            bodies.append(
+                {name: request.body[name] for name in ("messages", "tools") if name in request.body}
+            )
+    for _, dialect, field, messages in real_requests(one_in=7):
+        if dialect == ("openai_chat" if wire in (*_CHAT, "mistral") else wire):
+            bodies.append({field: messages, **({"max_tokens": 100} if wire == "anthropic" else {})})
+    named = [{**body, "model": model} for body in bodies if items_of(wire, body) and len(str(body)) < 60_000]
+    return [body for body in named if not refusals(body, wire, model)]
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not here")
+@pytest.mark.parametrize("wire", EMULATED)
+def test_a_recorded_request_that_was_broken_is_accepted_by_its_own_wire(wire: str) -> None:
+    bodies = healthy(wire)
+    read = 0
+    for number in range(CASES):
+        random = Random(f"{SEED}.{wire}.{number}")
+        body, faults = broken(random, wire, random.choice(bodies))
+        try:
+            read += check(wire, body)
+        except AssertionError as error:
+            error.add_note(f"{wire}, case {SEED}.{number}: {faults}")
+            raise
+    assert read > CASES // 2
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not here")
+@pytest.mark.parametrize("wire", EMULATED)
+def test_a_healthy_request_comes_back_without_a_correction(wire: str) -> None:
+    for body in healthy(wire):
+        kinds = {repair.kind for repair in convert(body, to=wire, source=wire, model=body["model"]).repairs}
+        assert not kinds & {"field_corrected", "fields_dropped"}, body
+
+
+# Generated ones
+
+
+def _request(wire: str, items: list[Any]) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": default_model(wire), MESSAGES.get(wire, "messages"): items}
+    if wire == "anthropic":
+        tools: list[Any] = [{"name": "weather", "input_schema": _SCHEMA}]
+        return {**body, "max_tokens": 100, "tools": tools}
+    function = {"name": "weather", "description": "The weather.", "parameters": _SCHEMA}
+    if wire == "gemini":
+        return {**body, "tools": [{"functionDeclarations": [function]}]}
+    if wire == "openai_responses":
+        return {**body, "tools": [{"type": "function", **function}]}
+    return {**body, "tools": [{"type": "function", "function": function}]}
+
+
+@pytest.mark.parametrize("wire", EMULATED)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_whatever_a_client_sends_is_accepted_by_its_own_wire(wire: str, data: st.DataObject) -> None:
+    moves = data.draw(client_moves(seals=True))
+    body = _request(wire, SPELLERS["openai_chat" if wire in _CHAT else wire](moves))
+    if data.draw(st.booleans()):
+        body, _ = broken(data.draw(st.randoms(use_true_random=False)), wire, body)
+    check(wire, body)
+
+
+def test_every_wire_has_a_table_of_what_it_takes() -> None:
+    for dialect in DIALECTS.values():
+        assert dialect.messages_field in dialect.shape.known  # type: ignore[attr-defined]
