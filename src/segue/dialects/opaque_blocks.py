@@ -24,9 +24,9 @@ KIND: Literal["encrypted"] = "encrypted"
 
 class _Typed(Struct, gc=False):
     type: str
-    id: Any = None
-    tool_use_id: Any = None
-    call_id: Any = None
+    id: str | None = None
+    tool_use_id: str | None = None
+    call_id: str | None = None
 
 
 _TYPED = msgspec.json.Decoder(_Typed)
@@ -92,7 +92,9 @@ class OpaqueBlockFilter:
                 fits = opened.tool_use_id in used or opened.tool_use_id in self._waiting
                 used.discard(opened.tool_use_id)
                 self._waiting.discard(opened.tool_use_id)
-            elif opened.type.endswith("_use"):
+            elif opened.type.endswith("_tool_result"):
+                fits = False  # nobody's result
+            elif opened.type.endswith("_use") and opened.id:
                 waits = opened.id in callers and opened.id not in answered
                 fits = (waits or answered.get(opened.id, -1) > position) and self._is_new(opened)
                 used |= {opened.id} if fits else set()

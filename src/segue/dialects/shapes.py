@@ -11,8 +11,7 @@ or nobody will be there to try again.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol, final
 
 import msgspec
@@ -20,7 +19,6 @@ from msgspec import Struct
 
 from segue.dialects.known_tools import GivenTools
 from segue.transcript.repairs import Repair
-from segue.transcript.value_text import json_of
 
 UNFIT: Final[Any] = msgspec.UNSET
 """No value that the wire takes can be made of this one."""
@@ -75,7 +73,7 @@ def _no_correction(value: Any) -> Any:
 
 
 @final
-class Value(Struct, frozen=True):
+class ValueShape(Struct, frozen=True):
     """A value that is looked at as a whole."""
 
     wanted: str
@@ -138,7 +136,7 @@ class Items(Struct, frozen=True):
 class TextOr(Struct, frozen=True):
     """Text, or the longer form: a list of parts, of which one alone becomes a list of one, or an object."""
 
-    text: Value
+    text: ValueShape
     other: Shape
 
     @property
@@ -156,12 +154,12 @@ def _as_spelled(name: str) -> str:
 
 
 @final
-class Fields(Struct, frozen=True):
+class ObjectShape(Struct, frozen=True):
     """An object."""
 
     known: Mapping[str, Shape]
     needed: Mapping[str, Any] = {}
-    """Fields that must be there, and what is written for one that is not, or is none that the wire takes; `UNFIT`: without it
+    """ObjectShape that must be there, and what is written for one that is not, or is none that the wire takes; `UNFIT`: without it
     there is nothing to write."""
     closed: bool = False
     """Whether the wire refuses fields that it does not know."""
@@ -172,7 +170,7 @@ class Fields(Struct, frozen=True):
     correct: Callable[[Any], Any] = _no_correction
     """An object for what is none."""
     some_of: frozenset[str] = frozenset()
-    """Fields of which one must be there."""
+    """ObjectShape of which one must be there."""
     is_form: bool = False
     """Whether nothing is lost without it."""
     wanted: str = "an object"
@@ -220,7 +218,7 @@ class Fields(Struct, frozen=True):
         fitted = shape.fit(held, path, fitting)
         if fitted is not UNFIT:
             return fitted
-        if isinstance(shape, Value | Fields) and shape.is_form:
+        if isinstance(shape, ValueShape | ObjectShape) and shape.is_form:
             fitting.note_correction(path, shape.wanted)
         elif self.needed.get(ours) is not UNFIT:
             fitting.note_drop(path, held, shape.wanted)
@@ -275,108 +273,6 @@ class Nullable(Struct, frozen=True):
         return None if value is None else self.of.fit(value, path, fitting)
 
 
-# Values of many wires
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_anything(value: Any) -> bool:
-    del value
-    return True
-
-
-def _number_as_text(value: Any) -> Any:
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else UNFIT
-
-
-def _in_words(value: Any) -> Any:
-    return UNFIT if value is None else json_of(value)
-
-
-def _object_in_words(value: Any) -> Any:
-    return json_of(value) if isinstance(value, dict) else UNFIT
-
-
-def _object_in_text(value: Any) -> Any:
-    """The object that a text holds; what is none is left to those who read it, and put into one when it is sent."""
-    if isinstance(value, str):
-        if not value.strip():
-            return {}
-        try:
-            parsed = msgspec.json.decode(value)
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            return value
-        return parsed if isinstance(parsed, dict) else value
-    return UNFIT if value is None else value
-
-
-ANY: Final = Value("anything", _is_anything)
-TEXT: Final = Value("a string", _is_text)
-WORDS: Final = Value("a string", _is_text, is_read=True)
-CONTENT: Final = Value("a string", _is_text, _object_in_words, is_read=True)
-"""What somebody said."""
-OUTPUT: Final = Value("a string", _is_text, _in_words)
-"""What a tool returned, which may be anything: it is written out."""
-ID: Final = Value("a string", lambda value: isinstance(value, str) and bool(value), _number_as_text)
-OPTIONAL_ID: Final = Value("a string", _is_text, _number_as_text)
-"""Of a wire that pairs calls and results without ids, too."""
-FLAG: Final = Value("a boolean", _is_flag)
-WHOLE: Final = Value("a whole number", _is_whole)
-OBJECT: Final = Value("an object", _is_object)
-SCHEMA: Final = Value("an object", _is_object, is_read=True)
-"""An object that means something."""
-ARGUMENTS_TEXT: Final = Value("the JSON text of an object", _is_text, _in_words)
-ARGUMENTS: Final = Value("an object", _is_object, _object_in_text)
-LIST: Final = Items(ANY)
-NEVER: Final = Value("known there", lambda _: False)
-"""Of a field that the wire knows elsewhere, and refuses here."""
-
-
-def word(*words: str) -> Value:
-    """One of some words."""
-    known = frozenset(words)
-    return Value(f"one of {', '.join(words)}", _is_text, knows=known.__contains__, is_form=True)
-
-
-def matching(wanted: str, pattern: str, *, is_read: bool = False) -> Value:
-    """A text of a form."""
-    return Value(wanted, _matches(pattern), is_read=is_read)
-
-
-def _matches(pattern: str) -> Callable[[Any], bool]:
-    matches = re.compile(pattern, re.ASCII).fullmatch
-    return lambda value: isinstance(value, str) and matches(value) is not None
-
-
-def item_id(prefix: str = "") -> Value:
-    """The id of an item, which is of a family, or not there."""
-    return Value(
-        f'an id that begins with "{prefix}"',
-        _matches(r"[a-zA-Z0-9_-]{1,64}"),
-        knows=lambda value: bool(value.startswith(prefix)),
-        is_form=True,
-    )
-
-
-def only(word: str) -> Value:
-    """A field that has but one value, whatever came."""
-    return Value(f'"{word}"', lambda value: bool(value == word), lambda _: word)
-
-
 def fit_tools(shape: Shape, given: Any, fitting: Fitting) -> Any:
     """Tools as the wire takes them. Those that return in many requests are looked at once."""
     if given is None:
@@ -391,6 +287,14 @@ def fit_tools(shape: Shape, given: Any, fitting: Fitting) -> Any:
     fitted, repairs = given.once(what, fit) if type(given) is GivenTools else fit()
     fitting.repairs += repairs
     return fitted
+
+
+def joined_repairs(fitted: Iterable[Repair], read: Iterable[Repair]) -> tuple[Repair, ...]:
+    """Those of fitting a request, and of reading it then, which fits what is still empty once more."""
+    fitted = tuple(fitted)
+    places = {repair.path for repair in fitted}
+    again = [repair for repair in read if repair.kind != "field_corrected" or repair.path not in places]
+    return (*fitted, *again)
 
 
 def known_fields(shape: Shape, body: Any, dialect: str) -> tuple[Any, tuple[Repair, ...]]:

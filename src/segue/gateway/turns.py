@@ -15,7 +15,7 @@ from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.read_cache import ReadRequest
 from segue.dialects.references import Reference, outer_fields
-from segue.dialects.shapes import known_fields
+from segue.dialects.shapes import joined_repairs, known_fields
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.client_messages import prepared_by
 from segue.gateway.doors import Door
@@ -316,7 +316,7 @@ async def _known_turn(turn: ClientTurn, memory: Memory) -> ClientTurn:
         conversation=structs.replace(read.conversation, messages=originals.messages),
         tools=read.tools,
         options=read.options,
-        repairs=(*repairs, *read.repairs),
+        repairs=joined_repairs(repairs, read.repairs),
         originals=originals,
         read=None,
         opening=opening,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import structs
 
 from segue.conversation.blocks import Media, Text
+from segue.conversation.extra import Extra
 from segue.conversation.json_safe import encodable
 from segue.transcript.drafts import Note
 from segue.transcript.steps import UserStep
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from segue.conversation.blocks import Code
-    from segue.conversation.extra import Extra
     from segue.transcript.drafts import CallDraft
     from segue.transcript.repairs import Kind
     from segue.transcript.rules import Rules
@@ -53,8 +53,12 @@ def may_end(rules: Rules, step: ModelStep) -> bool:
 
 
 def folded(blocks: Sequence[Text | Media]) -> list[Text | Media]:
-    """A system note as a user's message."""
-    return [Text("<system>"), *uncontained(blocks), Text("</system>")]
+    """A system note as a user's message, apart from others if it came apart."""
+    extra = blocks[0].extra if blocks else None
+    begins = None
+    if extra is not None and extra.container is not None:
+        begins = Extra(extra.dialect, container=Extra(extra.dialect))
+    return [Text("<system>", None, begins), *uncontained(blocks), Text("</system>")]
 
 
 def uncontained(blocks: Sequence[_Shown]) -> list[_Shown]:

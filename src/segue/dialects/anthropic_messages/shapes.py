@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.dialects.shapes import (
+from segue.dialects.shapes import UNFIT, Items, ObjectShape, Tagged, TextOr, ValueShape
+from segue.dialects.value_shapes import (
     ANY,
     ARGUMENTS,
     CONTENT,
@@ -15,13 +16,7 @@ from segue.dialects.shapes import (
     OUTPUT,
     SCHEMA,
     TEXT,
-    UNFIT,
     WORDS,
-    Fields,
-    Items,
-    Tagged,
-    TextOr,
-    matching,
     word,
 )
 
@@ -33,13 +28,13 @@ def _text_block(value: Any) -> Any:
     return {"type": "text", "text": value} if isinstance(value, str) else UNFIT
 
 
-_MARK = Fields(
+_MARK = ObjectShape(
     {"type": word("ephemeral"), "ttl": word("5m", "1h")}, {"type": UNFIT}, closed=True, is_form=True
 )
 
 
-def _block(needed: dict[str, Any] | None = None, **known: Shape) -> Fields:
-    return Fields({"type": ANY, **known}, needed or {}, closed=True)
+def _block(needed: dict[str, Any] | None = None, **known: Shape) -> ObjectShape:
+    return ObjectShape({"type": ANY, **known}, needed or {}, closed=True)
 
 
 _SOURCE = Tagged(
@@ -90,6 +85,16 @@ _RESULT_PART = Tagged(
     },
     correct=_text_block,
 )
+_OTHERS = frozenset(
+    {"compaction", "fallback", "mcp_tool_use", "container_upload", "tool_addition", "tool_removal"}
+)
+_GIVEN_BACK = ValueShape(
+    "the type of a block",
+    lambda value: isinstance(value, str) and bool(value),
+    knows=lambda value: value.endswith("_tool_result") or value in _OTHERS,
+    is_read=True,
+)
+"""What the provider wrote itself, and we only give back."""
 _CONTENT = Tagged(
     "type",
     {
@@ -122,17 +127,16 @@ _CONTENT = Tagged(
             cache_control=_MARK,
         ),
     },
-    # The provider's own results, and whatever else it has that we only give back.
-    Fields({"type": matching("the type of a block", r"[a-z0-9_]+", is_read=True)}, {"type": UNFIT}),
+    ObjectShape({"type": _GIVEN_BACK}, {"type": UNFIT}),
     correct=_text_block,
 )
-MESSAGE = Fields(
+MESSAGE = ObjectShape(
     {"role": ANY, "content": TextOr(CONTENT, Items(_CONTENT)), "output_config": OBJECT},
     {"content": ""},
     closed=True,
 )
 SYSTEM = TextOr(WORDS, Items(_TEXT))
-_TOOL = Fields(
+_TOOL = ObjectShape(
     {
         "type": ANY,
         "name": WORDS,
@@ -164,7 +168,7 @@ _ASKED = frozenset(
     | {"thinking", "output_config", "output_format", "mcp_servers", "context_management", "service_tier"}
     | {"container", "inference_geo", "speed", "diagnostics", "thread"}
 )
-REQUEST = Fields(
+REQUEST = ObjectShape(
     {
         **dict.fromkeys(_ASKED, ANY),
         "cache_control": _MARK,

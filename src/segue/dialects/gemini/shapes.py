@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.dialects.gemini.wire import camel
-from segue.dialects.shapes import (
+from segue.dialects.shapes import UNFIT, Items, ObjectShape, ValueShape
+from segue.dialects.value_shapes import (
     ANY,
     ARGUMENTS,
     FLAG,
     OBJECT,
     OPTIONAL_ID,
     SCHEMA,
-    UNFIT,
     WORDS,
-    Fields,
-    Items,
-    Value,
     matching,
 )
 
@@ -24,8 +21,8 @@ if TYPE_CHECKING:
     from segue.dialects.shapes import Shape
 
 
-def _fields(known: dict[str, Shape], needed: dict[str, Any] | None = None, **others: Any) -> Fields:
-    return Fields(known, needed or {}, closed=True, spelled=camel, **others)
+def _fields(known: dict[str, Shape], needed: dict[str, Any] | None = None, **others: Any) -> ObjectShape:
+    return ObjectShape(known, needed or {}, closed=True, spelled=camel, **others)
 
 
 def _text_part(value: Any) -> Any:
@@ -50,7 +47,7 @@ _RESULT = _fields(
     {
         "id": OPTIONAL_ID,
         "name": WORDS,
-        "response": Value("an object", lambda value: isinstance(value, dict), _output),  # GEM-14
+        "response": ValueShape("an object", lambda value: isinstance(value, dict), _output),  # GEM-14
         "willContinue": FLAG,
         "scheduling": ANY,
         "parts": Items(_fields({"inlineData": _BLOB, "fileData": _FILE}), wraps=True),

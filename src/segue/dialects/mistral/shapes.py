@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.dialects.shapes import (
+from segue.dialects.shapes import UNFIT, Items, Nullable, ObjectShape, Tagged, TextOr, ValueShape
+from segue.dialects.value_shapes import (
     ANY,
     CONTENT,
     FLAG,
@@ -13,15 +14,8 @@ from segue.dialects.shapes import (
     OBJECT,
     OUTPUT,
     SCHEMA,
-    UNFIT,
     WHOLE,
     WORDS,
-    Fields,
-    Items,
-    Nullable,
-    Tagged,
-    TextOr,
-    Value,
     only,
 )
 from segue.transcript.value_text import json_of
@@ -30,8 +24,8 @@ if TYPE_CHECKING:
     from segue.dialects.shapes import Shape
 
 
-def _fields(known: dict[str, Shape], needed: dict[str, Any] | None = None) -> Fields:
-    return Fields(known, needed or {}, closed=True, nulls=False)
+def _fields(known: dict[str, Shape], needed: dict[str, Any] | None = None) -> ObjectShape:
+    return ObjectShape(known, needed or {}, closed=True, nulls=False)
 
 
 def _text_chunk(value: Any) -> Any:
@@ -40,10 +34,10 @@ def _text_chunk(value: Any) -> Any:
 
 _ADDRESS = TextOr(WORDS, _fields({"url": WORDS, "detail": Nullable(WORDS)}, {"url": UNFIT}))
 # An object is written out by the provider, and a text passes unread.
-_ARGUMENTS = Value("a JSON text or an object", lambda value: isinstance(value, str | dict), json_of)
+_ARGUMENTS = ValueShape("a JSON text or an object", lambda value: isinstance(value, str | dict), json_of)
 
 
-def _chunk(name: str, shape: Shape, **others: Shape) -> Fields:
+def _chunk(name: str, shape: Shape, **others: Shape) -> ObjectShape:
     return _fields({"type": ANY, name: shape, **others}, {name: UNFIT})
 
 
@@ -134,4 +128,4 @@ _ASKED = frozenset(
     | {"presence_penalty", "frequency_penalty", "n", "prediction", "parallel_tool_calls", "prompt_mode"}
     | {"safe_prompt", "reasoning_effort", "metadata", "guardrails", "prompt_cache_key", "stream_options"}
 )
-REQUEST = Fields({**dict.fromkeys(_ASKED, ANY), "messages": Items(MESSAGE), "tools": TOOLS}, closed=True)
+REQUEST = ObjectShape({**dict.fromkeys(_ASKED, ANY), "messages": Items(MESSAGE), "tools": TOOLS}, closed=True)

@@ -1,23 +1,19 @@
-"""What the Ollama wire takes in a request, place by place. Fields that it does not know are ignored, and null is no value."""
+"""What the Ollama wire takes in a request, place by place. ObjectShape that it does not know are ignored, and null is no value."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from segue.dialects.request_messages import join_texts
-from segue.dialects.shapes import (
+from segue.dialects.shapes import UNFIT, Items, ObjectShape, Tagged, ValueShape
+from segue.dialects.value_shapes import (
     ANY,
     ARGUMENTS,
     OPTIONAL_ID,
     SCHEMA,
     TEXT,
-    UNFIT,
     WHOLE,
     WORDS,
-    Fields,
-    Items,
-    Tagged,
-    Value,
     matching,
 )
 from segue.transcript.value_text import json_of
@@ -31,18 +27,18 @@ def _joined(value: Any) -> Any:
     return join_texts([text if isinstance(text, str) else json_of(text) for text in texts if text])
 
 
-_CALL = Fields(
+_CALL = ObjectShape(
     {
         "id": OPTIONAL_ID,
-        "function": Fields({"name": WORDS, "index": WHOLE, "arguments": ARGUMENTS}, {"name": ""}),
+        "function": ObjectShape({"name": WORDS, "index": WHOLE, "arguments": ARGUMENTS}, {"name": ""}),
     },
     {"function": UNFIT},
 )
 _IMAGE = matching("base64", r"[A-Za-z0-9+/\r\n]*={0,2}|data:[^,]*,.*", is_read=True)  # OLL-04
-MESSAGE = Fields(
+MESSAGE = ObjectShape(
     {
         "role": WORDS,
-        "content": Value("a string", lambda value: isinstance(value, str), _joined, is_read=True),
+        "content": ValueShape("a string", lambda value: isinstance(value, str), _joined, is_read=True),
         "thinking": WORDS,
         "images": Items(_IMAGE),
         "tool_calls": Items(_CALL),
@@ -51,6 +47,6 @@ MESSAGE = Fields(
         "name": WORDS,
     }
 )
-_FUNCTION = Fields({"name": WORDS, "description": WORDS, "parameters": SCHEMA})
-TOOLS = Items(Tagged("type", {}, Fields({"type": TEXT, "function": _FUNCTION}, {"function": UNFIT})))
-REQUEST = Fields({"messages": Items(MESSAGE), "tools": TOOLS, "model": ANY})
+_FUNCTION = ObjectShape({"name": WORDS, "description": WORDS, "parameters": SCHEMA})
+TOOLS = Items(Tagged("type", {}, ObjectShape({"type": TEXT, "function": _FUNCTION}, {"function": UNFIT})))
+REQUEST = ObjectShape({"messages": Items(MESSAGE), "tools": TOOLS, "model": ANY})

@@ -67,13 +67,9 @@ def read_message(variant: Variant, given: dict[str, Any], path: str, origin: Ori
 
 
 def refused_fields(variant: Variant, given: dict[str, Any]) -> list[str]:
-    """Empty fields that clients of other servers send, and that this one refuses: lists (CHAT-03, CHAT-17), reasoning (CHAT-50)."""
-    refused = ("content", "tool_calls") if variant.thoughts else ("content", "tool_calls", *THOUGHTS)
-    return [
-        name
-        for name in refused
-        if name in given and (given[name] == [] or (name in THOUGHTS and not given[name]))
-    ]
+    """Fields of empty reasoning that clients of other servers send, and that this one refuses (CHAT-50)."""
+    refused = () if variant.thoughts else THOUGHTS
+    return [name for name in refused if name in given and not given[name]]
 
 
 def _reply(
@@ -94,13 +90,12 @@ def _reply(
         written["content"] = "" if variant.silence == "empty" else None
     content = given.get("extra_content")
     signature = seal_of(content) if isinstance(content, dict) else ""
-    # Empty lists are refused (CHAT-03), and what is signed goes back with its seal alone.
+    # What is signed goes back with its seal alone.
     came = {
         name: value
         for name, value in given.items()
         if (name not in _OWN_PLACE or not value)
         and (variant.thoughts or name not in THOUGHTS)
-        and (value != [] or name not in ("content", "tool_calls"))
         and (name != "extra_content" or not signature)
     }
     beside = _other_content(given, variant.name)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from segue.dialects.openai_chat.rules import SERVERS
 from segue.dialects.openai_chat.wire import THOUGHTS
-from segue.dialects.shapes import (
+from segue.dialects.shapes import UNFIT, Items, ObjectShape, Tagged, TextOr, ValueShape
+from segue.dialects.value_shapes import (
     ANY,
     ARGUMENTS_TEXT,
     CONTENT,
@@ -19,13 +20,7 @@ from segue.dialects.shapes import (
     OUTPUT,
     SCHEMA,
     TEXT,
-    UNFIT,
     WORDS,
-    Fields,
-    Items,
-    Tagged,
-    TextOr,
-    Value,
     only,
     word,
 )
@@ -37,7 +32,7 @@ if TYPE_CHECKING:
     from segue.dialects.shapes import Shape
 
 
-_SOME_TEXT = Value("some text", lambda value: isinstance(value, str) and bool(value), is_read=True)
+_SOME_TEXT = ValueShape("some text", lambda value: isinstance(value, str) and bool(value), is_read=True)
 
 
 def _address(value: Any) -> Any:
@@ -52,22 +47,23 @@ def _part(variant: Variant) -> Shape:
     # CHAT-53: the kinds of text that other wires have are read, but not known here.
     # KIM-10: where blank texts are refused, so are parts without text.
     said, absent = (WORDS, "") if variant.rules.blank_text else (_SOME_TEXT, UNFIT)
-    text = Fields({"type": only("text"), "text": said}, {"text": absent})
+    text = ObjectShape({"type": only("text"), "text": said}, {"text": absent})
     kinds: Mapping[str, Shape] = {
         "text": text,
         "input_text": text,
         "output_text": text,
-        "refusal": Fields({"refusal": WORDS}, {"refusal": ""}),
-        "image_url": Fields(
-            {"image_url": Fields({"url": WORDS, "detail": TEXT}, {"url": UNFIT}, correct=_address)},
+        "refusal": ObjectShape({"refusal": WORDS}, {"refusal": ""}),
+        "image_url": ObjectShape(
+            {"image_url": ObjectShape({"url": WORDS, "detail": TEXT}, {"url": UNFIT}, correct=_address)},
             {"image_url": UNFIT},
         ),
-        "input_audio": Fields(
-            {"input_audio": Fields({"data": WORDS, "format": WORDS}, {"data": UNFIT})}, {"input_audio": UNFIT}
+        "input_audio": ObjectShape(
+            {"input_audio": ObjectShape({"data": WORDS, "format": WORDS}, {"data": UNFIT})},
+            {"input_audio": UNFIT},
         ),
-        "file": Fields(
+        "file": ObjectShape(
             {
-                "file": Fields(
+                "file": ObjectShape(
                     {"file_id": WORDS, "file_data": WORDS, "filename": WORDS},
                     closed=variant.fields is not None,
                 )
@@ -75,18 +71,18 @@ def _part(variant: Variant) -> Shape:
             {"file": UNFIT},
         ),
     }
-    other = Fields({"type": only("text"), "text": WORDS}, {"type": "text", "text": ""})
+    other = ObjectShape({"type": only("text"), "text": WORDS}, {"type": "text", "text": ""})
     return Tagged("type", {**kinds, "untyped": other}, missing="untyped", correct=_text_part)
 
 
 def _call(variant: Variant) -> Shape:
-    function = Fields({"name": WORDS, "arguments": ARGUMENTS_TEXT}, {"name": "", "arguments": ""})
+    function = ObjectShape({"name": WORDS, "arguments": ARGUMENTS_TEXT}, {"name": "", "arguments": ""})
     strict = {"type": "function"} if variant.fields is not None else {}  # CHAT-24
-    custom = Fields({"name": WORDS, "input": WORDS}, {"name": "", "input": ""})
+    custom = ObjectShape({"name": WORDS, "input": WORDS}, {"name": "", "input": ""})
     return Tagged(
         "type",
-        {"custom": Fields({"id": ID, "type": TEXT, "custom": custom}, {"id": "", "custom": UNFIT})},
-        Fields(
+        {"custom": ObjectShape({"id": ID, "type": TEXT, "custom": custom}, {"id": "", "custom": UNFIT})},
+        ObjectShape(
             {"id": ID, "type": only("function"), "function": function, "extra_content": OBJECT},
             {"id": "", "function": UNFIT, **strict},
         ),
@@ -99,11 +95,11 @@ def message_shape(name: str) -> Shape:
     variant = SERVERS[name]
     content = TextOr(CONTENT, Items(_part(variant), some=True))  # CHAT-03
     called: Mapping[str, Shape] = {
-        "tool_calls": Items(_call(variant)),
-        "function_call": Fields({"name": WORDS, "arguments": ARGUMENTS_TEXT}),
+        "tool_calls": Items(_call(variant), some=True),  # CHAT-17
+        "function_call": ObjectShape({"name": WORDS, "arguments": ARGUMENTS_TEXT}),
     }
     thoughts: Mapping[str, Shape] = {} if variant.thoughts else dict.fromkeys(THOUGHTS, NEVER)
-    operator = Fields(
+    operator = ObjectShape(
         {
             "role": ANY if variant.developer else only("system"),
             "content": content,
@@ -113,7 +109,7 @@ def message_shape(name: str) -> Shape:
         },
         {"content": ""},
     )
-    result = Fields(
+    result = ObjectShape(
         {"content": TextOr(OUTPUT, content.other), "tool_call_id": ID, "name": WORDS, **called, **thoughts},
         {"content": "", "tool_call_id": ""},
     )
@@ -122,8 +118,8 @@ def message_shape(name: str) -> Shape:
         {
             "system": operator,
             "developer": operator,
-            "user": Fields({"content": content, "name": WORDS, **called, **thoughts}, {"content": ""}),
-            "assistant": Fields(
+            "user": ObjectShape({"content": content, "name": WORDS, **called, **thoughts}, {"content": ""}),
+            "assistant": ObjectShape(
                 {
                     "content": content,
                     **called,
@@ -137,16 +133,16 @@ def message_shape(name: str) -> Shape:
                 }
             ),
             "tool": result,
-            "function": Fields({"content": content, "name": WORDS, **called, **thoughts}),
+            "function": ObjectShape({"content": content, "name": WORDS, **called, **thoughts}),
         },
-        Fields({}),
+        ObjectShape({}),
     )
 
 
 @cache
 def tools_shape(name: str) -> Shape:
     variant = SERVERS[name]
-    function = Fields(
+    function = ObjectShape(
         {"name": WORDS, "description": WORDS, "parameters": SCHEMA, "strict": FLAG}, {"name": ""}
     )
     known: Mapping[str, Shape] = {"type": word("function") if variant.fields is not None else TEXT}
@@ -154,20 +150,20 @@ def tools_shape(name: str) -> Shape:
         Tagged(
             "type",
             {
-                "custom": Fields({"custom": OBJECT}),
-                "function": Fields({"function": function}, {"function": UNFIT}),
+                "custom": ObjectShape({"custom": OBJECT}),
+                "function": ObjectShape({"function": function}, {"function": UNFIT}),
             },
-            Fields({**known, "function": function}, {"type": "function"}),
+            ObjectShape({**known, "function": function}, {"type": "function"}),
         )
     )
 
 
 @cache
-def request_shape(name: str) -> Fields:
+def request_shape(name: str) -> ObjectShape:
     """A whole request."""
     variant = SERVERS[name]
     known: dict[str, Shape] = dict.fromkeys(_ASKED | (variant.fields or frozenset()), ANY)
-    return Fields(
+    return ObjectShape(
         {**known, "messages": Items(message_shape(name)), "tools": tools_shape(name)},
         closed=variant.fields is not None,
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.dialects.shapes import (
+from segue.dialects.shapes import UNFIT, Items, ObjectShape, Tagged, TextOr, ValueShape
+from segue.dialects.value_shapes import (
     ANY,
     ARGUMENTS_TEXT,
     CONTENT,
@@ -14,13 +15,7 @@ from segue.dialects.shapes import (
     OUTPUT,
     SCHEMA,
     TEXT,
-    UNFIT,
     WORDS,
-    Fields,
-    Items,
-    Tagged,
-    TextOr,
-    Value,
     item_id,
     only,
     word,
@@ -34,7 +29,7 @@ _STATUS = word("completed", "in_progress", "incomplete")
 
 
 def _text_part(kind: str) -> Shape:
-    return Fields({"type": only(kind), "text": WORDS}, {"text": ""})
+    return ObjectShape({"type": only(kind), "text": WORDS}, {"text": ""})
 
 
 def _as_part(kind: str) -> Any:
@@ -49,19 +44,20 @@ def _parts(kind: str, **others: Shape) -> Items:
 
 
 _SHOWN: dict[str, Shape] = {
-    "input_image": Fields(
+    "input_image": ObjectShape(
         {"image_url": WORDS, "file_id": WORDS, "detail": word("low", "high", "auto", "original")}
     ),
-    "input_file": Fields({"file_data": WORDS, "file_url": WORDS, "file_id": WORDS, "filename": WORDS}),
-    "input_audio": Fields(
-        {"input_audio": Fields({"data": WORDS, "format": WORDS}, {"data": UNFIT})}, {"input_audio": UNFIT}
+    "input_file": ObjectShape({"file_data": WORDS, "file_url": WORDS, "file_id": WORDS, "filename": WORDS}),
+    "input_audio": ObjectShape(
+        {"input_audio": ObjectShape({"data": WORDS, "format": WORDS}, {"data": UNFIT})},
+        {"input_audio": UNFIT},
     ),
 }
-_REFUSAL = Fields({"refusal": WORDS}, {"refusal": ""})
+_REFUSAL = ObjectShape({"refusal": WORDS}, {"refusal": ""})
 _ASKED_PARTS = TextOr(CONTENT, _parts("input_text", **_SHOWN))
 _MESSAGE: dict[str, Shape] = {"type": only("message"), "id": item_id("msg"), "status": _STATUS, "phase": TEXT}
-_SHOWING = Fields({**_MESSAGE, "content": _ASKED_PARTS}, {"content": ""})
-_REPLY = Fields(
+_SHOWING = ObjectShape({**_MESSAGE, "content": _ASKED_PARTS}, {"content": ""})
+_REPLY = ObjectShape(
     {**_MESSAGE, "content": TextOr(CONTENT, _parts("output_text", refusal=_REFUSAL))}, {"content": ""}
 )
 _MESSAGES = Tagged(
@@ -76,7 +72,7 @@ ITEM = Tagged(
     "type",
     {
         "message": _MESSAGES,
-        "function_call": Fields(
+        "function_call": ObjectShape(
             {
                 "id": item_id("fc"),
                 "call_id": ID,
@@ -87,7 +83,7 @@ ITEM = Tagged(
             },
             {"call_id": "", "name": "", "arguments": ""},
         ),
-        "custom_tool_call": Fields(
+        "custom_tool_call": ObjectShape(
             {
                 "id": item_id("ctc"),
                 "call_id": ID,
@@ -98,18 +94,18 @@ ITEM = Tagged(
             },
             {"call_id": "", "name": "", "input": ""},
         ),
-        "function_call_output": Fields({"id": item_id("fc"), **_OUTPUT}, {"call_id": "", "output": ""}),
-        "custom_tool_call_output": Fields({"id": item_id(), **_OUTPUT}, {"call_id": "", "output": ""}),
-        "reasoning": Fields(
+        "function_call_output": ObjectShape({"id": item_id("fc"), **_OUTPUT}, {"call_id": "", "output": ""}),
+        "custom_tool_call_output": ObjectShape({"id": item_id(), **_OUTPUT}, {"call_id": "", "output": ""}),
+        "reasoning": ObjectShape(
             {
                 "id": item_id("rs"),
                 "summary": Items(Tagged("type", {"summary_text": _text_part("summary_text")}, OBJECT)),
                 "encrypted_content": WORDS,
-                "status": Value("known there", lambda _: False, is_form=True),  # RESP-42
+                "status": ValueShape("known there", lambda _: False, is_form=True),  # RESP-42
             },
             {"summary": []},
         ),
-        "item_reference": Fields({"id": TEXT}, {"id": UNFIT}),
+        "item_reference": ObjectShape({"id": TEXT}, {"id": UNFIT}),
         **dict.fromkeys(
             (
                 *("file_search_call", "computer_call", "computer_call_output", "web_search_call"),
@@ -119,17 +115,19 @@ ITEM = Tagged(
                 *("apply_patch_call_output", "mcp_list_tools", "mcp_approval_request", "mcp_call"),
                 *("mcp_approval_response", "compaction_trigger", "program", "program_output"),
             ),
-            Fields({"id": item_id()}),
+            ObjectShape({"id": item_id()}),
         ),
     },
     missing="message",
 )
-_FUNCTION = Fields(
+_FUNCTION = ObjectShape(
     {"type": only("function"), "name": WORDS, "description": WORDS, "parameters": SCHEMA, "strict": FLAG},
     {"type": "function", "name": ""},
 )
 TOOLS = Items(
-    Tagged("type", {"function": _FUNCTION, "custom": Fields({"name": WORDS})}, OBJECT, missing="function")
+    Tagged(
+        "type", {"function": _FUNCTION, "custom": ObjectShape({"name": WORDS})}, OBJECT, missing="function"
+    )
 )
 _KNOWN = frozenset(
     {
@@ -147,6 +145,6 @@ _KNOWN = frozenset(
     | {"prompt", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "safety_identifier"}
     | {"context_management", "moderation", "client_metadata"}
 )
-REQUEST = Fields(
+REQUEST = ObjectShape(
     {**dict.fromkeys(_KNOWN, ANY), "input": TextOr(WORDS, Items(ITEM)), "tools": TOOLS}, closed=True
 )
