@@ -59,6 +59,8 @@ class DecodedRequest(Struct, frozen=True, kw_only=True):
     """How many of the messages, as they came, are part of the system prompt."""
     repairs: tuple[Repair, ...] = ()
     """What the wire's own provider would refuse, and was not read."""
+    is_linked: bool = False
+    """Whether something else than messages stands among them, so that no part of the request can be read by itself."""
 
 
 class RequestEncoder(Protocol):

@@ -163,7 +163,7 @@ class _Reader(Struct, frozen=True):
         decoded = self._decode(fields)
         prepared = self.prepare(decoded.messages)
         clean = adopt_fast(prepared) if fast_paths.enabled() else None
-        if clean is None or decoded.repairs:
+        if clean is None or decoded.repairs or decoded.is_linked:
             name, rules = self.dialect.name, self.dialect.rules
             adoption = adopt(prepared, system=decoded.system, dialect=name, rules=rules)
             repairs = (*decoded.repairs, *adoption.repairs)
@@ -211,7 +211,7 @@ class _Reader(Struct, frozen=True):
         decoded = self._decode(fields)
         count = len(known.overlap)
         overlaps = decoded.messages[:count] == known.overlap and decoded.leading == len(known.leading)
-        if not overlaps or decoded.repairs:
+        if not overlaps or decoded.repairs or decoded.is_linked:
             return None
         messages = self.prepare(decoded.messages[count:])
         clean = adopt_fast(messages, known.conversation.minted) if messages else None

@@ -15,6 +15,7 @@ from segue.dialects.opaque_blocks import seal_block
 from segue.dialects.openai_responses import client_calls, wire
 from segue.dialects.openai_responses.fast import read_fast
 from segue.dialects.openai_responses.rules import NAME
+from segue.dialects.openai_responses.tools import is_additional
 from segue.dialects.own_fields import FieldKinds, plain, with_parts
 from segue.dialects.request_fields import items, record, text, unknown, wrong_type
 from segue.dialects.request_messages import begun_blocks
@@ -53,6 +54,8 @@ def read_items(given: list[Any], origin: Origin) -> Iterator[Message]:
     fast = fast_paths.enabled()
     there = client_calls.performed_there(given)
     for index, item in enumerate(given):
+        if is_additional(item):
+            continue  # tools, and no message
         found = read_fast(item, origin) if fast else None
         if found is not None:
             who, block = found

@@ -16,9 +16,14 @@ from segue.dialects.openai_responses import client_calls, wire
 from segue.dialects.openai_responses.fast import write_fast
 from segue.dialects.openai_responses.read_items import output_text, read_items
 from segue.dialects.openai_responses.rules import NAME
-from segue.dialects.openai_responses.settings import decode_options, encode_settings, leading_items
+from segue.dialects.openai_responses.settings import (
+    additional_items,
+    decode_options,
+    encode_settings,
+    leading_items,
+)
 from segue.dialects.openai_responses.shapes import ITEM, TOOLS
-from segue.dialects.openai_responses.tools import decode_tools
+from segue.dialects.openai_responses.tools import decode_all_tools, decode_tools, is_additional
 from segue.dialects.own_fields import as_fields, own, own_result, with_container
 from segue.dialects.request_fields import items, record, text
 from segue.dialects.request_messages import check_target, leading_system, take_system
@@ -55,9 +60,12 @@ def encode_request(
     given = settings.pop("input", None)
     encoded: list[Any] = [*(head or ())]
     before_reply, is_linked = _encode_items(transcript, after, encoded)
+    additional = additional_items(options.own)
+    for place, item in additional if not after else ():
+        encoded.insert(place, item)
     only = encoded[0].content if len(encoded) == 1 and type(encoded[0]) is wire.MessageItem else None
     settings["input"] = given if isinstance(given, str) and only == given else encoded
-    return EncodedRequest(settings, tuple(repairs), before_reply, is_linked)
+    return EncodedRequest(settings, tuple(repairs), before_reply, is_linked or bool(additional))
 
 
 def _encode_items(transcript: Transcript, after: int, encoded: list[Any]) -> tuple[int, bool]:
@@ -201,16 +209,21 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     messages = list(read_items(listed, origin))
     instructions = _decode_instructions(body.get("instructions"))
     system, adopted = take_system(instructions, messages)
-    leading = listed[: len(messages) - len(adopted)]
+    additional = [(place, item) for place, item in enumerate(listed) if is_additional(item)]
+    others = [item for item in listed if not is_additional(item)] if additional else listed
+    leading = others[: len(messages) - len(adopted)]
     tools = fit_tools(TOOLS, body.get("tools"), fitting)
     body = body if tools is body.get("tools") else {**body, "tools": tools}
     return DecodedRequest(
         messages=adopted,
         system=system,
-        tools=read_once(tools, NAME, lambda: decode_tools(tools)),
-        options=decode_options(body, leading),
+        tools=tuple(decode_all_tools(tools, listed))
+        if additional
+        else read_once(tools, NAME, lambda: decode_tools(tools)),
+        options=decode_options(body, leading, additional),
         leading=len(leading),
         repairs=(*fitting.repairs, *(() if listed is came else _repeated_ids(came, listed))),
+        is_linked=bool(additional),
     )
 
 

@@ -14,7 +14,7 @@ from segue.conversation.options import Options
 from segue.conversation.tools import Named
 from segue.dialects.card import UNKNOWN
 from segue.dialects.openai_responses.rules import NAME
-from segue.dialects.openai_responses.tools import encode_custom, in_namespaces, plain_function
+from segue.dialects.openai_responses.tools import encode_custom, in_namespaces, is_introduced, plain_function
 from segue.dialects.own_fields import own
 from segue.dialects.request_fields import flag, number, record, text, whole
 from segue.dialects.request_messages import leading_system
@@ -124,6 +124,9 @@ class _Settings(RequestSettings):
     # Tools
 
     def tools(self, tools: tuple[ToolSpec, ...]) -> None:
+        known = tools
+        if additional_items(self.options.own):
+            tools = tuple([tool for tool in tools if not is_introduced(tool)])
         further = [tool for tool in self.extra.get("tools") or () if isinstance(tool, dict)]
         encoded = self.encode_tools(
             tools,
@@ -133,11 +136,12 @@ class _Settings(RequestSettings):
         )
         if further:
             encoded = [*encoded, *further]
-        if not encoded:
+        if not encoded and len(tools) == len(known):
             self.takes(())
             return
-        self.body["tools"] = encoded
-        self.body["tool_choice"] = self._choice(tools)
+        if encoded:
+            self.body["tools"] = encoded
+        self.body["tool_choice"] = self._choice(known)
         if self.options.parallel_calls is not None:
             self.body["parallel_tool_calls"] = self.options.parallel_calls
 
@@ -200,8 +204,10 @@ _KNOWN = frozenset(
 _CHOICES: Mapping[Any, ToolChoice] = {"auto": "auto", "required": "required", "none": "none"}
 
 
-def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) -> Options:
-    """`leading` are the items that became the system prompt."""
+def decode_options(
+    body: Mapping[str, Any], leading: list[Any] | None = None, additional: list[tuple[int, Any]] | None = None
+) -> Options:
+    """`leading` are the items that became the system prompt, `additional` those that introduce tools, with their places."""
     reasoning = record(body.get("reasoning") or {}, "reasoning")
     effort = reasoning.get("effort")
     return Options(
@@ -214,16 +220,30 @@ def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) ->
         parallel_calls=flag(body.get("parallel_tool_calls"), "parallel_tool_calls"),
         effort=effort if effort in _LEVELS else None,
         response_schema=_decode_format(record(body.get("text") or {}, "text").get("format")),
-        own=_decode_own(body, reasoning, leading or []),
+        own=_decode_own(body, reasoning, leading or [], additional or []),
     )
 
 
-def _decode_own(body: Mapping[str, Any], reasoning: dict[str, Any], leading: list[Any]) -> Extra:
+def _decode_own(
+    body: Mapping[str, Any],
+    reasoning: dict[str, Any],
+    leading: list[Any],
+    additional: list[tuple[int, Any]],
+) -> Extra:
     apart = {"tools"} if body.get("tools") else set()
     apart |= set() if isinstance(body.get("input"), str) else {"input"}
-    head = {"items": leading, "instructions": body.get("instructions")}
-    around = Extra(NAME, form=head) if leading else None
+    head: dict[str, Any] = {"items": leading, "instructions": body.get("instructions")}
+    if additional:
+        head["additional"] = [list(placed) for placed in additional]
+    around = Extra(NAME, form=head) if leading or additional else None
     return read_own(NAME, body, _decode_extra(body, reasoning), apart, around)
+
+
+def additional_items(came: Extra | None) -> list[list[Any]]:
+    """The items that introduced tools, each behind its place among all items; none if they are another wire's."""
+    around = came.container if came is not None and came.dialect == NAME else None
+    placed: list[list[Any]] = around.form.get("additional", []) if around is not None else []
+    return placed
 
 
 def leading_items(came: Extra | None, system: str) -> list[Any] | None:

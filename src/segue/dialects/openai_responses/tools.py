@@ -44,6 +44,38 @@ def decode_tools(value: Any) -> Iterator[ToolSpec]:
             yield _decode_server(tool)
 
 
+ADDITIONAL = "additional_tools"
+"""An item that introduces tools in the middle."""
+
+
+def is_additional(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("type") == ADDITIONAL
+
+
+def decode_all_tools(value: Any, items: list[Any]) -> Iterator[ToolSpec]:
+    """The tools of a request, and those that its items introduce: to every other wire they are tools like any other. Of two with
+    one name the later one is meant."""
+    specs = {spec.name: spec for spec in decode_tools(value)}
+    for item in filter(is_additional, items):
+        for spec in decode_tools(item.get("tools")):
+            specs.pop(spec.name, None)
+            specs[spec.name] = _introduced(spec)
+    yield from specs.values()
+
+
+def _introduced(spec: ToolSpec) -> ToolSpec:
+    extra = spec.extra or Extra(NAME)
+    around = extra.container or Extra(NAME)
+    marked = structs.replace(around, absent=(*around.absent, ADDITIONAL))
+    return structs.replace(spec, extra=structs.replace(extra, container=marked))
+
+
+def is_introduced(spec: ToolSpec) -> bool:
+    """Whether a tool came in an item, and goes back with it."""
+    around = spec.extra.container if spec.extra is not None and spec.extra.dialect == NAME else None
+    return around is not None and ADDITIONAL in around.absent
+
+
 def _decode_namespace(tool: dict[str, Any], path: str) -> Iterator[ToolSpec]:
     namespace = text(tool.get("name"), f"{path}.name")
     around = _KINDS.kept(tool, {"type": "namespace", "name": namespace, "tools": tool.get("tools")})

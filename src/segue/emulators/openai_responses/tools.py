@@ -77,14 +77,10 @@ def choice(body: Mapping[str, Any]) -> Complaints:
         case str():
             if wanted not in CHOICES:
                 yield wording.wrong_value("RESP-33", "tool_choice", wanted, CHOICES)
-            elif wanted == "required" and not body.get("tools"):
+            elif wanted == "required" and not _offered(body):
                 yield _not_among_tools("required")
         case {"type": "function", "name": str(name)}:
-            tools = body.get("tools")
-            offered = (
-                [t.get("name") for t in tools if isinstance(t, Mapping)] if isinstance(tools, list) else []
-            )
-            if name not in offered:
+            if name not in [tool.get("name") for tool in _offered(body)]:
                 yield _not_among_tools("function")
         case {"type": "function"}:
             yield wording.missing("RESP-33", "tool_choice.name")
@@ -94,6 +90,18 @@ def choice(body: Mapping[str, Any]) -> Complaints:
             yield wording.missing("RESP-33", "tool_choice.type")
         case _:
             yield wording.wrong_type("RESP-33", "tool_choice", "one of a string or object", wanted)
+
+
+def _offered(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The tools of the request and those that its items introduce: a recorded response lists both."""
+    given = body.get("input")
+    items = [body, *(given if isinstance(given, list) else ())]
+    lists = [
+        item.get("tools")
+        for item in items
+        if item is body or (isinstance(item, Mapping) and item.get("type") == "additional_tools")
+    ]
+    return [tool for tools in lists if isinstance(tools, list) for tool in tools if isinstance(tool, Mapping)]
 
 
 def _not_among_tools(wanted: str) -> Refusal:
