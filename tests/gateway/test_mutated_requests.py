@@ -27,7 +27,7 @@ ENDS = {
     "/api/chat": "ollama",
 }
 """How the path of each wire's door ends."""
-SECOND_TRY = frozenset({"RESP-46", "ANT-55", "ANT-05"})
+SECOND_TRY = frozenset({"RESP-46", "ANT-55", "ANT-05", "GEM-23"})
 """Seals of another account, and a beta that the corpus has no real name of: known by asking only."""
 ARTIFACTS = frozenset({"RESP-52", "RESP-45"})
 """Made by the test alone: a trigger that is no longer the last item, and items of a chat that its provider had stored, sent
