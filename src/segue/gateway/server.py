@@ -271,7 +271,11 @@ def _server(app: _Served, settings: GatewaySettings) -> uvicorn.Server:
     check_certificate(settings)
     config = uvicorn.Config(
         app,
-        http=bounded_protocol(header_bytes=limits.header_bytes, header_seconds=limits.body_timeout),
+        http=bounded_protocol(
+            header_bytes=limits.header_bytes,
+            header_seconds=limits.body_timeout,
+            body_bytes=limits.body_bytes,
+        ),
         log_config=None,
         log_level="critical",  # what it would report is in our own log, or the noise of strangers
         access_log=False,
