@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from importlib.metadata import version
 from secrets import token_hex
 from time import time
@@ -22,7 +23,9 @@ from segue.gateway.client_errors import model_error
 from segue.gateway.client_requests import RequestReader
 from segue.gateway.compaction import ClientCompaction, compacted_events
 from segue.gateway.doors import Door
+from segue.gateway.large_bodies import read_beside
 from segue.gateway.model_lists import ProviderModels
+from segue.gateway.request_body import too_many_messages
 from segue.gateway.turns import PreparedRequest, model_of, read_fields, read_turn, streams
 from segue.gateway.usage_estimates import mark_estimate, tokens_of
 from segue.gateway.web import JSON_TYPE, WebResponse
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
     from segue.dialects.server import ServedModel, StoredReplies
     from segue.gateway.accounts.account import Account
+    from segue.gateway.byte_budget import ByteBudget
     from segue.gateway.members import Members
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
@@ -55,15 +59,20 @@ class ClientServices:
     """One method for each operation that is no reply."""
 
     def __init__(
-        self, names: ModelNames, members: Members, providers: KnownProviders, memory: Memory
+        self,
+        names: ModelNames,
+        members: Members,
+        providers: KnownProviders,
+        memory: Memory,
+        budget: ByteBudget,
     ) -> None:
         self._names = names
         self._members = members
         self._providers = providers
         self._memory = memory
         self._archive = ReplyArchive(memory)
-        self.background = BackgroundReplies(self._archive, members.limits)
-        self._requests = RequestReader(names.native)
+        self.background = BackgroundReplies(self._archive, members.limits, budget)
+        self._requests = RequestReader(names.native, most_messages=members.limits.messages)
         self._compactor = ClientCompaction(members, providers, memory)
         self._provider_models = ProviderModels(providers) if members.lists_models else None
 
@@ -138,7 +147,7 @@ class ClientServices:
 
     async def read_chat(self, door: Door, request: WebRequest, caller: str) -> ClientTurn:
         """A request for a reply."""
-        read = self._requests.read(door, request, caller)
+        read = await read_beside(request.weight, partial(self._requests.read, door, request, caller))
         if read is None:
             prepared = await self.prepare(door, read_fields(request.body), caller)
             return await self.read(door, request, prepared, caller)
@@ -149,6 +158,9 @@ class ClientServices:
     async def read(
         self, door: Door, request: WebRequest, prepared: PreparedRequest, caller: str
     ) -> ClientTurn:
+        messages, most = prepared.fields.get(door.dialect.messages_field), self._members.limits.messages
+        if isinstance(messages, list) and len(messages) > most:  # with those that it continues
+            raise too_many_messages(most)
         return await read_turn(
             door,
             request,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct, structs
@@ -15,6 +16,7 @@ from segue.conversation.tools import ToolSpec
 from segue.dialects.read_cache import ReadRequest
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.doors import Door
+from segue.gateway.large_bodies import read_beside
 from segue.gateway.memory.fingerprints import fingerprint_of
 from segue.gateway.memory.memory import is_capsule, new_conversation_id
 from segue.gateway.memory.originals import Originals, recall_originals
@@ -191,10 +193,11 @@ async def read_turn(
     dialect, fields = door.dialect, prepared.fields
     as_it_came = read
     if read is None:
-        read = _read(dialect, fields, native_model)
+        read = await read_beside(request.weight, partial(_read, dialect, fields, native_model))
     messages = read.conversation.messages
     session = session_of(door, request, fields)
-    originals = await recall_originals(memory, caller, messages, session=session, size=len(request.body))
+    size = max(request.weight, len(request.body))
+    originals = await recall_originals(memory, caller, messages, session=session, size=size)
     conversation = structs.replace(read.conversation, messages=originals.messages)
     # A history whose messages were adopted as they came ends with what the client wrote last.
     ends_with_tool = as_it_came is not None and as_it_came.head > 0 and messages[-1].speaker == "tool"

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from segue.gateway.web import WebRequest
     from segue.routing.route import Route
 
-_ASKS_A_MODEL: Final = frozenset({"embed", "count_tokens", "compact"})
+_SERVICES: Final = frozenset({"embed", "count_tokens", "compact"})
+ASKS_A_MODEL: Final = _SERVICES | {"chat", "generate"}
+"""The operations that count for a caller's limits."""
 USUAL_OUTPUT: Final = 1000
 """Tokens of a reply. Clients allow for far more than they get."""
 
@@ -61,7 +63,7 @@ async def counted_service(
     report: RequestReport,
 ) -> AsyncIterator[None]:
     """Serve what is no reply of a model but asks one, such as vectors, as far as its caller may have it, and count it."""
-    if door.operation not in _ASKS_A_MODEL:
+    if door.operation not in _SERVICES:
         yield
         return
     report.asked = model_of(door, read_fields(request.body))

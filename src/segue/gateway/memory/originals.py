@@ -8,12 +8,14 @@ stands, and only what belongs to its calls is added.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, final
 
 from msgspec import Struct, structs
 
 from segue.conversation.blocks import Media, Origin, Reasoning, ToolCall
 from segue.conversation.message import Message
+from segue.gateway.large_bodies import read_beside
 from segue.gateway.memory.fingerprints import HistoryFingerprints
 from segue.gateway.memory.histories import KnownHistory, Maker
 from segue.gateway.memory.replies import RememberedReply
@@ -69,7 +71,8 @@ async def recall_originals(
     fingerprints = known.fingerprints.continued(messages, common)
     replies = known.replies.copy()
     dropped = [replies.pop(index, None) for index in range(common, len(known.messages))]
-    new = _look_at(memory, caller, messages, common, fingerprints)
+    look = partial(_look_at, memory, caller, messages, common, fingerprints)
+    new = await read_beside(size, look)
     failures = memory.failed_reads
     recalled = (
         await memory.recall([key for keys in new.wanted.values() for key in keys]) if new.wanted else {}
