@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import socket
+import socketserver
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+from cli.cli_runs import Home
 from gateway.attacked_gateway import CALLER, MIB, AttackedGateway, attacked, read_answer
 from gateway.limited_callers import key_of
+from gateway.plain_provider import plain_provider
 
 HEADER_BYTES = 20_000
 BODY_BYTES = 2 * MIB
@@ -26,6 +31,15 @@ CHAT = json.dumps({"model": "openai/gpt-4.1", "messages": [{"role": "user", "con
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedGateway]:
     with attacked(tmp_path_factory.mktemp("attacked"), SETTINGS) as (gateway, _):
         yield gateway
+
+
+@pytest.fixture(scope="module")
+def accepting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedGateway]:
+    """Before a provider that answers for every model."""
+    with plain_provider() as url:
+        gateway = AttackedGateway(Home(tmp_path_factory.mktemp("accepting") / "home"), url)
+        yield gateway
+        gateway.stop()
 
 
 def authorization() -> bytes:
@@ -165,3 +179,71 @@ def test_a_refusal_of_headers_reaches_a_client_that_is_still_sending(gateway: At
         with suppress(ConnectionError):
             connection.sendall(POST + b"x-large: " + b"v" * (MIB) + b"\r\n")
         assert b"HTTP/1.1 431 " in read_answer(connection)
+
+
+NAMES = [
+    "gpt\n4",
+    "gpt\r\nx-evil: 1",
+    "gpt\x00",
+    "\x7f",
+    "gpt\x1b[31m",
+    "openai/gpt\n4",
+    "openai/\x01",
+    "openai/gpt\r\n\r\n",
+    "ﷺ",
+    "\ud800",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/api/chat"])
+def test_whatever_a_model_is_called_there_is_an_answer(
+    accepting: AttackedGateway, name: str, path: str
+) -> None:
+    asked = {"model": name, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}], "input": "hi"}
+    body = json.dumps(asked).encode()
+    with accepting.connect() as connection:
+        start = POST.replace(b"/v1/chat/completions", path.encode()) + authorization()
+        connection.sendall(start + b"connection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+        head, _, answer = read_answer(connection).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 ")
+    assert b"x-evil: 1" not in head.split(b"\r\n")
+    assert answer.strip()
+
+
+def test_whatever_the_headers_of_a_provider_hold_there_is_an_answer(tmp_path: Path) -> None:
+    reply = {
+        "id": "1",
+        "object": "chat.completion",
+        "model": "gpt-4.1",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+    }
+    body = json.dumps(reply).encode()
+    odd = [b"a\x01b", b"\x1b[31m", b"\x7f", b"\xff\xfe", b"a\tb", b"x" * 7000]
+    left = [*odd]
+
+    class Provider(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            length = 0
+            while (line := self.rfile.readline().lower()) not in (b"\r\n", b""):
+                length = int(line[15:]) if line.startswith(b"content-length:") else length
+            self.rfile.read(length)
+            value = left.pop(0) if left else b""
+            self.wfile.write(
+                b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n"
+                b"x-ratelimit-odd: %b\r\nopenai-processing-ms: %b\r\ncontent-length: %d\r\n\r\n%b"
+                % (value, value, len(body), body)
+            )
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Provider) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        gateway = AttackedGateway(Home(tmp_path / "home"), f"http://127.0.0.1:{server.server_address[1]}/v1")
+        try:
+            statuses = [gateway.ask(CHAT)[0] for _ in odd]
+        finally:
+            gateway.stop()
+            server.shutdown()
+    # What is not HTTP at all is the provider's failure, and said to be.
+    assert set(statuses) <= {200, 502, 503}
+    assert 200 in statuses

@@ -193,7 +193,7 @@ def test_complete_background_replies_keep_no_input(gateway: AttackedGateway) -> 
             connection.request(
                 "GET", f"/v1/responses/{reply_id}", headers={"authorization": f"Bearer {key_of(caller)}"}
             )
-            return json.loads(connection.getresponse().read())["status"] == "completed"
+            return bool(json.loads(connection.getresponse().read())["status"] == "completed")
         finally:
             connection.close()
 

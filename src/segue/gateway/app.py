@@ -165,7 +165,7 @@ class Gateway:
             report.caller = account.name
             if account is ANYONE:
                 self._pages.check(head)
-            if door is not None and door.operation in costs.ASKS_A_MODEL:
+            if head.path == EXPLAIN or (door is not None and door.operation in costs.ASKS_A_MODEL):
                 until_answered.enter_context(self._callers.counted(account))
             held = until_answered.enter_context(self._budget.open("" if account is ANYONE else account.name))
             body = await read_body(receive, head, self.settings.limits, deadline, held)
@@ -265,7 +265,7 @@ class Gateway:
         report: RequestReport,
     ) -> Awaitable[None]:
         if door is None:
-            return self._operate(request, account, writer)
+            return self._operate(request, account, writer, report)
         report.wire, report.operation = door.dialect.name, door.operation
         if door.operation in ("chat", "generate"):
             return self._reply(door, request, account, writer, report)
@@ -281,9 +281,13 @@ class Gateway:
             answered = await self._services.answer(door, request, account, report)
         await writer.whole(answered)
 
-    async def _operate(self, request: WebRequest, account: Account, writer: ResponseWriter) -> None:
+    async def _operate(
+        self, request: WebRequest, account: Account, writer: ResponseWriter, report: RequestReport
+    ) -> None:
+        answered: WebResponse | None
         if request.path == EXPLAIN and request.method == "POST":
-            answered: WebResponse | None = await self._services.explain(request, account.name)
+            async with costs.counted_for_nothing(self.accounts, account, report):
+                answered = await self._services.explain(request, account)
         else:
             answered = await self.accounts.administration.answer(request, account)
             answered = answered or await self._control(request, account)

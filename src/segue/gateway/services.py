@@ -172,7 +172,7 @@ class ClientServices:
 
     async def switched(self, turn: ClientTurn) -> str:
         """The model that an operator chose for the conversation; empty if none was, or it is no longer configured."""
-        chosen = "" if turn.begins else await self._memory.switched(turn.conversation_id)
+        chosen = "" if turn.begins else await self._memory.switched(turn.caller, turn.conversation_id)
         if chosen and not self._names.is_known(chosen):
             _LOG.warning("%s was switched to %s, which is not known.", turn.conversation_id, chosen)
             return ""
@@ -306,9 +306,9 @@ class ClientServices:
         body = server.encode_embeddings(wanted, vectors, model=asked, tokens=counted[0])
         return _json(body, headers)
 
-    async def explain(self, request: WebRequest, caller: str) -> WebResponse:
-        """What a target would get of a request, without sending it."""
-        fields = read_fields(request.body)
+    async def explain(self, request: WebRequest, account: Account) -> WebResponse:
+        """What a target would get of a request, without sending it. Raises if the caller may not use the target."""
+        fields, caller = read_fields(request.body), account.name
         wire = request.query.get("wire", "") or recognise(fields)
         if not wire:
             raise UsageError(
@@ -318,7 +318,9 @@ class ClientServices:
             )
         door = Door(dialect=DIALECTS[proper_name(wire)], operation="chat", params=dict(request.query))
         turn = await self.read(door, request, await self.prepare(door, fields, caller), caller)
-        to = request.query.get("to") or await self.switched(turn) or turn.asked
+        named = request.query.get("to", "")
+        self._check(named or turn.asked, account)
+        to = named or await self.switched(turn) or turn.asked
         explained = [self._explained(turn, route) for route in self._names.router(to).routes]
         return _json(
             msgspec.json.encode(

@@ -22,6 +22,10 @@ Receive: TypeAlias = "Callable[[], Awaitable[AsgiMessage]]"
 Send: TypeAlias = "Callable[[AsgiMessage], Awaitable[None]]"
 
 JSON_TYPE: Final = "application/json"
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROLS: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+"""What no header may hold. A provider's header or a model's name may hold it all the same, and the server would break off instead of
+answering."""
 _PLAIN_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -113,8 +117,9 @@ class ResponseWriter:
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
         self.status = status
         fields = [
-            (name.encode("latin-1"), value.encode("latin-1", "replace"))
+            (name.encode("latin-1"), _CONTROLS.sub(b" ", value.encode("latin-1", "replace")))
             for name, value in {**headers, **self.headers}.items()
+            if _NAME.fullmatch(name)
         ]
         await self._send({"type": "http.response.start", "status": status, "headers": fields})
 

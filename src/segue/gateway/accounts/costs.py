@@ -82,6 +82,19 @@ async def counted_service(
         accounts.ended(admission, came_to, usage_row(report, came_to))
 
 
+@asynccontextmanager
+async def counted_for_nothing(
+    accounts: Accounts, account: Account, report: RequestReport
+) -> AsyncIterator[None]:
+    """Serve what costs nothing but the work of the gateway, as far as the limits of its caller allow one more request."""
+    admission = await accounts.admit(account, Charge()) if account.is_limited else None
+    try:
+        yield
+    finally:
+        if admission is not None:
+            accounts.ended(admission, Charge(), usage_row(report, Charge()))
+
+
 def standing_of(admission: Admission) -> CallerStanding:
     """How far the caller's limits are used up, for the headers of its wire."""
     allowance, standing, now = admission.account.allowance, admission.standing, time.time()
