@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import resource
 import signal
 import socket
 import subprocess
@@ -28,21 +29,35 @@ class AttackedGateway:
     """One process. `settings`: of `[gateway]` and below it."""
 
     def __init__(
-        self, home: Home, url: str, settings: str = "", callers: Mapping[str, str] | None = None
+        self,
+        home: Home,
+        url: str,
+        settings: str = "",
+        *,
+        callers: Mapping[str, str] | None = None,
+        provider: str = "",
+        files: int | None = None,
     ) -> None:
+        """`provider`: settings of the provider. `files`: how many the process may open."""
         given = {CALLER: "", OTHER: ""} if callers is None else callers
         home.configure(
             f'[gateway]\nport = 0\nlog = "off"\nmodel = "{MODEL}"\n'
             + settings
-            + f'\n[providers.openai]\nbase_url = "{url}"\napi_key = "sk-emulated"\n'
+            + f'\n[providers.openai]\nbase_url = "{url}"\napi_key = "sk-emulated"\n{provider}\n'
             + "".join(caller_settings(name, limits) for name, limits in given.items())
         )
+
+        def limit() -> None:
+            if files is not None:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
         self.home = home
         self.process = subprocess.Popen(
             [sys.executable, "-m", "segue", "serve"],
             stderr=subprocess.PIPE,
             env=home.full(),
             cwd=home.project,
+            preexec_fn=limit,  # noqa: PLW1509 - nothing runs beside this test yet
         )
         assert self.process.stderr is not None
         first = self.process.stderr.readline().decode()
