@@ -4,7 +4,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test check lint types typing documents coverage laws gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack fuzz chaos clients bench bench-gateway bench-callers toolbench docs pictures format clean
+.PHONY: help demo chat test check lint types typing documents coverage laws gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack memory-curve fuzz chaos clients bench bench-gateway bench-callers toolbench docs pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -106,6 +106,9 @@ power: $(SYNCED) ## 200 power cuts per store: what was not synced is forgotten a
 
 attack: $(SYNCED) ## every test of the page about security
 	$(BIN)/pytest -q -n 2 $$(grep -oE 'tests/[a-z_/]+\.py' docs/security.md | sort -u)
+
+memory-curve: $(SYNCED) ## the memory of a gateway over 200,000 requests with growing histories, as a curve (half an hour; REQUESTS=)
+	PYTHONPATH=tests $(BIN)/python -m gateway.memory_curve --requests $(or $(REQUESTS),200000)
 
 fuzz: $(SYNCED)  ## hostile input for everything that reads some, for 10 minutes
 	PYTHONPATH=tests $(BIN)/python -m fuzz.run --minutes 10

@@ -14,6 +14,7 @@ from segue.config.schema import Config, GatewaySettings
 from segue.conversation.blocks import Origin
 from segue.dialects.registry import DIALECTS
 from segue.dialects.reply_translation import ReplyTranslation
+from segue.gateway.byte_budget import ByteBudget
 from segue.gateway.doors import Doors
 from segue.gateway.members import Members
 from segue.gateway.memory.installation_key import InstallationKey
@@ -47,7 +48,9 @@ class Translation:
         memory = Memory(VolatileStore(), InstallationKey(b"k" * 32))
         names = ModelNames(config, self._providers)
         self._members = Members(names, self._providers, config.gateway, memory)
-        self._services = ClientServices(names, self._members, self._providers, memory)
+        self._services = ClientServices(
+            names, self._members, self._providers, memory, ByteBudget(config.gateway.limits.held_bytes)
+        )
         self._route = parse_route(ROUTE)
         self._doors = Doors()
 

@@ -35,7 +35,7 @@ async def busy(scope: Any, receive: Any, send: Any) -> None:
 @pytest.fixture
 def port() -> Iterator[int]:
     listener = open_listener("127.0.0.1", 0)
-    protocol = bounded_protocol(header_bytes=10_000, header_seconds=5)
+    protocol = bounded_protocol(header_bytes=10_000, header_seconds=5, body_bytes=1000)
     server = uvicorn.Server(
         uvicorn.Config(busy, http=protocol, lifespan="off", log_config=None, access_log=False, ws="none")
     )

@@ -147,6 +147,13 @@ class GatewayLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     body_bytes: Count = 64 << 20
     """Of a request; a larger one gets 413."""
+    held_bytes: Count = 256 << 20
+    """Of all requests and background replies that a process holds at a time, with 80 for each value of JSON in them, and half of
+    it for one caller; beyond it a request gets 503 or 529. What they take of the memory is at most eight times as much."""
+    messages: Count = 20_000
+    """Of a request, with those that it continues; one with more gets 413."""
+    values: Count = 200_000
+    """Of JSON in a request; one with more gets 413."""
     header_bytes: Count = 64 << 10
     """Of all headers of a request."""
     body_timeout: Seconds = 30.0

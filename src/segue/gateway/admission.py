@@ -1,10 +1,21 @@
-"""Whether the process keeps up with its work. One that does not lets every stream wait; so it refuses new requests, clearly
-and at once, until it is in time again."""
+"""Whether a request is let in, before its body is read: whether the process keeps up with its work, and how many requests its
+caller has running here. A process that is late lets every stream wait; so it refuses new requests, clearly and at once,
+until it is in time again."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final, final
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, final
+
+from segue.gateway.accounts.admission import Refusal
+from segue.gateway.client_errors import limit_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segue.gateway.accounts.account import Account
 
 TICK_SECONDS: Final = 0.2
 TICKS: Final = 3
@@ -48,3 +59,27 @@ class LoopWatch:
             self._schedule(loop)
         else:
             self._timer = None
+
+
+@final
+class RunningRequests:
+    """Those of each caller in this process. On all gateways together they are at least as many, so that whoever has too many here
+    need not send a body first."""
+
+    def __init__(self) -> None:
+        self._running: Counter[str] = Counter()
+
+    @contextmanager
+    def counted(self, account: Account) -> Iterator[None]:
+        """Raises if the caller has as many already as it may."""
+        name, most = account.name, account.allowance.concurrent
+        if most is None:
+            yield
+            return
+        if self._running[name] >= most:
+            raise limit_error(account, Refusal("concurrent", 1.0))
+        self._running[name] += 1
+        try:
+            yield
+        finally:
+            self._running[name] -= 1

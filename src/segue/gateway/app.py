@@ -7,7 +7,7 @@ under `/segue/` are for operators.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from secrets import token_hex
 from time import monotonic, time
@@ -20,7 +20,8 @@ from segue.errors import InvalidRequestError, OverloadError, SegueError
 from segue.gateway.accounts import costs
 from segue.gateway.accounts.register import ANYONE, Accounts
 from segue.gateway.accounts.volatile_store import VolatileAccountStore
-from segue.gateway.admission import LoopWatch
+from segue.gateway.admission import LoopWatch, RunningRequests
+from segue.gateway.byte_budget import ByteBudget
 from segue.gateway.client_errors import busy_error, error_response, unexpected, write_error
 from segue.gateway.control import METRICS, open_control
 from segue.gateway.disconnection import work_until_gone
@@ -29,6 +30,7 @@ from segue.gateway.exchange import Exchange
 from segue.gateway.members import Members
 from segue.gateway.names import ModelNames
 from segue.gateway.report import RequestReport
+from segue.gateway.request_body import read_body
 from segue.gateway.services import ClientServices
 from segue.gateway.web import (
     ClientGoneError,
@@ -36,7 +38,6 @@ from segue.gateway.web import (
     WebRequest,
     WebResponse,
     given_id,
-    read_body,
     read_head,
     refuse_websocket,
 )
@@ -88,7 +89,10 @@ class Gateway:
         self.accounts = accounts or Accounts(
             VolatileAccountStore(), self.settings.callers, self.settings.accounts
         )
-        self._services = ClientServices(self.names, self.members, providers, memory)
+        budget = ByteBudget(self.settings.limits.held_bytes)
+        self._budget = budget
+        self._services = ClientServices(self.names, self.members, providers, memory, budget)
+        self._callers = RunningRequests()
         self._doors = Doors()
         self._pages = WebPages(self.settings.origins)
         self._watch = LoopWatch(self.settings.limits.lag)
@@ -115,7 +119,8 @@ class Gateway:
         deadline = Deadline()
         self.running += 1
         try:
-            await self._answer(scope, receive, writer, report, deadline)
+            with ExitStack() as until_answered:
+                await self._answer(scope, receive, writer, report, deadline, until_answered)
         except ClientGoneError:
             report.client_gone = True
         except Exception as error:
@@ -139,7 +144,9 @@ class Gateway:
         writer: ResponseWriter,
         report: RequestReport,
         deadline: Deadline,
+        until_answered: ExitStack,
     ) -> None:
+        """`until_answered`: what the request holds until its end."""
         headers: Mapping[str, str] = {}
         try:
             head = read_head(scope, self.settings.limits)
@@ -158,8 +165,11 @@ class Gateway:
             report.caller = account.name
             if account is ANYONE:
                 self._pages.check(head)
-            body = await read_body(receive, head, self.settings.limits, deadline)
-            request = structs.replace(head, body=body)
+            if head.path == EXPLAIN or (door is not None and door.operation in costs.ASKS_A_MODEL):
+                until_answered.enter_context(self._callers.counted(account))
+            held = until_answered.enter_context(self._budget.open("" if account is ANYONE else account.name))
+            body = await read_body(receive, head, self.settings.limits, deadline, held)
+            request = structs.replace(head, body=body, weight=held.size)
             report.request_bytes = len(body)
         except SegueError as error:
             report.error = error.code
@@ -255,7 +265,7 @@ class Gateway:
         report: RequestReport,
     ) -> Awaitable[None]:
         if door is None:
-            return self._operate(request, account, writer)
+            return self._operate(request, account, writer, report)
         report.wire, report.operation = door.dialect.name, door.operation
         if door.operation in ("chat", "generate"):
             return self._reply(door, request, account, writer, report)
@@ -271,9 +281,13 @@ class Gateway:
             answered = await self._services.answer(door, request, account, report)
         await writer.whole(answered)
 
-    async def _operate(self, request: WebRequest, account: Account, writer: ResponseWriter) -> None:
+    async def _operate(
+        self, request: WebRequest, account: Account, writer: ResponseWriter, report: RequestReport
+    ) -> None:
+        answered: WebResponse | None
         if request.path == EXPLAIN and request.method == "POST":
-            answered: WebResponse | None = await self._services.explain(request, account.name)
+            async with costs.counted_for_nothing(self.accounts, account, report):
+                answered = await self._services.explain(request, account)
         else:
             answered = await self.accounts.administration.answer(request, account)
             answered = answered or await self._control(request, account)

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from segue.errors import InvalidRequestError, JournalError
+from segue.gateway.byte_budget import hold_for_request
 from segue.gateway.web import json_response
 
 if TYPE_CHECKING:
@@ -52,7 +53,10 @@ class ReplyArchive:
 
     async def find(self, caller: str, reply_id: str) -> StoredReply | None:
         data = await self._memory.get_object(caller, _KIND, reply_id)
-        return None if data is None else _DECODER.decode(data)
+        if data is None:
+            return None
+        hold_for_request(data)
+        return _DECODER.decode(data)
 
     async def items(
         self, caller: str, stored: StoredReplies, ids: Sequence[str]

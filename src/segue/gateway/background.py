@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from contextvars import Context
 from time import time
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
 from segue.errors import InvalidRequestError, OverloadError, SegueError
+from segue.gateway.accounts.register import ANYONE
 from segue.gateway.archive import StoredReply, not_found
+from segue.gateway.byte_budget import weight_of
 from segue.gateway.client_errors import for_client, unexpected
 from segue.gateway.web import ResponseWriter, json_response
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from segue.dialects.dialect import Dialect
     from segue.dialects.server import BackgroundFacts, StoredReplies
     from segue.gateway.archive import ReplyArchive
+    from segue.gateway.byte_budget import ByteBudget, Holding
     from segue.gateway.doors import Door
     from segue.gateway.turns import ClientTurn
     from segue.gateway.web import WebRequest, WebResponse
@@ -35,7 +39,6 @@ BEAT_SECONDS: Final = 5.0
 LOST_SECONDS: Final = 30.0
 KEPT_SECONDS: Final = 600.0
 """How long the events of a complete reply are kept for clients that come back."""
-KEPT_BYTES: Final = 64 << 20
 
 
 @final
@@ -45,7 +48,9 @@ class _Job:
     task: asyncio.Task[None]
     """Set when it is begun."""
 
-    def __init__(self, turn: ClientTurn, stored: StoredReplies) -> None:
+    def __init__(self, turn: ClientTurn, stored: StoredReplies, held: Holding) -> None:
+        """`held`: what it holds of the budget. It closes it."""
+        self.held = held
         self.id = turn.prepared.reply_id
         self.whole = not turn.prepared.is_part
         self.caller = turn.caller
@@ -66,6 +71,7 @@ class _Job:
             self._status = message["status"]
             return
         if self._status == 200:
+            self.held.add(len(message["body"]))
             self.events.feed(message["body"])
         else:
             self._error += message["body"]
@@ -85,6 +91,14 @@ class _Job:
             return True
         return self.done
 
+    def keep_events(self, held: Holding) -> None:
+        """Of a complete reply only the events are kept, for clients that come back: its input is stored. Raises if there is no
+        room for them."""
+        self.input = []
+        self.held.close()
+        self.held = held
+        held.add(sum(map(len, self.events.frames)))
+
     def record(self) -> StoredReply:
         body = msgspec.json.encode(self.events.reply)
         return StoredReply(msgspec.Raw(body), self.input, whole=self.whole, beat=0.0 if self.done else time())
@@ -94,9 +108,11 @@ class _Job:
 class BackgroundReplies:
     """Those of one gateway process."""
 
-    def __init__(self, archive: ReplyArchive, limits: GatewayLimits) -> None:
+    def __init__(self, archive: ReplyArchive, limits: GatewayLimits, budget: ByteBudget) -> None:
         self._archive = archive
         self._limits = limits
+        self._budget = budget
+        budget.when_short(self._forget)
         self._jobs: dict[tuple[str, str], _Job] = {}
 
     async def start(
@@ -109,8 +125,13 @@ class BackgroundReplies:
         """Begin a reply; its client gets what there is of it, or follows it."""
         if sum(not job.done for job in self._jobs.values()) >= self._limits.concurrent:
             raise OverloadError("Too many replies are made in the background.", retry_after=5.0)
-        job = _Job(turn, stored)
-        await self._archive.put(job.stored, job.caller, job.id, job.record())
+        job = _Job(turn, stored, self._open_holding(turn.caller))
+        try:
+            job.held.add(weight_of(msgspec.json.encode(job.input)))
+            await self._archive.put(job.stored, job.caller, job.id, job.record())
+        except BaseException:
+            job.held.close()
+            raise
         self._jobs[job.caller, job.id] = job
         job.task = asyncio.ensure_future(self._work(job, run))
         if turn.prepared.followed:
@@ -137,10 +158,16 @@ class BackgroundReplies:
             job.events.fail(OverloadError("The reply broke off."))  # no effect if it has an end
             job.done = True
             job.notify()
-            self._bound()
-            asyncio.get_running_loop().call_later(KEPT_SECONDS, self._jobs.pop, (job.caller, job.id), None)
+            # A timer holds its context, and this one may hold the request.
+            asyncio.get_running_loop().call_later(
+                KEPT_SECONDS, self._drop, (job.caller, job.id), context=Context()
+            )
             with suppress(SegueError):
                 await self._archive.put(job.stored, job.caller, job.id, job.record())
+            try:
+                job.keep_events(self._open_holding(job.caller))
+            except SegueError:
+                self._drop((job.caller, job.id))
 
     async def _watch(self, job: _Job) -> None:
         """Show others that the reply is being made, and see whether one of them was asked to cancel it."""
@@ -152,15 +179,22 @@ class BackgroundReplies:
                     return
                 await self._archive.put(job.stored, job.caller, job.id, job.record())
 
-    def _bound(self) -> None:
-        """The events of replies that ended first are dropped first."""
-        held = sum(len(frame) for job in self._jobs.values() for frame in job.events.frames)
+    def _open_holding(self, caller: str) -> Holding:
+        return self._budget.open("" if caller == ANYONE.name else caller)
+
+    def _forget(self, size: int) -> None:
+        """Give back so many bytes: the events of replies that ended first are dropped first."""
         for key, job in list(self._jobs.items()):
-            if held <= KEPT_BYTES:
+            if size <= 0:
                 return
             if job.done:
-                held -= sum(map(len, job.events.frames))
-                del self._jobs[key]
+                size -= job.held.size
+                self._drop(key)
+
+    def _drop(self, key: tuple[str, str]) -> None:
+        job = self._jobs.pop(key, None)
+        if job is not None:
+            job.held.close()
 
     # What clients ask later
 
@@ -171,7 +205,7 @@ class BackgroundReplies:
             reply = await self._cancelled(door, caller, reply_id)
             if door.operation == "cancel_reply":
                 return json_response(reply)
-            self._jobs.pop((caller, reply_id), None)
+            self._drop((caller, reply_id))
         elif door.operation == "get_reply":
             return json_response(await self._reply(door, caller, reply_id))
         return await self._archive.answer(door, request, caller)
@@ -182,7 +216,7 @@ class BackgroundReplies:
         if job is not None and job.task.done():
             with suppress(SegueError):  # without the store, what is here is shown
                 if await self._archive.find(caller, reply_id) is None:
-                    self._jobs.pop((caller, reply_id), None)
+                    self._drop((caller, reply_id))
                     return None
         return job
 

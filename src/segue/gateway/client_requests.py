@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from functools import cache
 from typing import TYPE_CHECKING, Final, final
 
@@ -11,6 +12,8 @@ import msgspec
 from segue.dialects.read_cache import ReadCache, ReadRequest
 from segue.errors import SegueError
 from segue.gateway.client_messages import prepared_by
+from segue.gateway.large_bodies import LARGE
+from segue.gateway.request_body import check_messages
 from segue.gateway.turns import model_of
 
 if TYPE_CHECKING:
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 64 << 20
 """Of all that is kept of requests, for the next ones of the same conversations."""
+_DENSE: Final = 8
+"""A body that counts for more than so many times its bytes holds mostly empty values, and is not kept: a cache counts bytes."""
 _NEAR: Final = 400
 """Within so many bytes of either end of a body, its model is looked for."""
 
@@ -30,33 +35,47 @@ _NEAR: Final = 400
 class RequestReader:
     """Reads the requests of all callers."""
 
-    def __init__(self, writer: Callable[[str, str], Origin], max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        writer: Callable[[str, str], Origin],
+        max_bytes: int = MAX_BYTES,
+        *,
+        most_messages: int = sys.maxsize,
+    ) -> None:
         """`writer`: who evidently wrote the replies that we did not see, by the model that is asked for and the wire."""
         self._writer = writer
-        self._cache = ReadCache(max_bytes)
+        self._most_messages = most_messages
+        self._cache = ReadCache(max_bytes // 2)
+        self._large = ReadCache(max_bytes // 2)
+        """Of large bodies: these are read in a thread of their own."""
+        self._nothing = ReadCache(0)
 
     def read(self, door: Door, request: WebRequest, caller: str) -> ReadRequest | None:
-        """None if it has to be read in another way: it refers to earlier replies, or something is wrong with it."""
+        """None if it has to be read in another way: it refers to earlier replies, or something is wrong with it. Raises if it has
+        too many messages."""
+        check_messages(request.body, door.dialect.messages_field, self._most_messages)
         server = door.dialect.server
         if door.operation != "chat" or server.stored is not None:
             return None
         body = request.body
         asked = _named_model(body, server.model_field) if server.model_field else model_of(door, {})
+        dense = request.weight > _DENSE * len(body)
+        cache = self._nothing if dense else self._large if request.weight > LARGE else self._cache
         try:
-            read = self._read(door, body, asked, caller)
+            read = self._read(cache, door, body, asked, caller)
             if (named := model_of(door, read.fields)) != asked:
-                read = self._read(door, body, named, caller)
+                read = self._read(cache, door, body, named, caller)
         except (SegueError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         return read
 
-    def _read(self, door: Door, body: bytes, asked: str, caller: str) -> ReadRequest:
+    def _read(self, cache: ReadCache, door: Door, body: bytes, asked: str, caller: str) -> ReadRequest:
         dialect = door.dialect
         writer = self._writer(asked, dialect.name)
         # What was read as another writer's is not continued.
         owner = "\n".join((caller, writer.dialect, writer.provider, writer.endpoint))
         prepare = prepared_by(writer, dialect.name)
-        return self._cache.read(dialect, body, owner=owner, model=writer.model, prepare=prepare)
+        return cache.read(dialect, body, owner=owner, model=writer.model, prepare=prepare)
 
 
 def _named_model(body: bytes, field: str) -> str:

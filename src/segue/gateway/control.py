@@ -59,7 +59,8 @@ def checked_model(name: str, config: Config, providers: KnownProviders) -> str:
 def open_control(
     config: Config, providers: KnownProviders, store: GatewayStore, metrics: Callable[[], bytes] | None
 ) -> Callable[[WebRequest, Account], Awaitable[WebResponse | None]]:
-    """Answers an operator's request; None if it has no such path. A caller sees and switches its own conversations."""
+    """Answers an operator's request; None if it has no such path. A caller sees and switches its own conversations, an operator
+    those of all."""
 
     async def control(request: WebRequest, account: Account) -> WebResponse | None:
         caller = account.name
@@ -72,7 +73,7 @@ def open_control(
         if found is None or request.method != ("POST" if found[2] else "GET"):
             return None
         info = await store.conversation(found[1])
-        if info is None or info.caller != caller:
+        if info is None or (info.caller != caller and not account.admin):
             raise _unknown(found[1])
         if found[2]:
             model = _model_in(request)
@@ -84,7 +85,8 @@ def open_control(
                 ) from error
             if model and not account.may_use(model, [r.name for r in resolve_model(model, config).routes]):
                 raise model_error(account, model)
-            await store.switch(info.id, model)
+            if not await store.switch(info.id, model, info.caller):
+                raise _unknown(found[1])
             info = await store.conversation(info.id)
         return json_response(info)
 

@@ -34,6 +34,7 @@ from segue.gateway.turns import plain_turn
 from segue.gateway.usage_estimates import estimated_rest, mark_estimate
 from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.routing.router import GiveUp, Retry
+from segue.transports.reply_meter import TOO_LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -185,6 +186,7 @@ class Exchange:
         if error is not None:
             tried.error = error.code
             log_failure(error, route.name, self._report.request_id)
+            error.__traceback__ = None  # what failed is kept until the end, and its frames hold what had come
         return error
 
     async def _sent(self, route: Route, routing: Routing, turn: ClientTurn) -> SegueError | None:
@@ -284,7 +286,7 @@ class Exchange:
     async def _break_off(self, attempt: RouteAttempt, error: SegueError) -> None:
         self._stop_beat()
         self._report.error = error.code
-        await self._remember_broken(attempt)
+        await self._remember_broken(attempt, too_large=error.code in TOO_LARGE)
         last = attempt.broken(for_client(error))
         if self._reframe is not None:
             last = self._reframe.feed(last) + self._reframe.close()
@@ -393,11 +395,12 @@ class Exchange:
             route=report.route,
         )
 
-    async def _remember_broken(self, attempt: RouteAttempt) -> None:
+    async def _remember_broken(self, attempt: RouteAttempt, *, too_large: bool = False) -> None:
+        """`too_large`: it went beyond the limits of a reply. To remember it would take several times as much again."""
         if self._events:
             reply = self._folded(attempt)
             self._count(attempt, reply.usage, broken=True)
-            if self._committed:
+            if self._committed and not too_large:
                 await self._remember(attempt, reply, broken=True)
 
     def _count(self, attempt: RouteAttempt, used: Usage, *, broken: bool = False) -> None:

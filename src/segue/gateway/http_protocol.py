@@ -1,12 +1,14 @@
-"""HTTP as the gateway's server reads and writes it: the headers of a request are bounded in size and in time, and the head of
-a response leaves together with what begins its body.
+"""HTTP as the gateway's server reads and writes it: whatever a client sends is bounded in size and in time, and the head of a
+response leaves together with what begins its body.
 
-The server itself bounds neither, so that one connection could fill the memory, and idle ones could stay for ever. And it
-would write the head on its own: one more system call, and a packet.
+The server itself bounds only the size of a body, and only while somebody reads it. Headers, trailers, requests that wait behind
+another on the same connection, and the rest of a body that was refused could fill the memory or stay for ever, and none of
+them needs a key. And it would write the head of a response on its own: one more system call, and a packet.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -17,11 +19,27 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
 
 _HEAD: Final = b"HTTP/"
 _BODY_AT_ONCE: Final = 1 << 20
 """So many bytes of a body are taken in before its reader asks for them. The server itself would stop at 64 KB, so that the
 request of an agent costs four system calls to stop reading and to begin again."""
+MOST_FIELDS: Final = 256
+"""Headers of one request. A short one takes a hundred times its bytes."""
+MOST_WAITING: Final = 16
+"""Requests that wait behind another on the same connection. Few clients send any."""
+_LINGER_SECONDS: Final = 2.0
+"""How long a client may go on sending after its connection was refused: closed at once, it would lose what it was told."""
+
+
+class _RefusedError(Exception):
+    """Ends the work of the parser, with what the client is told."""
+
+    def __init__(self, status: int, why: bytes) -> None:
+        super().__init__(status)
+        self.status, self.why = status, why
 
 
 @final
@@ -48,6 +66,10 @@ class _Transport:
         if not self._transport.is_closing():
             self._transport.write(data)
 
+    def write_eof(self) -> None:
+        self._flush()
+        self._transport.write_eof()
+
     def close(self) -> None:
         self._flush()
         self._transport.close()
@@ -63,10 +85,18 @@ class BoundedProtocol(HttpToolsProtocol):
 
     header_bytes: ClassVar[int]
     header_seconds: ClassVar[float]
+    body_bytes: ClassVar[int]
 
     _head_size = 0
     _in_head = False
+    _in_body = False
+    _framing = 0
+    """Bytes behind the head since the last ones that were content: what stands around chunks, and trailers."""
+    _unread = 0
+    """Bytes that arrived after their request was answered."""
+    _refused = False
     _head_timer: asyncio.TimerHandle | None = None
+    _linger_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(_Transport(transport, self.loop))  # type: ignore[arg-type]
@@ -75,33 +105,58 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_head()
+        self._end_lingering()
         super().connection_lost(exc)
         for gone in [*self._watchers]:
             gone()
 
     def data_received(self, data: bytes) -> None:
+        if self._linger_timer is not None:
+            self._unread += len(data)
+            if self._unread > self.body_bytes:
+                self.transport.abort()
+                return
+            if self._refused:
+                return
         if self._in_head:
             self._head_size += len(data)
+        elif self._in_body:
+            self._framing += len(data)
         super().data_received(data)
-        # A body may have arrived along with the headers; then the head is complete by now.
-        if not self._in_head:
-            return
-        if self._head_size > self.header_bytes:
-            self._refuse(431, b"The headers are larger than this gateway accepts.")
-        elif self._head_timer is None:
+        if self._in_body and self._framing > self.header_bytes:
+            self._refuse(431, b"What follows the body is larger than this gateway accepts.")
+        elif self._in_head:
+            # A body may have arrived along with the headers; then the head is complete by now.
+            if self._head_size > self.header_bytes:
+                self._refuse(431, b"The headers are larger than this gateway accepts.")
+            elif self._head_timer is None:
+                self._watch_head()
+        elif not self._in_body and self.timeout_keep_alive_task is None and self._is_idle():
+            # Empty lines: the server counts the connection as busy, and no request begins.
             self._watch_head()
 
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= MOST_WAITING:
+            raise _RefusedError(400, b"Too many requests wait on this connection.")
         super().on_message_begin()
         self.scope[ON_DISCONNECT] = self._watchers  # type: ignore[typeddict-unknown-key]
         if not self._in_head:
             self._in_head, self._head_size = True, 0
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head:
+            return  # a trailer: nobody may be known, or anything be decided, by what comes behind the body
+        if len(self.headers) >= MOST_FIELDS:
+            raise _RefusedError(431, b"There are more headers than this gateway accepts.")
+        super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         self._end_head()
+        self._in_body, self._framing = True, 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
+        self._framing = 0
         cycle: Any = self.cycle
         if cycle.response_complete:
             return
@@ -114,6 +169,35 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(cycle.body) > _BODY_AT_ONCE:
             self.flow.pause_reading()
         cycle.message_event.set()
+
+    def on_message_complete(self) -> None:
+        self._in_body = False
+        if self._linger_timer is not None:
+            # The connection serves the next request, and waits for it as after any other.
+            self._end_lingering()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        # Without a request behind it, this response is that of the request which arrives.
+        if self._in_body and not self.pipeline:
+            self._linger(self.header_seconds)
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """The parser has given up."""
+        why = sys.exception()
+        refused = why.__context__ if why is not None else None
+        if isinstance(refused, _RefusedError):
+            self._refuse(refused.status, refused.why)
+        else:
+            self._refuse(400, msg.encode())
+
+    def _is_idle(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete
 
     def _watch_head(self) -> None:
         """Most heads arrive whole: only one that does not, and the first of a connection, has a timer."""
@@ -128,19 +212,40 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head_timer.cancel()
             self._head_timer = None
 
+    def _linger(self, seconds: float) -> None:
+        """Let the client send what it has begun: many read no answer before that. What arrives is thrown away, and the end
+        comes after so many seconds, or as many bytes as a body may have."""
+        self._end_lingering()
+        self._linger_timer = self.loop.call_later(seconds, self.transport.abort)
+
+    def _end_lingering(self) -> None:
+        self._unread = 0
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
+            self._linger_timer = None
+
     def _refuse(self, status: int, why: bytes) -> None:
         self._end_head()
         if self.transport.is_closing():
+            return
+        if self.pipeline or (not self._is_idle() and self.cycle.response_started):
+            self.transport.close()  # the answer would stand in the midst of another
             return
         self.transport.write(
             STATUS_LINE[status]
             + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s"
             % (len(why), why)
         )
-        self.transport.close()
+        if self.transport.can_write_eof() and self._is_idle():
+            self._refused = True
+            self._linger(min(self.header_seconds, _LINGER_SECONDS))
+            self.transport.write_eof()
+        else:
+            self.transport.close()
 
 
-def bounded_protocol(*, header_bytes: int, header_seconds: float) -> type[BoundedProtocol]:
-    """The protocol with these bounds."""
-    bounds = {"header_bytes": header_bytes, "header_seconds": header_seconds}
+def bounded_protocol(*, header_bytes: int, header_seconds: float, body_bytes: int) -> type[BoundedProtocol]:
+    """The protocol with these bounds. In as many seconds as the head of a request may take, the rest of one that was answered
+    before its end must have arrived."""
+    bounds = {"header_bytes": header_bytes, "header_seconds": header_seconds, "body_bytes": body_bytes}
     return type("BoundedProtocol", (BoundedProtocol,), bounds)

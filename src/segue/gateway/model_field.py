@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _EVENT_ENDS = (b"\n\n", b"\n\r\n")
 _LINE_ENDS = (b"\n",)
+_LONGEST_END = 3
 
 
 @final
@@ -35,7 +36,10 @@ class ModelField:
         self._needed: bool | None = None
         self._name: re.Pattern[bytes] | None = None
         self._replacement = b""
-        self._rest = b""
+        self._rest: list[bytes] = []
+        """Pieces of what has not left. They are put together once, however long a line takes to arrive."""
+        self._tail = b""
+        self._has_end = False
 
     def feed(self, portion: bytes, events: Sequence[Event]) -> bytes:
         if self._needed is None:
@@ -43,11 +47,14 @@ class ModelField:
         if not self._rest and self._needed is not None and portion.endswith(self._ends):
             # Nearly all portions: whole frames, and on many wires only the first of all holds the name.
             return portion if not self._needed or self._key not in portion else self._renamed(portion)
-        data = self._rest + portion
-        end = 0
-        if self._needed is not None:
-            end = max(at + len(mark) if (at := data.rfind(mark)) >= 0 else 0 for mark in self._ends)
-        self._rest = data[end:]
+        self._rest.append(portion)
+        self._has_end = self._has_end or any(mark in self._tail + portion for mark in self._ends)
+        self._tail = (self._tail + portion[-_LONGEST_END:])[-_LONGEST_END:]
+        if self._needed is None or not self._has_end:
+            return b""
+        data = b"".join(self._rest)
+        end = max(at + len(mark) if (at := data.rfind(mark)) >= 0 else 0 for mark in self._ends)
+        self._rest, self._has_end = [data[end:]] if end < len(data) else [], False
         return self._renamed(data[:end])
 
     def frames(self, data: bytes) -> list[bytes]:
@@ -55,7 +62,7 @@ class ModelField:
         return re.findall(rb".+?(?:%b)" % b"|".join(self._ends), data, re.DOTALL)
 
     def close(self) -> bytes:
-        rest, self._rest = self._rest, b""
+        rest, self._rest = b"".join(self._rest), []
         return self._renamed(rest)
 
     def _renamed(self, frames: bytes) -> bytes:

@@ -33,6 +33,7 @@ _LISTEN_HINTS: Final = {
     errno.EACCES: "This port needs rights that you do not have. Choose one above 1023: --port N",
 }
 _CUT_SECONDS: Final = 2.0
+_ACCEPT_AGAIN: Final = "._start_serving("
 
 
 def open_listener(host: str, port: int) -> socket.socket:
@@ -141,6 +142,8 @@ class _LoopErrors:
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
+        if isinstance(error, ValueError) and _ACCEPT_AGAIN in context.get("message", ""):
+            return  # the loop would accept connections again, and the gateway has ended meanwhile
         if not isinstance(error, OSError) or error.errno not in (errno.EMFILE, errno.ENFILE):
             loop.default_exception_handler(context)
         elif loop.time() - self._reported > _REPORT_SECONDS:
@@ -271,7 +274,11 @@ def _server(app: _Served, settings: GatewaySettings) -> uvicorn.Server:
     check_certificate(settings)
     config = uvicorn.Config(
         app,
-        http=bounded_protocol(header_bytes=limits.header_bytes, header_seconds=limits.body_timeout),
+        http=bounded_protocol(
+            header_bytes=limits.header_bytes,
+            header_seconds=limits.body_timeout,
+            body_bytes=limits.body_bytes,
+        ),
         log_config=None,
         log_level="critical",  # what it would report is in our own log, or the noise of strangers
         access_log=False,

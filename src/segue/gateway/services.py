@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from importlib.metadata import version
 from secrets import token_hex
 from time import time
@@ -21,9 +22,11 @@ from segue.gateway.client_errors import model_error
 from segue.gateway.client_requests import RequestReader
 from segue.gateway.compaction import ClientCompaction, compacted_events
 from segue.gateway.doors import Door
+from segue.gateway.large_bodies import read_beside
 from segue.gateway.model_lists import ProviderModels
 from segue.gateway.references import ReferenceResolver
-from segue.gateway.turns import model_of, read_fields, read_turn, unread_turn
+from segue.gateway.request_body import too_many_messages
+from segue.gateway.turns import PreparedRequest, model_of, read_fields, read_turn, unread_turn
 from segue.gateway.usage_estimates import mark_estimate, tokens_of
 from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.providers.token_estimates import estimate_request, family_of
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
     from segue.dialects.server import ServedModel
     from segue.gateway.accounts.account import Account
+    from segue.gateway.byte_budget import ByteBudget
     from segue.gateway.members import Members
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
@@ -55,15 +59,20 @@ class ClientServices:
     """One method for each operation that is no reply."""
 
     def __init__(
-        self, names: ModelNames, members: Members, providers: KnownProviders, memory: Memory
+        self,
+        names: ModelNames,
+        members: Members,
+        providers: KnownProviders,
+        memory: Memory,
+        budget: ByteBudget,
     ) -> None:
         self._names = names
         self._members = members
         self._providers = providers
         self._memory = memory
         self._archive = ReplyArchive(memory)
-        self.background = BackgroundReplies(self._archive, members.limits)
-        self._requests = RequestReader(names.writer)
+        self.background = BackgroundReplies(self._archive, members.limits, budget)
+        self._requests = RequestReader(names.writer, most_messages=members.limits.messages)
         self._compactor = ClientCompaction(members, providers, memory)
         self._references = ReferenceResolver(self._archive, self._compactor)
         self._provider_models = ProviderModels(providers) if members.lists_models else None
@@ -103,7 +112,7 @@ class ClientServices:
 
     async def read_chat(self, door: Door, request: WebRequest, caller: str) -> ClientTurn:
         """A request for a reply."""
-        read = self._requests.read(door, request, caller)
+        read = await read_beside(request.weight, partial(self._requests.read, door, request, caller))
         if read is None:
             prepared = await self._references.resolve(door, read_fields(request.body), caller)
             try:
@@ -121,6 +130,9 @@ class ClientServices:
     async def read(
         self, door: Door, request: WebRequest, prepared: PreparedRequest, caller: str
     ) -> ClientTurn:
+        messages, most = prepared.fields.get(door.dialect.messages_field), self._members.limits.messages
+        if isinstance(messages, list) and len(messages) > most:  # with those that it continues
+            raise too_many_messages(most)
         return await read_turn(
             door,
             request,
@@ -137,7 +149,7 @@ class ClientServices:
         """The model that an operator chose for the conversation; empty if none was, or it is no longer configured. It is none
         for a turn that goes on with calls of a model that we do not know: only the client's own name can mean that."""
         unknown = turn.begins or (turn.continues and not turn.bound)
-        chosen = "" if unknown else await self._memory.switched(turn.conversation_id)
+        chosen = "" if unknown else await self._memory.switched(turn.caller, turn.conversation_id)
         if chosen and not self._names.is_known(chosen):
             _LOG.warning("%s was switched to %s, which is not known.", turn.conversation_id, chosen)
             return ""
@@ -270,9 +282,9 @@ class ClientServices:
         body = server.encode_embeddings(wanted, vectors, model=asked, tokens=counted[0])
         return _json(body, headers)
 
-    async def explain(self, request: WebRequest, caller: str) -> WebResponse:
-        """What a target would get of a request, without sending it."""
-        fields = read_fields(request.body)
+    async def explain(self, request: WebRequest, account: Account) -> WebResponse:
+        """What a target would get of a request, without sending it. Raises if the caller may not use the target."""
+        fields, caller = read_fields(request.body), account.name
         wire = request.query.get("wire", "") or recognise(fields)
         if not wire:
             raise UsageError(
@@ -282,7 +294,9 @@ class ClientServices:
             )
         door = Door(dialect=DIALECTS[proper_name(wire)], operation="chat", params=dict(request.query))
         turn = await self.read(door, request, await self._references.resolve(door, fields, caller), caller)
-        to = request.query.get("to") or await self.switched(turn) or turn.asked
+        named = request.query.get("to", "")
+        self._check(named or turn.asked, account)
+        to = named or await self.switched(turn) or turn.asked
         explained = [self._explained(turn, route) for route in self._names.router(to).routes]
         return _json(
             msgspec.json.encode(

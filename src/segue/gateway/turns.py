@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct, structs
@@ -20,6 +21,7 @@ from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.client_messages import prepared_by
 from segue.gateway.doors import Door
 from segue.gateway.identity import given_name, known_conversation
+from segue.gateway.large_bodies import read_beside
 from segue.gateway.memory.fingerprints import HistoryFingerprints
 from segue.gateway.memory.memory import new_conversation_id
 from segue.gateway.memory.openings import Opening
@@ -203,12 +205,13 @@ async def read_turn(
     dialect, fields = door.dialect, prepared.fields
     as_it_came = read
     if read is None:
-        read = _read(dialect, fields, writer)
+        read = await read_beside(request.weight, partial(_read, dialect, fields, writer))
     messages = read.conversation.messages
     asked = model_of(door, fields)
     name = given_name(dialect.server, request.headers, fields)
     opening = Opening(name, dialect, asked, read.conversation, read.tools)
-    originals = await recall_originals(memory, caller, messages, opening=opening, size=len(request.body))
+    size = max(request.weight, len(request.body))
+    originals = await recall_originals(memory, caller, messages, opening=opening, size=size)
     conversation = structs.replace(read.conversation, messages=originals.messages)
     # A history whose messages were adopted as they came ends with what the client wrote last.
     ends_with_tool = as_it_came is not None and as_it_came.head > 0 and messages[-1].speaker == "tool"

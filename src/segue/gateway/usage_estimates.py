@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from segue.dialects.server import ServerFacts
     from segue.gateway.turns import ClientTurn
     from segue.providers.adapter import ChatRequest
+    from segue.providers.token_estimates import Family
 
 BYTES_PER_TOKEN: Final = 4
 TOKENS_PER_MEDIA: Final = 1500
 """Of an image or a document; providers count some hundred to some thousand."""
+_AT_ONCE: Final = 10_000
 _HEADER: Final = "x-segue-usage"
 _ESTIMATE: Final = "estimate"
 
@@ -33,14 +35,14 @@ def missing_usage(request: ChatRequest, events: Sequence[Event]) -> Usage | None
         if type(event) is UsageReported and event.usage.total_tokens is not None:
             return None
     family = family_of(request.model)
-    written = math.ceil(text_tokens(_written(events), family))
+    written = _written_tokens(events, family)
     return Usage(input_tokens=estimate_request(request, family), output_tokens=written)
 
 
 def estimated_rest(turn: ClientTurn, counted: Usage, events: Sequence[Event], model: str) -> Usage:
     """What a reply used, with an estimate for what its provider did not count: of one that breaks off, it has often counted
     the beginning only."""
-    written = math.ceil(text_tokens(_written(events), family_of(model)))
+    written = _written_tokens(events, family_of(model))
     return structs.replace(
         counted,
         input_tokens=input_estimate(turn) if counted.input_tokens is None else counted.input_tokens,
@@ -55,6 +57,12 @@ def input_estimate(turn: ClientTurn) -> int:
     ]
     encoded = sum(len(block.data) for block in media)
     return max(len(turn.request.body) - encoded, 0) // BYTES_PER_TOKEN + len(media) * TOKENS_PER_MEDIA
+
+
+def _written_tokens(events: Sequence[Event], family: Family) -> int:
+    # Some at a time: of a reply without an end not even one more copy is made.
+    portions = [events[at : at + _AT_ONCE] for at in range(0, len(events), _AT_ONCE)]
+    return math.ceil(sum(text_tokens(_written(portion), family) for portion in portions))
 
 
 def _written(events: Sequence[Event]) -> str:

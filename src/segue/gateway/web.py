@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from segue.config.schema import GatewayLimits
     from segue.dialects.server import Reframe
     from segue.transports.asgi import AsgiMessage
-    from segue.transports.deadline import Deadline
 
 Receive: TypeAlias = "Callable[[], Awaitable[AsgiMessage]]"
 Send: TypeAlias = "Callable[[AsgiMessage], Awaitable[None]]"
 
 JSON_TYPE: Final = "application/json"
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROLS: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+"""What no header may hold. A provider's header or a model's name may hold it all the same, and the server would break off instead of
+answering."""
 _PLAIN_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -40,6 +43,8 @@ class WebRequest(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     """With lower-case names, which is how a server gives them."""
     body: bytes = b""
+    weight: int = 0
+    """What its body counts in the budget of the process: by it, work on it is done at once or beside the event loop."""
 
     def __repr__(self) -> str:
         return f"WebRequest({self.method} {self.path}, {len(self.body)} bytes)"
@@ -87,52 +92,6 @@ def _joined(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     return headers
 
 
-async def read_body(receive: Receive, head: WebRequest, limits: GatewayLimits, deadline: Deadline) -> bytes:
-    """The body. Raises when it is compressed, is too large or does not arrive in time."""
-    encoding = head.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("", "identity"):
-        raise InvalidRequestError(
-            f'Requests compressed with "{encoding[:50]}" are not served here.',
-            code="unsupported_encoding",
-            status=415,
-            hint="Send the body as it is, without content-encoding.",
-        )
-    announced = head.headers.get("content-length", "")
-    if announced.isascii() and announced.isdigit() and int(announced[:18]) > limits.body_bytes:
-        raise _too_large(limits.body_bytes)
-    portions: list[bytes] = []
-    size, more = 0, True
-    deadline.begin(limits.body_timeout)
-    try:
-        with deadline:
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientGoneError
-                portions.append(message.get("body", b""))
-                size += len(portions[-1])
-                if size > limits.body_bytes:
-                    raise _too_large(limits.body_bytes)
-                more = message.get("more_body", False)
-    except TimeoutError:
-        raise InvalidRequestError(
-            f"The request did not arrive within {limits.body_timeout:g} s.",
-            code="request_timeout",
-            status=408,
-            hint="Send it again, or raise gateway.limits.body_timeout.",
-        ) from None
-    return portions[0] if len(portions) == 1 else b"".join(portions)
-
-
-def _too_large(most: int) -> InvalidRequestError:
-    return InvalidRequestError(
-        f"The request is larger than {most} bytes.",
-        code="request_too_large",
-        status=413,
-        hint="Shorten the conversation, or raise gateway.limits.body_bytes.",
-    )
-
-
 @final
 class ResponseWriter:
     """Writes one response. `sent` counts its bytes."""
@@ -158,8 +117,9 @@ class ResponseWriter:
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
         self.status = status
         fields = [
-            (name.encode("latin-1"), value.encode("latin-1", "replace"))
+            (name.encode("latin-1"), _CONTROLS.sub(b" ", value.encode("latin-1", "replace")))
             for name, value in {**headers, **self.headers}.items()
+            if _NAME.fullmatch(name)
         ]
         await self._send({"type": "http.response.start", "status": status, "headers": fields})
 

@@ -100,8 +100,13 @@ _CLASSES: Final = _classes()
 _DIGITS: Final = bytes(ord("d") if 0x30 <= byte <= 0x39 else ord("o") for byte in range(256))
 
 
+_SLICE: Final = 1 << 20
+
+
 def text_tokens(text: str | bytes, family: Family) -> float:
     """The tokens of a text, unrounded. Its cost is a few passes over the bytes."""
+    if len(text) > _SLICE:  # whole, each pass over it would be a copy of it
+        return sum(text_tokens(text[at : at + _SLICE], family) for at in range(0, len(text), _SLICE))
     data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
     if not data:
         return 0.0

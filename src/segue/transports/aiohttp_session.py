@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 LARGE_BODY: Final = 2**20
 """Bytes above which a body is sent in portions: written in one go it would hold up all other requests."""
-_CONNECTING: ContextVar[WaitLimits] = ContextVar("_CONNECTING")
+_CONNECTING: ContextVar[list[WaitLimits]] = ContextVar("_CONNECTING")
+"""Of the request that waits for a connection; empty when it has one. A connection keeps the context that it was opened in for as
+long as it lives, and the limits know the request with its body."""
 
 
 class _Connector(aiohttp.TCPConnector):
@@ -37,7 +39,8 @@ class _Connector(aiohttp.TCPConnector):
         self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
     ) -> Connection:
         connection = await super().connect(req, traces, timeout)
-        _CONNECTING.get().connected()
+        for waiting in _CONNECTING.get():
+            waiting.connected()
         return connection
 
 
@@ -63,7 +66,8 @@ class AiohttpSession:
 
     async def _ask(self, request: WireRequest, limits: WaitLimits) -> aiohttp.ClientResponse:
         url = _url(request)
-        _CONNECTING.set(limits)
+        waiting = [limits]
+        _CONNECTING.set(waiting)
         try:
             with limits:
                 return await self._session.request(
@@ -91,6 +95,8 @@ class AiohttpSession:
             ) from None
         except (aiohttp.ClientError, OSError) as error:
             raise _broken(request.place, error) from error
+        finally:
+            waiting.clear()
 
     async def close(self) -> None:
         await self._session.close()

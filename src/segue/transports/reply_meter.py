@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from segue.transports.transport import ReplyLimits, WireRequest, WireResponse
 
 REST_SECONDS: Final = 0.2
+TOO_LARGE: Final = frozenset({"reply_too_large", "line_too_long"})
+"""The codes of the errors for answers that go beyond their limits."""
 _NOT_CONTENT: Final = (b":", b"\n", b"\r")
 
 
@@ -77,24 +79,24 @@ class MeteredResponse:
 
     async def read(self) -> bytes:
         """Raises ProtocolError `reply_too_large`."""
-        data, whole = await self._read_up_to(self._limits.body_bytes)
+        pieces, whole = await self._read_up_to(self._limits.body_bytes)
         if not whole:
             raise self._too_large(self._limits.body_bytes)
-        return data
+        return b"".join(pieces)
 
     async def read_error(self) -> bytes:
         """The start of an error's body: what explains it is there."""
-        return (await self._read_up_to(self._limits.error_bytes))[0]
+        return b"".join((await self._read_up_to(self._limits.error_bytes))[0])
 
-    async def _read_up_to(self, most: int) -> tuple[bytes, bool]:
+    async def _read_up_to(self, most: int) -> tuple[list[bytes], bool]:
         """The body, and whether it is all of it."""
         pieces, size = [], 0
         async for portion in self._response.portions():
             pieces.append(portion[: most - size])
             size += len(portion)
             if size > most:
-                return b"".join(pieces), False
-        return b"".join(pieces), True
+                return pieces, False
+        return pieces, True
 
     def _check_silence(self, seconds: float) -> None:
         what = "idle" if self._begun else self._request.first_wait

@@ -143,6 +143,57 @@ def test_the_call_ids_of_one_caller_give_another_nothing() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("to", ["", f"?to={ROUTES['anthropic']}"])
+def test_what_a_target_would_get_is_shown_only_for_models_that_the_caller_may_use(to: str) -> None:
+    async def story() -> None:
+        callers = {"ann": CallerSettings(key_sha256=digest_of(ANN), models=["fast"])}
+        world = GatewayWorld(callers=callers)
+        asked = hello("fast" if to else ROUTES["anthropic"])
+        refused = await world.ask(f"/segue/v1/explain{to}", asked, headers=bearer(ANN))
+        assert refused.status == 403
+        assert b"may not use the model" in refused.body
+        assert (await world.ask("/segue/v1/explain", hello(), headers=bearer(ANN))).status == 200
+
+    asyncio.run(story())
+
+
+def test_what_a_target_would_get_is_shown_within_the_limits_of_the_caller() -> None:
+    async def story() -> None:
+        callers = {"ann": CallerSettings(key_sha256=digest_of(ANN), requests_per_minute=3)}
+        world = GatewayWorld(callers=callers)
+        statuses = [
+            (await world.ask("/segue/v1/explain", hello(), headers=bearer(ANN))).status for _ in range(5)
+        ]
+        assert statuses == [200, 200, 200, 429, 429]
+        assert (await world.ask(CHAT, hello(), headers=bearer(ANN))).status == 429, "the same limit"
+        await world.gateway.settle()
+
+    asyncio.run(story())
+
+
+def test_a_caller_switches_no_conversation_of_another_and_an_operator_any(tmp_path: Path) -> None:
+    async def story() -> None:
+        world = GatewayWorld()
+        accounts = Accounts(SQLiteAccountStore(tmp_path / "accounts.db"), {}, AccountSettings())
+        world.gateway.accounts = accounts
+        ann, bob, boss = [
+            await accounts.administration.create(name, Allowance(), labels={}, admin=name == "boss")
+            for name in ("ann", "bob", "boss")
+        ]
+        answered = await world.ask(CHAT, hello(), headers={**bearer(ann), "x-session-id": "s"})
+        conversation = answered.headers["x-segue-conversation"]
+        await world.gateway.settle()
+        path = f"/segue/v1/conversations/{conversation}/switch"
+        wanted = {"model": ROUTES["anthropic"]}
+        assert (await world.ask(path, wanted, headers=bearer(bob))).status == 404
+        assert (await world.ask(path, wanted, headers=bearer(boss))).status == 200
+        switched = await world.ask(CHAT, hello(), headers={**bearer(ann), "x-session-id": "s"})
+        assert switched.headers["x-segue-route"] == ROUTES["anthropic"]
+        await accounts.close()
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_no_key_is_in_a_log_a_trace_a_metric_an_error_or_the_database(
     kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture

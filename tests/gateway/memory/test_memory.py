@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import stat
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from segue.gateway.memory.memory import Memory, is_capsule
 from segue.gateway.memory.originals import recall_originals
 from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_reply
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
+from segue.gateway.memory.store import ConversationInfo, MemoryRecord
 from segue.gateway.memory.volatile_store import VolatileStore
 
 START = fingerprint_of(())
@@ -54,6 +56,61 @@ def test_a_reply_is_the_same_after_it_was_written_and_read() -> None:
     odd = RememberedReply(model(Text("lone \ud800"), ToolCall("c0", "x", {"a": float("nan")})), "a/b")
     assert decode_reply(encode_reply(REMEMBERED)) == REMEMBERED
     assert decode_reply(encode_reply(odd)).message.text == "lone \ud800"
+
+
+class _MovedRows(VolatileStore):
+    """A store in which somebody has exchanged what is in the rows of two callers, key by key."""
+
+    def __init__(self, moved: dict[bytes, bytes]) -> None:
+        super().__init__()
+        self._moved = moved
+
+    async def read(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        found = await super().read([self._moved.get(key, key) for key in keys])
+        return {key: found[at] for key in keys if (at := self._moved.get(key, key)) in found}
+
+
+def test_what_is_stored_for_one_caller_cannot_be_moved_to_the_row_of_another() -> None:
+    async def story() -> None:
+        at = memory()
+        ids, before = ["call_A", "call_B"], fingerprint_of([ASK])
+        anns = [*at.call_keys("ann", ids), at.place_key("ann", before, REPLY)]
+        bobs = [*at.call_keys("bob", ids), at.place_key("bob", before, REPLY)]
+        store = _MovedRows(dict(zip(bobs, anns, strict=True)))
+        await memory(store).remember("ann", before, REMEMBERED)
+        history = returned(Text("Let me look."), shown(0, "call_A"), shown(1, "call_B"))
+        own = await recall_originals(memory(store), "ann", history)
+        assert own.last == REMEMBERED
+        stolen = await recall_originals(memory(store), "bob", history)
+        assert stolen.last is None
+        assert stolen.messages == tuple(history)
+        assert await memory(store).recall(bobs) == {}
+
+    asyncio.run(story())
+
+
+def test_replies_of_an_earlier_version_are_still_read() -> None:
+    """They were bound to nothing but their kind."""
+
+    async def story() -> None:
+        store = VolatileStore()
+        keys = tuple(memory().call_keys("me", ["call_A", "call_B"]))
+        body = KEY.encrypt(encode_reply(REMEMBERED), bound_to=b"reply")
+        await store.write([MemoryRecord(keys, body)])
+        assert (await memory(store).recall(keys)) == dict.fromkeys(keys, REMEMBERED)
+
+    asyncio.run(story())
+
+
+def test_a_switch_holds_for_the_caller_whose_conversation_it_is() -> None:
+    async def story() -> None:
+        store = VolatileStore()
+        await store.note(ConversationInfo(id="same", caller="ann"))
+        await store.switch("same", "openai/x")
+        assert await memory(store).switched("ann", "same") == "openai/x"
+        assert await memory(store).switched("bob", "same") == ""
+
+    asyncio.run(story())
 
 
 def test_a_reply_with_calls_takes_its_place_again(tmp_path: Path) -> None:

@@ -184,6 +184,22 @@ def test_conversations_are_listed_and_switched(opened: Opener) -> None:
     asyncio.run(story())
 
 
+def test_a_conversation_belongs_to_the_caller_that_it_was_noted_for_first(opened: Opener) -> None:
+    async def story() -> None:
+        store = opened()
+        await store.note(ConversationInfo(id="one", caller="ann", route="a/b"))
+        assert not await store.switch("one", "openai/x", "bob")
+        assert await store.switch("one", "openai/x", "ann")
+        await store.note(ConversationInfo(id="one", caller="bob", route="c/d"))
+        info = await store.conversation("one")
+        assert info is not None
+        assert (info.caller, info.route, info.switched, info.requests) == ("ann", "a/b", "openai/x", 1)
+        assert await store.switch("one", "", None), "an operator"
+        await store.close()
+
+    asyncio.run(story())
+
+
 def test_two_gateways_on_one_file_see_each_other_at_once(tmp_path: Path) -> None:
     async def story() -> None:
         one, two = (SQLiteMemoryStore(tmp_path / "memory.sqlite") for _ in range(2))

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from segue.gateway.web import WebRequest
     from segue.routing.route import Route
 
-_ASKS_A_MODEL: Final = frozenset({"embed", "count_tokens", "compact"})
+_SERVICES: Final = frozenset({"embed", "count_tokens", "compact"})
+ASKS_A_MODEL: Final = _SERVICES | {"chat", "generate"}
+"""The operations that count for a caller's limits."""
 USUAL_OUTPUT: Final = 1000
 """Tokens of a reply. Clients allow for far more than they get."""
 
@@ -61,7 +63,7 @@ async def counted_service(
     report: RequestReport,
 ) -> AsyncIterator[None]:
     """Serve what is no reply of a model but asks one, such as vectors, as far as its caller may have it, and count it."""
-    if door.operation not in _ASKS_A_MODEL:
+    if door.operation not in _SERVICES:
         yield
         return
     report.asked = model_of(door, read_fields(request.body))
@@ -78,6 +80,19 @@ async def counted_service(
         report.route = report.route or routes[0].name
         came_to = used(report, expected, sent=done)
         accounts.ended(admission, came_to, usage_row(report, came_to))
+
+
+@asynccontextmanager
+async def counted_for_nothing(
+    accounts: Accounts, account: Account, report: RequestReport
+) -> AsyncIterator[None]:
+    """Serve what costs nothing but the work of the gateway, as far as the limits of its caller allow one more request."""
+    admission = await accounts.admit(account, Charge()) if account.is_limited else None
+    try:
+        yield
+    finally:
+        if admission is not None:
+            accounts.ended(admission, Charge(), usage_row(report, Charge()))
 
 
 def standing_of(admission: Admission) -> CallerStanding:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _DIGEST_BYTES: Final = 16
 _UNIQUE: Final = 20
 """An id of so many characters beside its tool's name is random. Some servers count calls: `functions.weather:0`."""
+_SLICE: Final = 1 << 16
+"""Characters of a long piece that are added at once: whole, its copies would take ten times its bytes."""
 
 
 @final
@@ -52,12 +54,19 @@ class Fingerprint:
             if message.instruction:
                 continue
             text = ""
+            speaker: str = message.speaker
             for block in message.blocks:
                 # Most are texts, and this is done for each block of a history.
-                if piece := block.text.strip() if type(block) is Text else _visible(block):
+                piece = block.text.strip() if type(block) is Text else _visible(block)
+                if len(piece) > _SLICE:
+                    update(f"{speaker}{text} {len(piece)}:".encode("utf-8", "surrogatepass"))
+                    for start in range(0, len(piece), _SLICE):
+                        update(piece[start : start + _SLICE].encode("utf-8", "surrogatepass"))
+                    text = speaker = ""
+                elif piece:
                     text += f" {len(piece)}:{piece}"
             if text:
-                update(f"{message.speaker}{text}".encode("utf-8", "surrogatepass"))
+                update(f"{speaker}{text}".encode("utf-8", "surrogatepass"))
 
 
 @final

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from segue.errors import JournalError
 from segue.gateway.memory.histories import KnownHistories
+from segue.gateway.memory.installation_key import DIGEST_BYTES
 from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_reply
 from segue.gateway.memory.store import ConversationInfo, GatewayStore, MemoryRecord
 
@@ -29,6 +30,8 @@ CACHE_BYTES: Final = 16 << 20
 
 _LOG = logging.getLogger("segue.gateway")
 _REPLY: Final = b"reply"
+_REPLY_AT_ROWS: Final = b"reply at rows"
+_COUNT_BYTES: Final = 4
 _KEPT_IDS: Final = 1024
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz234567"
 """Of base32."""
@@ -110,7 +113,7 @@ class Memory:
         exact = own[:2] if reply.name or reply.message.calls else ()
         self._keep_at_hand(tuple(dict.fromkeys((*keys, *exact))), reply, len(data))
         keys, firsts = tuple(dict.fromkeys((*keys, *own))), tuple(map(self._first, own))
-        record = MemoryRecord(keys, self._key.encrypt(data, bound_to=_REPLY), firsts)
+        record = MemoryRecord(keys, self._sealed((*keys, *firsts), data), firsts)
         try:
             await self.store.write([record], seen)
         except JournalError as error:
@@ -128,7 +131,7 @@ class Memory:
                 found[key] = held[0]
         if missing:
             for key, body in (await self._read(missing)).items():
-                data = self._key.decrypt(body, bound_to=_REPLY)
+                data = self._opened(key, body)
                 if data is not None:
                     found[key] = decode_reply(data)
                     self._keep_at_hand((key,), found[key], len(data))
@@ -142,8 +145,8 @@ class Memory:
         if place not in found or first not in found:
             return ""
         conversations: set[str] = set()
-        for body in {found[place], found[first]}:
-            data = self._key.decrypt(body, bound_to=_REPLY)
+        for key in (place, first):
+            data = self._opened(key, found[key])
             reply = decode_reply(data) if data is not None else None
             conversations.add(reply.conversation if reply is not None and reply.name == name else "")
         return conversations.pop() if len(conversations) == 1 else ""
@@ -180,14 +183,15 @@ class Memory:
         except JournalError as error:
             _LOG.warning("A conversation was not recorded: %s", error)
 
-    async def switched(self, conversation_id: str) -> str:
-        """The model that an operator chose for a conversation; empty if none was chosen, or if the store fails."""
+    async def switched(self, caller: str, conversation_id: str) -> str:
+        """The model that was chosen for a conversation of this caller; empty if none was chosen, or if the store fails. The ids
+        are short, so that two callers may have the same."""
         try:
             known = await self.store.conversation(conversation_id)
         except JournalError as error:
             _LOG.warning("A conversation was not looked up: %s", error)
             return ""
-        return known.switched if known is not None else ""
+        return known.switched if known is not None and known.caller == caller else ""
 
     def seal_capsule(self, caller: str, data: bytes) -> str:
         """A text that the client may carry in a place for opaque payloads; only we can open it, for the same caller."""
@@ -211,6 +215,21 @@ class Memory:
     def _first(self, place: bytes) -> bytes:
         """The key of the first reply at a place; that of the last one is the place's own."""
         return self._key.digest("first", place)
+
+    def _sealed(self, keys: Sequence[bytes], data: bytes) -> bytes:
+        """A reply, encrypted for the rows of these keys: whoever can write to the store can move it to no other row, and keys are
+        made for one caller."""
+        rows = len(keys).to_bytes(_COUNT_BYTES, "big") + b"".join(keys)
+        return self._key.encrypt(rows + data, bound_to=_REPLY_AT_ROWS)
+
+    def _opened(self, key: bytes, body: bytes) -> bytes | None:
+        """None if it was made with another installation's key, or for another row."""
+        data = self._key.decrypt(body, bound_to=_REPLY_AT_ROWS)
+        if data is None:
+            return self._key.decrypt(body, bound_to=_REPLY)  # of an earlier version, until it expires
+        end = _COUNT_BYTES + int.from_bytes(data[:_COUNT_BYTES], "big") * DIGEST_BYTES
+        rows = range(_COUNT_BYTES, end, DIGEST_BYTES)
+        return data[end:] if any(data.startswith(key, row) for row in rows) else None
 
     async def _read(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
         try:

@@ -9,12 +9,14 @@ is kept beside the original, for that provider.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, final
 
 from msgspec import Struct, structs
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, ToolCall
 from segue.conversation.message import Message
+from segue.gateway.large_bodies import read_beside
 from segue.gateway.memory.fingerprints import HistoryFingerprints, is_unique
 from segue.gateway.memory.histories import KnownHistory, Maker
 from segue.gateway.memory.replies import RememberedReply
@@ -79,7 +81,8 @@ async def recall_originals(
     fingerprints = known.fingerprints.continued(messages, common)
     replies = known.replies.copy()
     dropped = [replies.pop(index, None) for index in range(common, len(known.messages))]
-    new = _look_at(memory, caller, messages, common, fingerprints, opening)
+    look = partial(_look_at, memory, caller, messages, common, fingerprints, opening)
+    new = await read_beside(size, look)
     failures = memory.failed_reads
     wanted = [key for keys in (*new.ids.values(), *new.places.values()) for key in keys]
     recalled = await memory.recall(wanted) if wanted else {}

@@ -157,12 +157,14 @@ class PostgresMemoryStore:
         )
         return [_info(row) for row in rows]
 
-    async def switch(self, conversation_id: str, model: str) -> bool:
+    async def switch(self, conversation_id: str, model: str, caller: str | None = None) -> bool:
+        owner = None if caller is None else storable(caller)
         changed = await self._database.run(
             lambda connection: connection.execute(
-                "UPDATE {schema}.conversations SET switched = %s WHERE id = %s",
+                "UPDATE {schema}.conversations SET switched = %s WHERE id = %s AND caller = coalesce(%s, caller)",
                 storable(model),
                 storable(conversation_id),
+                owner,
             )
         )
         return changed > 0

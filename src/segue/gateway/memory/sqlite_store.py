@@ -109,8 +109,8 @@ class SQLiteMemoryStore:
         )
         return [ConversationInfo(*row) for row in rows]
 
-    async def switch(self, conversation_id: str, model: str) -> bool:
-        return await self._file.run(self._switch, conversation_id, model)
+    async def switch(self, conversation_id: str, model: str, caller: str | None = None) -> bool:
+        return await self._file.run(self._switch, conversation_id, model, caller)
 
     async def close(self) -> None:
         await self._file.close(self._write_touched)
@@ -218,16 +218,17 @@ class SQLiteMemoryStore:
     def _note(self, connection: sqlite3.Connection, seen: ConversationInfo, now: float) -> None:
         connection.execute(
             """INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, '', 1, ?, ?)
-            ON CONFLICT (id) DO UPDATE SET caller = excluded.caller, client = excluded.client,
-            door = excluded.door, asked = excluded.asked, route = excluded.route, requests = requests + 1,
-            updated = excluded.updated""",
+            ON CONFLICT (id) DO UPDATE SET client = excluded.client, door = excluded.door,
+            asked = excluded.asked, route = excluded.route, requests = requests + 1, updated = excluded.updated
+            WHERE caller = excluded.caller""",
             (seen.id, seen.caller, seen.client, seen.door, seen.asked, seen.route, now, now),
         )
 
-    def _switch(self, conversation_id: str, model: str) -> bool:
+    def _switch(self, conversation_id: str, model: str, caller: str | None) -> bool:
         with self._file.writing() as connection:
             changed = connection.execute(
-                "UPDATE conversations SET switched = ? WHERE id = ?", (model, conversation_id)
+                "UPDATE conversations SET switched = ? WHERE id = ? AND caller = coalesce(?, caller)",
+                (model, conversation_id, caller),
             )
             return changed.rowcount > 0
 

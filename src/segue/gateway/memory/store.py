@@ -59,7 +59,8 @@ class GatewayStore(Protocol):
         """Forget the records under these keys, under all of their keys."""
 
     async def note(self, seen: ConversationInfo) -> None:
-        """One more request of a conversation. `switched`, `requests` and times are the store's own."""
+        """One more request of a conversation. `switched`, `requests` and times are the store's own. A conversation belongs to the
+        caller that it was noted for first: with the same id, nothing is noted for another."""
 
     async def conversation(self, conversation_id: str) -> ConversationInfo | None:
         """None if it is not known."""
@@ -67,7 +68,8 @@ class GatewayStore(Protocol):
     async def conversations(self, limit: int = 50, caller: str | None = None) -> Sequence[ConversationInfo]:
         """Those used last come first. `caller`: only those of this one."""
 
-    async def switch(self, conversation_id: str, model: str) -> bool:
-        """Choose the model from the next turn on; empty: the client's name decides again. False if it is not known."""
+    async def switch(self, conversation_id: str, model: str, caller: str | None = None) -> bool:
+        """Choose the model from the next turn on; empty: the client's name decides again. False if it is not known, or not one of
+        this caller; None for an operator, who may switch all."""
 
     async def close(self) -> None: ...

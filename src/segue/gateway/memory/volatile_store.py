@@ -72,7 +72,10 @@ class VolatileStore:
 
     async def note(self, seen: ConversationInfo) -> None:
         now = self._clock()
-        known = self._conversations.pop(seen.id, None)
+        known = self._conversations.get(seen.id)
+        if known is not None and known.caller != seen.caller:
+            return
+        self._conversations.pop(seen.id, None)
         self._conversations[seen.id] = structs.replace(
             seen,
             switched=known.switched if known else "",
@@ -90,11 +93,12 @@ class VolatileStore:
         latest = reversed(self._conversations.values())
         return list(islice((info for info in latest if caller in (None, info.caller)), limit))
 
-    async def switch(self, conversation_id: str, model: str) -> bool:
+    async def switch(self, conversation_id: str, model: str, caller: str | None = None) -> bool:
         known = self._conversations.get(conversation_id)
-        if known is not None:
-            self._conversations[conversation_id] = structs.replace(known, switched=model)
-        return known is not None
+        if known is None or caller not in (None, known.caller):
+            return False
+        self._conversations[conversation_id] = structs.replace(known, switched=model)
+        return True
 
     async def close(self) -> None:
         """Nothing is forgotten: the gateway that replaces this one may go on with it."""

@@ -1,0 +1,268 @@
+"""What is kept of a body is bounded by what the body was charged, whatever it holds and wherever it stands; and all charges
+together stay within the budget.
+
+Kept: the parsed fields, the conversation with its tools and options, and the body itself. Counted by tracemalloc, not by us.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import tracemalloc
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from segue.conversation.blocks import Origin
+from segue.conversation.events import Event, fold
+from segue.dialects.read_cache import ReadCache
+from segue.dialects.registry import DIALECTS, WIRES
+from segue.errors import InvalidRequestError, OverloadError, SegueError
+from segue.gateway.byte_budget import SHARE, ByteBudget, Holding, most_values, values_in, weight_of
+from segue.gateway.turns import read_fields
+
+FACTOR = 8
+ALWAYS = 300_000
+"""Bytes that are allowed for what is loaded or remembered once."""
+
+UNITS = (
+    "{}",
+    "[]",
+    '""',
+    "0",
+    "1.5",
+    "987654",
+    "null",
+    '"a"',
+    '"é"',
+    '"\\ud83d\\ude00"',
+    '{"a":1}',
+    '{"a":{"b":[]}}',
+    "[[[]]]",
+    '{"role":"user","content":""}',
+    '{"role":"user","content":"a"}',
+    '{"role":"user","content":[{"type":"text","text":""}]}',
+    '{"role":"assistant","content":"a"}',
+    '{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]}',
+    '{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}',
+    '{"role":"tool","tool_call_id":"c","content":""}',
+    '{"role":"user","parts":[{"text":"a"}]}',
+    '{"role":"model","parts":[{"functionCall":{"name":"f","args":{}}}]}',
+    '{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}',
+    '{"type":"function_call_output","call_id":"c","output":""}',
+    '{"type":"function","function":{"name":"f","parameters":{}}}',
+    '{"name":"f","input_schema":{}}',
+)
+
+
+def body_of(wire: str, unit: str, count: int, place: str) -> bytes:
+    """A request with this unit so many times, at one of its places."""
+    field = DIALECTS[wire].messages_field
+    many = "[" + ",".join([unit] * count) + "]"
+    hi = (
+        {"role": "user", "parts": [{"text": "hi"}]}
+        if field == "contents"
+        else {"role": "user", "content": "hi"}
+    )
+    fields: dict[str, Any] = {"model": "m", field: [hi]}
+    marked = {
+        "messages": {**fields, field: "MARK"},
+        "content": {**fields, field: [{"role": "user", "content": "MARK", "parts": "MARK"}]},
+        "tools": {**fields, "tools": "MARK"},
+        "schema": {
+            **fields,
+            "tools": [
+                {"type": "function", "name": "f", "function": {"name": "f", "parameters": {"enum": "MARK"}}}
+            ],
+        },
+        "own field": {**fields, "x": "MARK"},
+        "keys": {**fields, "x": {"MARK": 0}},
+        "arguments": {
+            **fields,
+            field: [
+                hi,
+                {
+                    "role": "assistant",
+                    "content": "",
+                    "tool_calls": [
+                        {"id": "c", "type": "function", "function": {"name": "f", "arguments": "TEXT"}}
+                    ],
+                },
+                {"role": "tool", "tool_call_id": "c", "content": "done"},
+            ],
+        },
+    }[place]
+    text = json.dumps(marked).replace('"TEXT"', json.dumps('{"values":' + many + "}"))
+    if place == "keys":
+        return text.replace('"MARK": 0', ",".join(f'"{number}":{unit}' for number in range(count))).encode()
+    return text.replace('"MARK"', many).encode()
+
+
+PLACES = ("messages", "content", "tools", "schema", "own field", "keys", "arguments")
+
+
+def read_whole(wire: str, body: bytes) -> object:
+    """All that the gateway makes of a request; its fields, where it is refused later."""
+    with suppress(SegueError, msgspec.DecodeError, RecursionError):
+        return ReadCache(0).read(DIALECTS[wire], body)
+    with suppress(SegueError):
+        return read_fields(body)
+    return None
+
+
+def measured(wire: str, body: bytes) -> int:
+    gc.collect()
+    tracemalloc.start()
+    try:
+        kept = read_whole(wire, body)
+        gc.collect()
+        size = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    del kept
+    return size + len(body)
+
+
+@given(
+    wire=st.sampled_from(WIRES),
+    unit=st.sampled_from(UNITS),
+    count=st.integers(500, 3_000),
+    place=st.sampled_from(PLACES),
+)
+@example(wire="openai_chat", unit="{}", count=5_000, place="messages")
+@example(wire="openai_chat", unit='{"role":"user","content":""}', count=5_000, place="messages")
+@example(wire="openai_chat", unit="{}", count=5_000, place="own field")
+@example(wire="openai_chat", unit="{}", count=5_000, place="arguments")
+@example(wire="openai_chat", unit='"\\ud83d\\ude00"', count=5_000, place="own field")
+@example(wire="openai_responses", unit='{"role":"user","content":""}', count=5_000, place="messages")
+@example(
+    wire="anthropic",
+    unit='{"role":"user","content":[{"type":"text","text":""}]}',
+    count=5_000,
+    place="messages",
+)
+@example(wire="gemini", unit='{"role":"user","parts":[{"text":"a"}]}', count=5_000, place="messages")
+@example(wire="mistral", unit='{"role":"assistant","content":"a"}', count=5_000, place="messages")
+@example(wire="ollama", unit='{"role":"user","content":"a"}', count=5_000, place="messages")
+def test_what_is_kept_of_a_request_is_bounded_by_what_it_was_charged(
+    wire: str, unit: str, count: int, place: str
+) -> None:
+    body = body_of(wire, unit, count, place)
+    read_whole(wire, body)  # what is loaded once
+    assert measured(wire, body) <= FACTOR * weight_of(body) + ALWAYS
+
+
+@given(wire=st.sampled_from(WIRES), piece=st.text(min_size=1, max_size=20), count=st.integers(1_000, 20_000))
+@example(wire="openai_chat", piece="x" * 20, count=40_000)
+@example(wire="openai_chat", piece="😀", count=40_000)
+def test_what_is_kept_of_a_text_is_bounded(wire: str, piece: str, count: int) -> None:
+    field = DIALECTS[wire].messages_field
+    text = piece * count
+    body = json.dumps(
+        {"model": "m", field: [{"role": "user", "content": text, "parts": [{"text": text}]}]},
+        ensure_ascii=True,
+    ).encode()
+    read_whole(wire, body)
+    assert measured(wire, body) <= FACTOR * weight_of(body) + ALWAYS
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.text(), inner, max_size=8),
+    max_leaves=60,
+)
+
+
+def count_of(value: Any) -> int:
+    """Values, by a parser."""
+    if isinstance(value, dict):
+        return 1 + sum(map(count_of, value.values()))
+    return 1 + sum(map(count_of, value)) if isinstance(value, list) else 1
+
+
+@given(value=json_values, compact=st.booleans(), ascii_only=st.booleans())
+def test_values_are_never_counted_as_fewer_than_they_are(value: Any, compact: bool, ascii_only: bool) -> None:
+    separators = (",", ":") if compact else None
+    body = json.dumps(value, separators=separators, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+    counted = values_in(body, 10**6)
+    # Containers count twice with their first value, which has no comma before it.
+    assert count_of(value) <= counted + 1
+    assert counted <= 2 * count_of(value)
+    assert counted <= most_values(body)
+
+
+sizes = st.lists(
+    st.tuples(st.sampled_from(["", "ann", "bob"]), st.integers(0, 300), st.booleans()), max_size=40
+)
+
+
+@given(steps=sizes)
+def test_what_is_held_never_exceeds_the_budget_nor_a_caller_its_share(
+    steps: list[tuple[str, int, bool]],
+) -> None:
+    budget = ByteBudget(1000)
+    kept = budget.open()
+    with suppress(OverloadError, InvalidRequestError):
+        kept.add(400)
+    spared: list[int] = []
+
+    def spare(size: int) -> None:
+        spared.append(size)
+        kept.close()
+
+    budget.when_short(spare)
+    opened: list[tuple[str, Holding]] = []
+    for caller, size, ends in steps:
+        holding = budget.open(caller)
+        opened.append((caller, holding))
+        with suppress(OverloadError, InvalidRequestError):
+            holding.add(size)
+        assert budget.held <= 1000
+        assert sum(each.size for name, each in opened if name == "ann") <= 1000 // SHARE
+        assert budget.held == kept.size + sum(each.size for _, each in opened)
+        if ends:
+            opened.pop(0)[1].close()
+    for _, holding in opened:
+        holding.close()
+        holding.close()
+    kept.close()
+    assert budget.held == 0
+
+
+# Replies
+
+STREAMS = {
+    "openai_chat": b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n',
+    "openai_responses": b'data: {"type":"response.output_text.delta","output_index":0,"delta":"a"}\n\n',
+    "anthropic": b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}\n\n',
+    "gemini": b'data: {"candidates":[{"content":{"parts":[{"text":"a"}]}}]}\n\n',
+    "ollama": b'{"message":{"role":"assistant","content":"a"}}\n',
+    "mistral": b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n',
+}
+
+
+@pytest.mark.parametrize("wire", sorted(STREAMS))
+def test_what_is_kept_of_a_streamed_reply_is_bounded_by_its_bytes(wire: str) -> None:
+    """The shortest portions there are."""
+    data = STREAMS[wire] * 5_000
+
+    def read() -> tuple[list[Event], object]:
+        decoder = DIALECTS[wire].new_decoder()
+        events: list[Event] = []
+        for start in range(0, len(data), 1 << 14):
+            events += decoder.feed(data[start : start + (1 << 14)])
+        return events, fold(events, Origin())
+
+    read()
+    gc.collect()
+    tracemalloc.start()
+    kept = read()
+    gc.collect()
+    size = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept[0]
+    assert size <= 3 * len(data) + ALWAYS
