@@ -94,6 +94,7 @@ class Members:
             turn,
             provider,
             request,
+            route=route.name,
             nonce=secrets.token_hex(8),
             # Behind a reply that the client began itself its provider takes no thoughts back: they would not come first.
             home=is_home(provider.name, turn.dialect.name) and not turn.prefilled,
@@ -157,7 +158,7 @@ class Members:
         field, body = turn.dialect.server.model_field, turn.request.body
         if field and turn.asked != target.model:
             body = renamed(body, field, target.model, turn.read)
-        return ForwardedAttempt(turn, forward, target, route.model, body, request.headers)
+        return ForwardedAttempt(turn, forward, target, request, body, route=route.name)
 
     def uses_wire_of(self, turn: ClientTurn, route: Route) -> bool:
         """Whether a route is of the client's own wire, be it at its own provider or not."""

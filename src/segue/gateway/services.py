@@ -12,7 +12,7 @@ import msgspec
 from msgspec import structs
 
 from segue.conversation.blocks import Origin
-from segue.conversation.events import fold
+from segue.conversation.events import Finished, UsageReported, fold
 from segue.conversation.usage import Usage
 from segue.dialects.registry import DIALECTS, proper_name, recognise
 from segue.errors import InvalidRequestError, SegueError, UsageError
@@ -22,7 +22,9 @@ from segue.gateway.client_errors import model_error
 from segue.gateway.client_requests import RequestReader
 from segue.gateway.compaction import ClientCompaction, compacted_events
 from segue.gateway.doors import Door
+from segue.gateway.handovers import Handover
 from segue.gateway.model_lists import ProviderModels
+from segue.gateway.report import AttemptReport
 from segue.gateway.turns import PreparedRequest, model_of, read_fields, read_turn, streams
 from segue.gateway.usage_estimates import mark_estimate, tokens_of
 from segue.gateway.web import JSON_TYPE, WebResponse
@@ -281,18 +283,32 @@ class ClientServices:
                 status=404,
                 hint="Map the name to a model that has: gateway.models.",
             )
-        counted: list[int] = []
-        vectors = await embed(
-            wanted.texts, model=route.model, dimensions=wanted.dimensions, on_counted=counted.append
+        report.route = route.name
+        tried = AttemptReport(route=route.name, began=time())
+        report.tries.append(tried)
+        handover = Handover(
+            route.name, route.model, lambda: tokens_of(wanted.texts, route.model), size=len(request.body)
         )
+        tried.handovers.append(handover)
+        counted: list[int] = []
+        try:
+            vectors = await embed(
+                wanted.texts,
+                model=route.model,
+                dimensions=wanted.dimensions,
+                on_counted=counted.append,
+            )
+        except SegueError as error:
+            handover.fail(error)
+            raise
+        finally:
+            tried.seconds = time() - tried.began
+        handover.note([*(UsageReported(Usage(tokens, 0)) for tokens in counted), Finished("stop")])
         headers = {"x-segue-route": route.name}
-        if not counted:
-            counted.append(tokens_of(wanted.texts, route.model))
+        if handover.estimated:
             mark_estimate(headers)
-            report.usage_estimated = True
-        report.route, report.usage = route.name, Usage(input_tokens=counted[0], output_tokens=0)
-        body = server.encode_embeddings(wanted, vectors, model=asked, tokens=counted[0])
-        return _json(body, headers)
+        tokens = handover.usage.input_tokens or 0
+        return _json(server.encode_embeddings(wanted, vectors, model=asked, tokens=tokens), headers)
 
     async def explain(self, request: WebRequest, caller: str) -> WebResponse:
         """What a target would get of a request, without sending it."""

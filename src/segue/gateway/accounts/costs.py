@@ -13,8 +13,10 @@ from segue.dialects.server import CallerStanding, RateStanding
 from segue.errors import InvalidRequestError
 from segue.gateway.accounts import rate_limit
 from segue.gateway.accounts.admission import Charge, budget_share, micros
-from segue.gateway.accounts.store import UsageRow
+from segue.gateway.accounts.store import UsageRow, add_usage
 from segue.gateway.client_errors import model_error
+from segue.gateway.handovers import sum_of
+from segue.gateway.report import Expense
 from segue.gateway.turns import model_of, read_fields
 from segue.gateway.usage_estimates import BYTES_PER_TOKEN, input_estimate
 from segue.providers.models.prices import cost_of
@@ -46,9 +48,28 @@ def admit(
 
 
 def settle(accounts: Accounts, admission: Admission | None, expected: Charge, report: RequestReport) -> None:
-    """Count what a turn came to."""
-    came_to = used(report, expected, sent=report.first_content is not None)
-    accounts.ended(admission, came_to, usage_row(report, came_to))
+    """Count what a request came to, however it ended: all that was handed to providers for it."""
+    handovers = [one for tried in report.tries for one in tried.handovers]
+    report.expenses = tuple(_expense(one.route, one.usage) for one in handovers)
+    report.usage = sum_of(one.usage for one in report.expenses)
+    report.usage_estimated = any(one.estimated for one in handovers)
+    priced = [one.dollars for one in report.expenses if one.dollars is not None]
+    report.dollars = sum(priced) if priced else None
+    came_to = Charge(report.usage.total_tokens or 0, sum(_micros(one, expected) for one in report.expenses))
+    accounts.ended(admission, came_to, *_usage_rows(report, expected))
+
+
+def _expense(route: str, usage: Usage) -> Expense:
+    provider, _, model = route.partition("/")
+    return Expense(route, usage, cost_of(usage, provider, model))
+
+
+def _micros(expense: Expense, expected: Charge) -> int:
+    """Where nobody knows the price, what was reserved; callers with budgets are let through to such a model only to end a
+    turn that began there."""
+    if expense.usage.total_tokens is None:
+        return 0
+    return expected.micros if expense.dollars is None else micros(expense.dollars)
 
 
 @asynccontextmanager
@@ -70,14 +91,11 @@ async def counted_service(
     tokens = len(request.body) // BYTES_PER_TOKEN if door.operation != "count_tokens" else 0
     usage = Usage(input_tokens=tokens, output_tokens=0)
     admission, expected = await _admit(accounts, account, report.asked, names, routes, lambda: usage)
-    done = False
     try:
         yield
-        done = True
     finally:
         report.route = report.route or routes[0].name
-        came_to = used(report, expected, sent=done)
-        accounts.ended(admission, came_to, usage_row(report, came_to))
+        settle(accounts, admission, expected, report)
 
 
 def standing_of(admission: Admission) -> CallerStanding:
@@ -143,38 +161,41 @@ def _estimate(account: Account, usage: Usage, routes: Sequence[Route]) -> Charge
     return Charge(usage.total_tokens or 0, micros(dearest))
 
 
-def used(report: RequestReport, expected: Charge, *, sent: bool) -> Charge:
-    """What counts, which is noted in the report too. Where the provider did not report it and something was sent, what
-    was expected."""
-    if report.usage.total_tokens is None:
-        return expected if sent else Charge()
-    provider, _, model = report.route.partition("/")
-    dollars = report.dollars = cost_of(report.usage, provider, model)
-    return Charge(report.usage.total_tokens, expected.micros if dollars is None else micros(dollars))
-
-
 @lru_cache(maxsize=2)
 def _day(number: int) -> str:
     """By its number since 1970."""
     return time.strftime("%Y-%m-%d", time.gmtime(number * 86_400))
 
 
-def usage_row(report: RequestReport, counted: Charge) -> UsageRow:
-    usage = report.usage
-    return UsageRow(
-        day=_day(int(time.time() // 86_400)),
+def _usage_rows(report: RequestReport, expected: Charge) -> list[UsageRow]:
+    """One for the route that answered, or was asked last, and one for every other that has something to be paid."""
+    day, asked = _day(int(time.time() // 86_400)), storable(report.asked)[:200]
+    answered = UsageRow(
+        day=day,
         caller=report.caller,
-        asked=storable(report.asked)[:200],
+        asked=asked,
         route=report.route,
         requests=1,
         errors=1 if report.error else 0,
-        input_tokens=usage.input_tokens or 0,
-        output_tokens=usage.output_tokens or 0,
-        cached_tokens=usage.cached_tokens or 0,
-        reasoning_tokens=usage.reasoning_tokens or 0,
-        micros=counted.micros,
-        unpriced=int(usage.total_tokens is not None and report.dollars is None),
         repairs=sum(report.repairs.values()),
         losses=sum(report.losses.values()),
         failovers=report.failovers,
     )
+    rows = {answered.place: answered}
+    for one in report.expenses:
+        usage = one.usage
+        spent = UsageRow(
+            day=day,
+            caller=report.caller,
+            asked=asked,
+            route=one.route,
+            input_tokens=usage.input_tokens or 0,
+            output_tokens=usage.output_tokens or 0,
+            cached_tokens=usage.cached_tokens or 0,
+            reasoning_tokens=usage.reasoning_tokens or 0,
+            micros=_micros(one, expected),
+            unpriced=int(usage.total_tokens is not None and one.dollars is None),
+        )
+        if usage.total_tokens is not None:
+            add_usage(rows, spent)
+    return list(rows.values())

@@ -229,5 +229,5 @@ def _settled(ended: Settlement) -> dict[str, object]:
         "micros": ended.used.micros,
         "reserved": admission.estimate.micros,
         "given_back": 0.0 if per_minute is None else too_many * rate_limit.MINUTE / per_minute,
-        "usage": ended.row,
+        "usage": ended.rows,
     }

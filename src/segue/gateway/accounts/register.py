@@ -242,24 +242,25 @@ class Accounts:
 
     # What it came to
 
-    def ended(self, admission: Admission | None, used: Charge, row: UsageRow) -> None:
+    def ended(self, admission: Admission | None, used: Charge, *rows: UsageRow) -> None:
         """A request has ended, in whatever way."""
         if admission is not None:
             self._running.pop(admission.id, None)
             self._on_reserve(admission.account.name, -admission.estimate.micros / MILLION)
-            self._ended.append(Settlement(admission, used, row))
+            self._ended.append(Settlement(admission, used, rows))
             limits, standing, reserved = admission.account.allowance, admission.standing, admission.reserved
             if not is_far_from_limits(limits, standing, reserved, admission.estimate, self._clock()):
                 self._settle_next()
             elif self._later is None:
                 self._later = asyncio.get_running_loop().call_later(_SETTLE_SECONDS, self._settle_next)
         else:
-            self._record_later(row)
+            self._record_later(rows)
 
-    def _record_later(self, row: UsageRow) -> None:
+    def _record_later(self, rows: Sequence[UsageRow]) -> None:
         """Together with others: without limits, usage is all that a store is needed for."""
-        if len(self._rows) < _MOST_ROWS or row.place in self._rows:
-            add_usage(self._rows, row)
+        for row in rows:
+            if len(self._rows) < _MOST_ROWS or row.place in self._rows:
+                add_usage(self._rows, row)
         if self._flush is None or self._flush.done():
             self._flush = self._start(self._flush_later())
 
@@ -283,8 +284,7 @@ class Accounts:
             await self.store.settle(ended)
         except JournalError as error:
             for each in ended:
-                if each.row is not None:
-                    self._record_later(each.row)
+                self._record_later(each.rows)
             names = ", ".join(sorted({each.admission.account.name for each in ended}))
             _LOG.warning("What requests of %s cost was not counted: %s", names, error)
 

@@ -196,8 +196,8 @@ class SQLiteAccountStore:
                     now,
                     spent_already=bool(already),
                 )
-                if each.row is not None:
-                    add_usage(rows, each.row)
+                for row in each.rows:
+                    add_usage(rows, row)
             _keep(connection, name, standing)
         for row in rows.values():
             _add_row(connection, row)

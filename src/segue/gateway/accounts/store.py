@@ -102,7 +102,7 @@ class Settlement(Struct, frozen=True):
 
     admission: Admission
     used: Charge
-    row: UsageRow | None = None
+    rows: tuple[UsageRow, ...] = ()
     """Added to the usage with it."""
 
 

@@ -94,8 +94,8 @@ class VolatileAccountStore:
                 self._clock(),
                 spent_already=reservation.spent,
             )
-            if each.row is not None:
-                add_usage(self._usage, each.row)
+            for row in each.rows:
+                add_usage(self._usage, row)
 
     async def record(self, rows: Sequence[UsageRow]) -> None:
         for row in rows:
