@@ -21,6 +21,7 @@ from segue.conversation.events import (
     UsageReported,
 )
 from segue.conversation.usage import NO_USAGE, Usage
+from segue.dialects.counts import counted
 from segue.providers.token_estimates import estimate_request, family_of, text_tokens
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ class Handover:
 
     def _is_plausible(self, usage: Usage) -> bool:
         """By the size of what was sent, which is looked at closely only where the count is large."""
+        if counted(*structs.astuple(usage)) != usage:
+            return False
         read, written = usage.input_tokens or 0, usage.output_tokens or 0
         if written > MOST_WRITTEN or read > MOST_READ:
             return False

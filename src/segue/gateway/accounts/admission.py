@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MILLION: Final = 1_000_000
 DAY: Final = 86_400.0
+_MOST_MICROS: Final = 2.0**53
 BLOCK_SHARE: Final = 50
 """A block of requests takes at most this part of what is left of each limit. So near a limit every request is admitted by
 itself, and what a process holds and does not use is little."""
@@ -229,7 +230,8 @@ def current(standing: Standing, now: float) -> Standing:
 
 
 def micros(dollars: float) -> int:
-    return math.ceil(dollars * MILLION)
+    """At most so many that every store can add them up."""
+    return math.ceil(min(dollars * MILLION, _MOST_MICROS))
 
 
 def micros_of(limit: float | None) -> int | None:

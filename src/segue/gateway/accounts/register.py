@@ -14,7 +14,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, final
 
 from segue.config.schema import Allowance
-from segue.errors import JournalError, OverloadError
+from segue.errors import JournalError, OverloadError, StoreUnreachableError
 from segue.gateway.accounts.account import Account, KeyDigest, digest_of, moment_of
 from segue.gateway.accounts.administration import Administration
 from segue.gateway.accounts.admission import MILLION, Charge, Refusal, is_far_from_limits
@@ -282,11 +282,17 @@ class Accounts:
     async def _settle(self, ended: Sequence[Settlement]) -> None:
         try:
             await self.store.settle(ended)
-        except JournalError as error:
-            for each in ended:
-                self._record_later(each.rows)
+        except Exception as error:
+            if len(ended) > 1 and not isinstance(error, StoreUnreachableError):
+                # Only one of them may be at fault: the others count.
+                for each in ended:
+                    await self._settle([each])
+                return
+            if isinstance(error, JournalError):
+                for each in ended:
+                    self._record_later(each.rows)
             names = ", ".join(sorted({each.admission.account.name for each in ended}))
-            _LOG.warning("What requests of %s cost was not counted: %s", names, error)
+            _LOG.warning("What requests of %s cost was not counted: %s", names, _named(error))
 
     async def _flush_later(self) -> None:
         await asyncio.sleep(_FLUSH_SECONDS)
@@ -302,6 +308,16 @@ class Accounts:
             _LOG.warning("Usage was not recorded yet: %s", error)
             for row in rows.values():
                 add_usage(self._rows, row)
+        except Exception:
+            for row in rows.values():
+                await self._record_alone(row)
+
+    async def _record_alone(self, row: UsageRow) -> None:
+        """One of several of which one cannot be kept."""
+        try:
+            await self.store.record([row])
+        except Exception as error:
+            _LOG.warning("Usage of %s was not recorded: %s", row.caller, _named(error))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
@@ -327,6 +343,10 @@ class Accounts:
     async def close(self) -> None:
         await self.settled()
         await self.store.close()
+
+
+def _named(error: Exception) -> str:
+    return str(error) if isinstance(error, JournalError) else f"{type(error).__name__}: {error}"
 
 
 def _configured(name: str, caller: CallerSettings) -> Account:
