@@ -41,6 +41,7 @@ from segue.gateway.web import (
     refuse_websocket,
 )
 from segue.gateway.web_pages import WebPages
+from segue.providers.models.prices import PriceBook
 from segue.transports.deadline import Deadline
 
 if TYPE_CHECKING:
@@ -86,7 +87,10 @@ class Gateway:
         self.names = ModelNames(config, providers)
         self.members = Members(self.names, providers, self.settings, memory)
         self.accounts = accounts or Accounts(
-            VolatileAccountStore(), self.settings.callers, self.settings.accounts
+            VolatileAccountStore(),
+            self.settings.callers,
+            self.settings.accounts,
+            prices=PriceBook(config.prices),
         )
         self._services = ClientServices(self.names, self.members, providers, memory)
         self._doors = Doors()

@@ -50,6 +50,8 @@ class _Translator:
         self._config = config
         self._missing: list[str] = []
         self._providers: dict[str, dict[str, Any]] = {}
+        self._seconds: dict[str, str] = {}
+        """Other accounts of a provider."""
         self._variables: dict[tuple[str, str], str] = {}
         """A vendor and a key in the file → the variable that shall have it."""
         self._groups: dict[str, list[tuple[str, float]]] = {}
@@ -71,6 +73,7 @@ class _Translator:
             self._miss("environment_variables", "set them where the gateway is started")
         tables: list[tuple[str, dict[str, Any]]] = [
             *((f"providers.{_key(name)}", table) for name, table in self._providers.items()),
+            ("prices", self._prices()),
             ("aliases", aliases),
             *((f"profiles.{_key(name)}", table) for name, table in profiles.items()),
             *((f"options.{_key(name)}", table) for name, table in self._options.items()),
@@ -172,8 +175,14 @@ class _Translator:
                 return _numbered(ours, number)
             number += 1
         name = _numbered(ours, number)
+        if number > 1 and "dialect" not in settings:
+            self._seconds[name] = ours
         self._providers[name] = {**settings, **_of_a_second(ours, settings)} if number > 1 else settings
         return name
+
+    def _prices(self) -> dict[str, Any]:
+        """A second account costs what the first does."""
+        return {f"{name}/*": {"like": f"{ours}/*"} for name, ours in self._seconds.items()}
 
     # Routers
 

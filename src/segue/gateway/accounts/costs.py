@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import asynccontextmanager
 from functools import lru_cache
@@ -19,7 +20,6 @@ from segue.gateway.handovers import sum_of
 from segue.gateway.report import Expense
 from segue.gateway.turns import model_of, read_fields
 from segue.gateway.usage_estimates import BYTES_PER_TOKEN, input_estimate
-from segue.providers.models.prices import cost_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from segue.gateway.report import RequestReport
     from segue.gateway.turns import ClientTurn
     from segue.gateway.web import WebRequest
+    from segue.providers.models.prices import PriceBook
     from segue.routing.route import Route
 
 _ASKS_A_MODEL: Final = frozenset({"embed", "count_tokens", "compact"})
@@ -50,7 +51,7 @@ def admit(
 def settle(accounts: Accounts, admission: Admission | None, expected: Charge, report: RequestReport) -> None:
     """Count what a request came to, however it ended: all that was handed to providers for it."""
     handovers = [one for tried in report.tries for one in tried.handovers]
-    report.expenses = tuple(_expense(one.route, one.usage) for one in handovers)
+    report.expenses = tuple(_expense(accounts.prices, one.route, one.usage) for one in handovers)
     report.usage = sum_of(one.usage for one in report.expenses)
     report.usage_estimated = any(one.estimated for one in handovers)
     priced = [one.dollars for one in report.expenses if one.dollars is not None]
@@ -59,9 +60,9 @@ def settle(accounts: Accounts, admission: Admission | None, expected: Charge, re
     accounts.ended(admission, came_to, *_usage_rows(report, expected))
 
 
-def _expense(route: str, usage: Usage) -> Expense:
+def _expense(prices: PriceBook, route: str, usage: Usage) -> Expense:
     provider, _, model = route.partition("/")
-    return Expense(route, usage, cost_of(usage, provider, model))
+    return Expense(route, usage, prices.cost_of(usage, provider, model))
 
 
 def _micros(expense: Expense, expected: Charge) -> int:
@@ -132,7 +133,7 @@ async def _admit(
         raise model_error(account, asked)
     if not account.is_limited:
         return None, Charge()
-    expected = _estimate(account, usage(), routes)
+    expected = _estimate(accounts.prices, account, usage(), routes)
     return await accounts.admit(account, expected), expected
 
 
@@ -142,23 +143,32 @@ def estimated_usage(turn: ClientTurn) -> Usage:
     return Usage(input_tokens=input_estimate(turn), output_tokens=written)
 
 
-def _estimate(account: Account, usage: Usage, routes: Sequence[Route]) -> Charge:
+def _estimate(prices: PriceBook, account: Account, usage: Usage, routes: Sequence[Route]) -> Charge:
     """What is reserved: for the dearest of the models that may answer. Raises if the account has a budget and nobody knows what
     one of them costs."""
     limits, dearest = account.allowance, 0.0
     has_budget = limits.dollars_per_day is not None or limits.dollars_per_month is not None
     for route in routes if has_budget else routes[:1]:
-        dollars = cost_of(usage, route.provider, route.model)
+        dollars = prices.cost_of(usage, route.provider, route.model)
         if dollars is None and has_budget:
             raise InvalidRequestError(
-                f"The price of {route.name} is not known, and this caller has a budget.",
+                f"The price of {route.name} is not known, and this caller has a budget. {_how_to_price(route)}",
                 code="unpriced_model",
                 path="model",
                 status=403,
-                hint="Ask for a model with a known price, or whoever runs the gateway takes the budget away.",
             )
         dearest = max(dearest, dollars or 0.0)
     return Charge(usage.total_tokens or 0, micros(dearest))
+
+
+def _how_to_price(route: Route) -> str:
+    """The line to add. In the message, for clients are not sent hints."""
+    name = json.dumps(route.name)
+    return (
+        "Ask for a model with a known price, or have whoever runs the gateway add one of these lines to [prices] in its "
+        f'configuration: {name} = {{ like = "openai/gpt-4o" }}, {name} = {{ input = 2.5, output = 10 }}, or {name} = 0 '
+        "for a server of its own."
+    )
 
 
 @lru_cache(maxsize=2)

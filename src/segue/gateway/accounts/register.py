@@ -21,12 +21,14 @@ from segue.gateway.accounts.admission import MILLION, Charge, Refusal, is_far_fr
 from segue.gateway.accounts.leased_quota import LEASE_SECONDS, LeasedQuota
 from segue.gateway.accounts.store import RESERVED_SECONDS, Admission, Settlement, UsageRow, add_usage
 from segue.gateway.client_errors import caller_error, limit_error
+from segue.providers.models.prices import CATALOG_PRICES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from segue.config.schema import AccountSettings, CallerSettings
     from segue.gateway.accounts.store import AccountStore
+    from segue.providers.models.prices import PriceBook
 
 ANYONE: Final = Account(name="local", admin=True)
 """The caller where there are no accounts: the gateway then serves this machine only, and its user is the operator."""
@@ -58,9 +60,11 @@ class Accounts:
         local: bool = True,
         clock: Callable[[], float] = time.time,
         on_reserve: Callable[[str, float], None] = lambda *_: None,
+        prices: PriceBook = CATALOG_PRICES,
     ) -> None:
         """`local`: only this machine reaches the gateway, so that without accounts anyone may use it. `on_reserve` gets a caller's name and how many dollars more or fewer its running requests hold."""
         self.store = store
+        self.prices = prices
         self.administration = Administration(store, clock=clock)
         self._settings = settings
         self._clock = clock
