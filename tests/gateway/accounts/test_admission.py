@@ -39,6 +39,8 @@ from segue.postgres.address import read_address
 NOON = 1_794_830_400.0
 """A noon of UTC in November 2026."""
 DAY = 86_400.0
+PAUSES = [0.0, 0.5, 31.0, DAY, -0.5, -61.0, -DAY, 40 * DAY, -40 * DAY]
+"""Seconds, also by a clock that is set."""
 EXAMPLES = max(10, settings().max_examples // 3)
 
 
@@ -310,7 +312,7 @@ def test_all_stores_decide_the_same_over_any_run_of_requests(tmp_path: Path) -> 
     with asyncio.Runner() as runner:
 
         @settings(max_examples=EXAMPLES)
-        @given(limits, st.lists(st.tuples(moves, st.sampled_from([0.0, 0.5, 31.0, DAY])), max_size=15))
+        @given(limits, st.lists(st.tuples(moves, st.sampled_from(PAUSES)), max_size=15))
         def agree(allowance: Allowance, steps: list[tuple[tuple[str, int, int, int], float]]) -> None:
             account = Account(name=f"caller-{next(names)}", allowance=allowance)
             sent: list[list[Any]] = [[] for _ in stores]

@@ -39,6 +39,8 @@ class Standing(Struct, frozen=True):
     day_spent: int = 0
     month: str = ""
     month_spent: int = 0
+    seen: float = 0.0
+    """The latest moment at which it was looked at, by the clock of that moment."""
 
 
 @final
@@ -216,16 +218,41 @@ def spend(standing: Standing, micros: int, now: float) -> Standing:
 
 
 def current(standing: Standing, now: float) -> Standing:
-    """With nothing spent in a day or month that has just begun. Days are those of UTC."""
+    """With nothing spent in a day or month that has just begun. Days are those of UTC.
+
+    A clock that is set back gives nobody their money again, and keeps nobody waiting for the moments that it came from: a day
+    that has begun stays, and what is due comes as much earlier. Of a clock that was days ahead, what was spent counts today.
+    """
+    standing = _by_this_clock(standing, now)
     today = _day_of(now // DAY)
-    if standing.day == today.name:
+    if today.name <= standing.day <= _day_of(now // DAY + 1).name:
         return standing
+    if standing.day > today.name:
+        return structs.replace(standing, day=today.name, month=today.month)
     return structs.replace(
         standing,
         day=today.name,
         day_spent=0,
         month=today.month,
         month_spent=standing.month_spent if standing.month == today.month else 0,
+    )
+
+
+def is_set_back(standing: Standing, now: float) -> bool:
+    """Whether the clock was ahead when this was kept. Then it is kept anew by the clock of now, also if a request is refused:
+    else time would stand still until that moment."""
+    return standing.seen - now > rate_limit.MINUTE or standing.day > _day_of(now // DAY + 1).name
+
+
+def _by_this_clock(standing: Standing, now: float) -> Standing:
+    back = standing.seen - now
+    if back <= rate_limit.MINUTE:  # some of it is processes that take turns
+        return structs.replace(standing, seen=now) if back < 0 else standing
+    return structs.replace(
+        standing,
+        seen=now,
+        requests_due=standing.requests_due - back,
+        tokens_due=standing.tokens_due - back,
     )
 
 
