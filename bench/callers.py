@@ -102,7 +102,7 @@ async def _checks_alone() -> None:
                 waits.append(time.perf_counter() - began)
                 assert isinstance(admission, Admission)
                 row = UsageRow(day="2027-01-31", caller="bench", asked="fast", route="a/b", requests=1)
-                await store.settle([Settlement(admission, Charge(21_000, 95_000), row)])
+                await store.settle([Settlement(admission, Charge(21_000, 95_000), (row,))])
             costs.append((time.process_time() - before) / CHECKS)
         await store.close()
     print(

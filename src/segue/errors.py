@@ -67,6 +67,9 @@ class SegueError(Exception):
     """The name of the provider that was asked; empty if none was."""
     address: str = ""
     """Where it was asked, as the message may name it: for whoever runs segue, not for the clients of a gateway."""
+    unbilled: bool = False
+    """Whether the provider took nothing of the request: it was not reached, or refused it by its status. Whatever else goes
+    wrong may cost what the request and its reply came to until then."""
 
     def __init__(self, message: str, *, code: str = "", path: str = "", hint: str = "") -> None:
         super().__init__(message)

@@ -9,8 +9,12 @@ import yaml
 
 from segue.config.layers import load_settings
 from segue.config.model_names import reference_faults
+from segue.config.schema import Config
 from segue.errors import UsageError
 from segue.interop.litellm import translate
+from segue.providers.addresses import address_of, addresses
+from segue.providers.config import read_provider_config
+from segue.providers.factory import key_of
 
 PROXY = """
 model_list:
@@ -98,3 +102,94 @@ def test_what_is_no_configuration_of_litellm_is_refused(config: object) -> None:
 )
 def test_entries_that_are_no_models_are_reported(entry: object) -> None:
     assert translate({"model_list": [entry]}).missing
+
+
+def _checked(config: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+    """The settings that a configuration becomes, which their own check accepts."""
+    file = tmp_path / "config.toml"
+    file.write_text(translate(config).toml)
+    monkeypatch.setenv("SEGUE_CONFIG", str(file))
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings()
+    assert reference_faults(settings) == []
+    for name, table in settings.config.providers.items():
+        assert read_provider_config(name, table)[1] == [], (name, table)
+    return settings.config
+
+
+VENDORS = {
+    "openai": ("openai/gpt-4o", "openai"),
+    "anthropic": ("anthropic/claude-sonnet-4-6", "anthropic"),
+    "gemini": ("gemini/gemini-2.5-pro", "gemini"),
+    "mistral": ("mistral/mistral-large-latest", "mistral"),
+    "moonshot": ("moonshot/kimi-k2", "kimi"),
+    "xai": ("xai/grok-4", "xai"),
+}
+ENVIRON = {"api_key": "os.environ/TEAM_KEY"}
+USUAL = dict[str, str]()
+LITERAL, OTHER = {"api_key": "sk-literal-of-one-team"}, {"api_key": "sk-literal-of-another"}
+CREDENTIAL = {"litellm_credential_name": "team"}
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize(
+    "accounts",
+    [
+        [LITERAL, ENVIRON],
+        [ENVIRON, LITERAL],
+        [LITERAL, USUAL],
+        [USUAL, LITERAL, OTHER, ENVIRON],
+        [LITERAL, CREDENTIAL],
+        [{**ENVIRON, "organization": "one"}, {**ENVIRON, "organization": "two"}],
+    ],
+    ids=str,
+)
+def test_no_two_accounts_become_one(
+    vendor: str, accounts: list[dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, ours = VENDORS[vendor]
+    entries = [
+        {"model_name": f"team-{number}", "litellm_params": {"model": model, **account}}
+        for number, account in enumerate(accounts)
+    ]
+    config = _checked({"model_list": [*entries, *entries]}, tmp_path, monkeypatch)
+    routes = [config.aliases[f"team-{number}"] for number in range(len(accounts))]
+    assert len(set(routes)) == len(accounts), "each account has an entry of its own"
+    known = [config.providers[route.partition("/")[0]] for route in routes]
+    keys = [(table["api_key_env"], table.get("organization")) for table in known]
+    assert len(set(keys)) == len(accounts), "with its own key"
+    secrets = {variable: f"sk-{variable}" for variable, _ in keys}
+    usual = {
+        name: "sk-of-somebody-else" for name in addresses().providers[ours].key_env if name not in secrets
+    }
+    for route in routes:
+        name = route.partition("/")[0]
+        table, _ = read_provider_config(name, config.providers[name])
+        address = address_of(name, table)
+        assert address is not None
+        home = addresses().providers[ours]
+        assert (address.auth, address.headers) == (home.auth, home.headers), "asked as the vendor wants it"
+        assert (table.base_url or address.base_url) == home.base_url
+        found = key_of(address, table, environ={**usual, **secrets}, keyring=False).find()
+        assert found is not None
+        assert found.secret.reveal() == secrets[table.api_key_env]
+        without = key_of(address, table, environ=usual, keyring=False).find()
+        assert without is None, "a missing key is missing, and nobody else pays"
+
+
+def test_the_usual_variable_and_no_key_are_one_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [
+        {"model_name": "a", "litellm_params": {"model": "openai/gpt-4o"}},
+        {"model_name": "b", "litellm_params": {"model": "gpt-4o", "api_key": "os.environ/OPENAI_API_KEY"}},
+    ]
+    config = _checked({"model_list": entries}, tmp_path, monkeypatch)
+    assert config.aliases == {"a": "openai/gpt-4o", "b": "openai/gpt-4o"}
+
+
+def test_a_key_in_the_file_is_in_no_output_and_its_variable_is_named() -> None:
+    entries = [{"model_name": "a", "litellm_params": {"model": "openai/gpt-4o", **LITERAL}}]
+    translation = translate({"model_list": entries})
+    assert "sk-literal" not in translation.toml + str(translation.missing)
+    assert any("LITELLM_OPENAI_KEY" in line for line in translation.missing)

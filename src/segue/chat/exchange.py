@@ -20,7 +20,7 @@ from segue.conversation.usage import Usage
 from segue.dialects.errors import TOOLS_UNSUPPORTED
 from segue.errors import ContextLengthError, InvalidRequestError, SegueError
 from segue.events import Emit, Repaired, Retrying, Switch, Warned
-from segue.providers.models.prices import Bill, cost_of
+from segue.providers.models.prices import Bill
 from segue.providers.text_requests import schema_in_words, takes_schema
 from segue.routing.route import provider_of
 from segue.routing.router import GiveUp, GoTo, Retry, Routing
@@ -192,7 +192,7 @@ class Exchanges(Struct, kw_only=True):
     async def _count_lost(self, reply: Reply, route: Route) -> None:
         """A reply that nobody saw may have cost something."""
         if reply.usage != Usage():
-            cost = cost_of(reply.usage, route.provider, route.model)
+            cost = self.session.prices.cost_of(reply.usage, route.provider, route.model)
             lost = ModelReplied(Message("model", ()), reply.finish, reply.usage, cost)
             await self.session.journal.append(lost)
             self.bill.add(reply.usage, cost)
@@ -202,7 +202,7 @@ class Exchanges(Struct, kw_only=True):
         message = reply.message if reply.finish in ("stop", "tool_calls") else _without_halves(reply.message)
         # Minted here, so that the journal has the ids that the conversation will have.
         message, _ = mint_missing(message, journal.state.conversation.minted)
-        cost = cost_of(usage, route.provider, route.model)
+        cost = self.session.prices.cost_of(usage, route.provider, route.model)
         repairs = 0 if attempt.sent is None else len(attempt.sent.repairs)
         self.latest = ModelReplied(message, reply.finish, usage, cost, repairs)
         if message.blocks or usage != Usage():

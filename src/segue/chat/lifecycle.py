@@ -21,6 +21,7 @@ from segue.conversation.message import Conversation, Message
 from segue.conversation.options import NO_OPTIONS, Options
 from segue.errors import JournalError, SegueError, UsageError
 from segue.providers.adapter import ChatRequest, Providers, RequestSent
+from segue.providers.models.prices import PriceBook, prices_of
 from segue.providers.text_requests import as_text_request
 from segue.routing.route import Route, facts_from, parse_route, provider_of
 from segue.routing.router import Model, Router, router_for
@@ -73,6 +74,7 @@ class ChatSession:
     router: Router
     scheduler: Scheduler
     providers: Providers
+    prices: PriceBook
     facts: Facts
 
     def __init__(
@@ -114,6 +116,7 @@ class ChatSession:
                 return
             settings = self.settings
             self.providers = settings.providers or default_providers()
+            self.prices = prices_of(self.providers)
             self.facts = facts_from(self.providers)
             name = self.model if isinstance(self.model, str) else self.model.name
             self.journal = await _open_journal(settings, settings.store or MemoryStore(), name)

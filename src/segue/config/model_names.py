@@ -14,12 +14,16 @@ from msgspec import Struct, structs
 from segue.config.resources import is_set_up, open_providers
 from segue.config.schema import ProfileSettings
 from segue.config.validation import suggestion
+from segue.conversation.usage import Usage
 from segue.errors import UsageError
 from segue.providers.addresses import find_address
 from segue.providers.models.makers import providers_with
+from segue.providers.models.prices import PriceBook, PriceRule
 from segue.routing.route import Route, parse_route
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from segue.config.layers import Settings
     from segue.config.schema import Config
     from segue.config.toml_lines import SettingPath
@@ -119,4 +123,15 @@ def reference_faults(settings: Settings) -> list[str]:
             if provider not in known and find_address(provider) is None:
                 wrong = f'There is no provider "{provider}". {suggestion(provider, known)}'.rstrip()
                 faults.append(f"{settings.origin(path)}: {wrong}")
-    return faults
+    return [*faults, *_price_faults(settings)]
+
+
+def _price_faults(settings: Settings) -> Iterator[str]:
+    """Prices that are like those of nothing."""
+    book, something = PriceBook(settings.config.prices), Usage(1, 1)
+    for pattern, rule in settings.config.prices.items():
+        like = rule.like if isinstance(rule, PriceRule) else ""
+        provider, _, model = like.partition("/")
+        if like and (not model or (model != "*" and book.cost_of(something, provider, model) is None)):
+            place = settings.origin(("prices", pattern))
+            yield f'{place}: The price of "{like}" is not known. Name another provider/model, or set input and output.'

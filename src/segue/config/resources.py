@@ -15,6 +15,7 @@ from segue.errors import UsageError
 from segue.postgres.address import is_database_url
 from segue.providers.addresses import find_address
 from segue.providers.config import read_provider_config
+from segue.providers.models.prices import PriceBook
 from segue.providers.registry import KnownProviders
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 def open_providers(config: Config) -> KnownProviders:
     """All providers, configured. No request is sent yet."""
     configs = {name: read_provider_config(name, table)[0] for name, table in config.providers.items()}
-    return KnownProviders(configs, key_file=keys_file())
+    providers = KnownProviders(configs, key_file=keys_file())
+    if config.prices:
+        providers.prices = PriceBook(config.prices)
+    return providers
 
 
 def require_provider(name: str, providers: KnownProviders) -> ProviderAdapter:

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, field, structs
 
 from segue.conversation.options import Effort, Options
 from segue.limits import COMPACT_AT, MAX_EXCHANGES
+from segue.providers.models.prices import DollarsPerMillion, PriceRule
 from segue.routing.retry import RetrySettings
 
 PolicyName: TypeAlias = Literal["single", "round_robin", "failover", "weighted", "least_latency"]
@@ -285,6 +286,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """postgresql://user:password@host/database: one database for many machines, where SQLite files would be used."""
     providers: dict[str, dict[str, Any]] = {}
     """By name. The keys of each are those of `ProviderConfig`."""
+    prices: dict[str, DollarsPerMillion | PriceRule] = {}
+    """By model: provider/model, with * for anything. Where several match, the later one counts. A number is the price of a
+    million tokens, 0 for servers of your own."""
     profiles: dict[str, ProfileSettings] = {}
     aliases: dict[str, str] = {}
     approval: ApprovalSettings = ApprovalSettings()

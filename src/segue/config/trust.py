@@ -47,6 +47,7 @@ BEFORE_TRUST: Final[Mapping[SettingPath, Verdict]] = {
     ("effort",): "ignored",
     ("options",): "ignored",
     ("limits",): "ignored",
+    ("prices",): "ignored",
     ("providers", "*", "timeouts"): "ignored",
 }
 """By setting or by the table around it, the longest path first; `*` is any name. Whatever is not here could run programs,

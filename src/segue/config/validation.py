@@ -28,7 +28,7 @@ _KINDS: Final[dict[type[inspect.Type], tuple[str, type | UnionType]]] = {
     inspect.StructType: ("a table", dict),
 }
 """What a value of a setting is called, and what it is in Python."""
-NOT_BY_TYPE: Final = frozenset({"profiles", "gateway", "store"})
+NOT_BY_TYPE: Final = frozenset({"profiles", "gateway", "store", "prices"})
 """Settings that can be wrong although each value has its type."""
 
 
@@ -56,6 +56,7 @@ def config_faults(table: Mapping[str, Any]) -> list[ConfigFault]:
         *_profile_faults(table),
         *_gateway_faults(table),
         *_store_faults(table),
+        *_price_faults(table),
     ]
 
 
@@ -70,7 +71,9 @@ def _check(path: SettingPath, value: Any, shape: inspect.Type) -> Iterator[Confi
         case inspect.AnyType():
             return
         case inspect.UnionType(types=types):
-            yield from _check(path, value, next(t for t in types if not isinstance(t, inspect.NoneType)))
+            possible = [t for t in types if not isinstance(t, inspect.NoneType)]
+            fitting = [t for t in possible if type(t) in _KINDS and _is(value, t)]
+            yield from _check(path, value, (fitting or possible)[0])
         case inspect.LiteralType(values=values):
             yield from _check_word(path, value, [str(word) for word in values])
         case _ if not _is(value, shape):
@@ -188,6 +191,27 @@ def _store_faults(table: Mapping[str, Any]) -> Iterator[ConfigFault]:
             read_address(url)
         except UsageError as error:
             yield ConfigFault(("store",), error.message, error.hint)
+
+
+def _price_faults(table: Mapping[str, Any]) -> Iterator[ConfigFault]:
+    prices = table.get("prices")
+    for pattern, rule in prices.items() if isinstance(prices, dict) else ():
+        path: SettingPath = ("prices", pattern)
+        if "/" not in pattern:
+            yield ConfigFault(
+                path,
+                f'"{pattern}" in prices is no provider/model.',
+                "Write provider/* for all of a provider.",
+            )
+        if not isinstance(rule, dict):
+            continue
+        like, named = rule.get("like"), [name for name in ("input", "output") if name in rule]
+        if bool(like) == bool(named) or (named and len(named) < 2):
+            yield ConfigFault(
+                path,
+                f"{_name(path)} needs either like, or input and output.",
+                'Write { like = "provider/model" }, { input = 2.5, output = 10 }, or 0 for a server of your own.',
+            )
 
 
 def _name(path: SettingPath) -> str:

@@ -1,20 +1,48 @@
-"""Token counts as they stand in replies, read without trust."""
+"""Token counts as they stand in replies, read without trust: only what can be true becomes a usage."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from segue.conversation.usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+MOST: Final = 2**53
+"""Beyond it no reader of JSON agrees with another on a number."""
+
+
+def believed(value: Any) -> int | None:
+    """A whole number that may be a count; None if it is none."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST
+    return value if is_count else None
+
 
 def count(held: Mapping[str, Any], name: str) -> int | None:
-    """A whole number; None if there is none."""
-    value = held.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    """The count of this name; None if there is none."""
+    return believed(held.get(name))
 
 
 def total(*counts: int | None) -> int | None:
     """The sum of what was counted; None if nothing was."""
     known = [number for number in counts if number is not None]
     return sum(known) if known else None
+
+
+def counted(
+    read: int | None,
+    written: int | None,
+    cached: int | None = None,
+    cache_write: int | None = None,
+    reasoning: int | None = None,
+) -> Usage:
+    """What a provider counted, as far as it can be true. Of parts that are more than their whole nobody knows which is wrong: then
+    neither counts."""
+    read, written, reasoning = believed(read), believed(written), believed(reasoning)
+    cached, cache_write = believed(cached), believed(cache_write)
+    if read is not None and (cached or 0) + (cache_write or 0) > read:
+        read = cached = cache_write = None
+    if reasoning is not None and written is not None and reasoning > written:
+        reasoning = None
+    return Usage(read, written, cached, cache_write, reasoning)

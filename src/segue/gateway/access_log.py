@@ -22,7 +22,7 @@ LogForm: TypeAlias = Literal["text", "json", "off"]
 _LOGGED: Final = tuple(
     name
     for name in RequestReport.__struct_fields__
-    if name not in ("dollars", "began", "trace_parent", "tries", "messages", "answer")
+    if name not in ("dollars", "began", "trace_parent", "tries", "expenses", "messages", "answer")
 )
 """What a line may hold: no content, and nothing that belongs to other systems."""
 

@@ -42,6 +42,7 @@ from segue.gateway.web import (
     refuse_websocket,
 )
 from segue.gateway.web_pages import WebPages
+from segue.providers.models.prices import PriceBook
 from segue.transports.deadline import Deadline
 
 if TYPE_CHECKING:
@@ -87,7 +88,10 @@ class Gateway:
         self.names = ModelNames(config, providers)
         self.members = Members(self.names, providers, self.settings, memory)
         self.accounts = accounts or Accounts(
-            VolatileAccountStore(), self.settings.callers, self.settings.accounts
+            VolatileAccountStore(),
+            self.settings.callers,
+            self.settings.accounts,
+            prices=PriceBook(config.prices),
         )
         budget = ByteBudget(self.settings.limits.held_bytes)
         self._budget = budget

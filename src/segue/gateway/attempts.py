@@ -26,10 +26,10 @@ from segue.conversation.events import (
 from segue.dialects.reply_translation import ReplyTranslation
 from segue.dialects.whole_reply import WholeReplyDecoder, decoder_for
 from segue.errors import ProtocolError, SegueError
+from segue.gateway.handovers import estimate_of, hand_over
 from segue.gateway.model_field import ModelField, renamed
-from segue.gateway.text_tool_replies import portions_of, text_tool_portions
-from segue.gateway.usage_estimates import mark_of, missing_usage
-from segue.providers.adapter import RequestSent
+from segue.gateway.text_tool_replies import portions_of, split_sent, text_tool_portions
+from segue.gateway.usage_estimates import mark_of
 from segue.transcript.client_wire import ClientRequest
 from segue.transcript.repairs import Repair
 from segue.transcript.respond import Responder
@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Reasoning
     from segue.conversation.usage import Usage
     from segue.dialects.dialect import ReplyEncoder
+    from segue.gateway.handovers import Handover
     from segue.gateway.turns import ClientTurn
-    from segue.providers.adapter import ChatRequest, ProviderAdapter
+    from segue.providers.adapter import ChatRequest, ProviderAdapter, RequestSent
     from segue.providers.capabilities import Forward
     from segue.transcript.respond import Visibility
 
@@ -66,8 +67,8 @@ class RouteAttempt(Protocol):
     """Whether the model gets its tools in words."""
     headers: Mapping[str, str]
     """Of the provider's response, as far as they are the client's affair."""
-    so_far: list[Event]
-    """What arrived before: its reader's own list."""
+    handovers: list[Handover]
+    """What was sent to the provider; set it before."""
     estimated: Usage | None
     """What the client is shown as usage where the provider reported none."""
 
@@ -102,6 +103,7 @@ class TranslatedAttempt:
         provider: ProviderAdapter,
         request: ChatRequest,
         *,
+        route: str,
         nonce: str,
         home: bool,
         reasoning: Visibility,
@@ -112,10 +114,11 @@ class TranslatedAttempt:
         self.described = request.policy.text_form is not None
         self.repairs: tuple[Repair, ...] = turn.repairs
         self.headers: Mapping[str, str] = {}
-        self.so_far: list[Event] = []
+        self.handovers: list[Handover] = []
         self.estimated: Usage | None = None
         self._turn = turn
         self._provider = provider
+        self._route = route
         self._request = request
         self._home = home
         self._reasoning: Visibility = reasoning
@@ -131,15 +134,28 @@ class TranslatedAttempt:
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
         in_words = self._request.policy.text_form is REACT
-        arriving = (text_tool_portions if in_words else portions_of)(self._provider, self._request)
+        arriving = (
+            text_tool_portions(self._provider, self._request, self._hand_over)
+            if in_words
+            else portions_of(self._provider, self._request)
+        )
+        handover: Handover | None = None
         async with aclosing(arriving) as portions:
             async for portion in portions:
-                first = portion[0]
-                if type(first) is RequestSent:
-                    self._begin(first)
-                    portion = portion[1:]  # noqa: PLW2901 - most portions are used as they are
-                if portion:
-                    yield self._piece(portion)  # type: ignore[arg-type]  # only the first is no event
+                sent, events = split_sent(portion)
+                if sent is not None:
+                    if not in_words:
+                        handover = self._hand_over(self._request, sent)
+                    self._begin(sent)
+                if handover is not None:
+                    events = handover.note(events)
+                if events:
+                    yield self._piece(events)
+
+    def _hand_over(self, request: ChatRequest, sent: RequestSent) -> Handover:
+        handover = hand_over(self._route, request, size=len(sent.body))
+        self.handovers.append(handover)
+        return handover
 
     def _piece(self, events: list[Event]) -> Piece:
         """What the client gets for these events."""
@@ -153,7 +169,7 @@ class TranslatedAttempt:
         if self._whole:
             events = _joined(events)
         if last is Finished:
-            self.estimated = missing_usage(self._request, self.so_far)
+            self.estimated = estimate_of(self.handovers)
         reported = (
             [UsageReported(self.estimated)] if self.estimated is not None and self._shows_counts else []
         )
@@ -221,22 +237,23 @@ class ForwardedAttempt:
         turn: ClientTurn,
         forward: Forward,
         target: Origin,
-        model: str,
+        request: ChatRequest,
         body: bytes,
-        headers: Mapping[str, str],
+        *,
+        route: str,
         repairs: tuple[Repair, ...] = (),
     ) -> None:
-        """`target`: who answers for this `model`. `headers`: those of the client that belong to its wire."""
+        """`target`: who answers. `request`: what `body` asks for."""
         self.origin = target
         self.repairs = repairs
         self.headers: Mapping[str, str] = {}
-        self.so_far: list[Event] = []
+        self.handovers: list[Handover] = []
         self.estimated: Usage | None = None
         self._turn = turn
         self._forward = forward
-        self._model = model
+        self._route = route
+        self._request = request
         self._body = body
-        self._sent_headers = headers
         server = turn.dialect.server
         self._renaming = ModelField(server.reply_model_field, turn.asked, server.stream_type)
         self._whole = b""
@@ -245,14 +262,17 @@ class ForwardedAttempt:
         self._ids: dict[str, str] = {}
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
-        turn = self._turn
+        turn, request = self._turn, self._request
         server = turn.dialect.server
+        refers = bool(turn.prepared.at or turn.prepared.references) or turn.prepared.unread is not None
+        handover = hand_over(self._route, request, size=len(self._body), refers=refers)
+        self.handovers.append(handover)
         try:
             async with self._forward.send(
-                self._model,
+                request.model,
                 self._body,
                 stream=turn.stream,
-                headers=self._sent_headers,
+                headers=request.headers,
                 dialect=turn.dialect.name,
             ) as answer:
                 self.headers = {
@@ -262,14 +282,14 @@ class ForwardedAttempt:
                 }
                 if not turn.stream:
                     self._whole = await answer.read()
-                    yield turn.dialect.decode_reply(self._whole), b""
+                    yield handover.note(turn.dialect.decode_reply(self._whole)), b""
                     return
                 decoder = decoder_for(turn.dialect, answer.headers)
                 if isinstance(decoder, WholeReplyDecoder):
                     events = [*decoder.feed(await answer.read()), *decoder.close()]
                     shown = events if server.streams_counts(turn.fields) else _without_counts(events)
                     encoder = turn.dialect.new_encoder(turn.asked)
-                    yield events, b"".join([*map(encoder.feed, shown), encoder.close()])
+                    yield handover.note(events), b"".join([*map(encoder.feed, shown), encoder.close()])
                     return
                 async for portion in answer.portions():
                     events = decoder.feed(portion)
@@ -278,14 +298,14 @@ class ForwardedAttempt:
                         data = self._before_failure(data)
                     if turn.prepared.kept:
                         self._streamed.append(data)
-                    yield events, data
-            yield decoder.close(), self._renaming.close()
+                    yield handover.note(events), data
+            yield handover.note(decoder.close()), self._renaming.close()
         except SegueError as error:
-            yield [Failed(error)], b""
+            yield handover.note([Failed(error)]), b""
         except Exception as error:  # whatever it is, the gateway continues
             failure = ProtocolError(f"Unexpected {type(error).__name__}.", code="unexpected")
             failure.__cause__ = error
-            yield [Failed(failure)], b""
+            yield handover.note([Failed(failure)]), b""
 
     def _before_failure(self, data: bytes) -> bytes:
         """The frames before the one that failed: an error of ours takes its place."""

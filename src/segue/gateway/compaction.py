@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from time import monotonic
+from contextlib import aclosing
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
@@ -13,6 +14,9 @@ from segue.conversation.blocks import Origin
 from segue.conversation.events import Event, Failed, Finished, ReplyStarted, Sealed, UsageReported, fold
 from segue.conversation.message import user
 from segue.errors import ProtocolError, SegueError
+from segue.gateway.handovers import hand_over
+from segue.gateway.report import AttemptReport
+from segue.gateway.text_tool_replies import portions_of, split_sent
 from segue.providers.adapter import fold_stream
 from segue.routing.route import provider_of
 from segue.routing.router import GiveUp, Retry
@@ -21,11 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segue.conversation.events import Reply
+    from segue.gateway.handovers import Handover
     from segue.gateway.members import Members
     from segue.gateway.memory.memory import Memory
     from segue.gateway.report import RequestReport
     from segue.gateway.turns import ClientTurn
+    from segue.providers.adapter import StreamEvent
     from segue.providers.registry import KnownProviders
+    from segue.routing.route import Route
     from segue.routing.router import Routing
 
 INSTRUCTION: Final = (
@@ -45,8 +52,8 @@ class ClientCompaction:
         self._memory = memory
 
     async def summarise(self, turn: ClientTurn, report: RequestReport, switched: str = "") -> Reply:
-        """The reply with the summary, which is reported as what the request used. Raises why there is none. `switched`: the
-        model that an operator chose for the conversation."""
+        """The reply with the summary. Raises why there is none. `switched`: the model that an operator chose for the
+        conversation."""
         began = monotonic()
         conversation = turn.conversation.append(user(INSTRUCTION))
         options = structs.replace(
@@ -57,11 +64,14 @@ class ClientCompaction:
         for opened in self._members.routings(asked, switched):
             routing = opened()
             while True:
-                reply = await self._ask(asked, routing)
+                report.route = routing.route.name
+                tried = AttemptReport(route=report.route, began=time())
+                report.tries.append(tried)
+                reply = await self._ask(asked, routing, tried)
                 if reply.error is None:
-                    report.route, report.usage = routing.route.name, reply.usage
                     report.first_content = monotonic() - began
                     return reply
+                tried.error = reply.error.code
                 step = routing.failed(reply.error, shown=False, ran=False)
                 if isinstance(step, GiveUp):
                     error = step.error
@@ -70,18 +80,15 @@ class ClientCompaction:
                     await asyncio.sleep(step.after)
         raise error or ProtocolError("No member gave a summary.", code="no_summary")
 
-    async def _ask(self, turn: ClientTurn, routing: Routing) -> Reply:
+    async def _ask(self, turn: ClientTurn, routing: Routing, tried: AttemptReport) -> Reply:
         route, began = routing.route, monotonic()
         origin = Origin(provider=route.provider, model=route.model)
         try:
             self._members.enter(route.name)
             try:
-                provider = provider_of(route, self._providers)
-                request = self._members.request(turn, route)
-                self._members.require_whole(turn, provider, request)
-                stream = provider.chat_stream(request)
-                reply = fold_stream([event async for event in stream], origin)
+                reply = await self._written(turn, route, origin, tried.handovers)
             finally:
+                tried.seconds = monotonic() - began
                 self._members.leave(route.name)
         except SegueError as refused:
             return fold([Failed(refused)], origin)
@@ -94,6 +101,23 @@ class ClientCompaction:
         if reply.error is None:
             routing.answered(reply.usage, seconds=monotonic() - began)
         return reply
+
+    async def _written(
+        self, turn: ClientTurn, route: Route, origin: Origin, handovers: list[Handover]
+    ) -> Reply:
+        """What the model writes, with an estimate of what it cost where its provider does not count."""
+        provider, request = provider_of(route, self._providers), self._members.request(turn, route)
+        self._members.require_whole(turn, provider, request)
+        events: list[StreamEvent] = []
+        async with aclosing(portions_of(provider, request)) as portions:
+            async for portion in portions:
+                sent, arrived = split_sent(portion)
+                if sent is not None:
+                    handovers.append(hand_over(route.name, request, size=len(sent.body)))
+                    events.append(sent)
+                events += handovers[-1].note(arrived) if handovers else arrived
+        reply = fold_stream(events, origin)
+        return structs.replace(reply, usage=handovers[-1].usage) if handovers else reply
 
     def opener(self, caller: str) -> Callable[[str], str | None]:
         """Opens the payload of a compacted item; None if it is not one of ours."""

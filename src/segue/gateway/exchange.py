@@ -31,7 +31,7 @@ from segue.gateway.memory.store import ConversationInfo
 from segue.gateway.references import error_of_holder
 from segue.gateway.report import AttemptReport
 from segue.gateway.turns import plain_turn
-from segue.gateway.usage_estimates import estimated_rest, mark_estimate
+from segue.gateway.usage_estimates import mark_estimate
 from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.routing.router import GiveUp, Retry
 from segue.transports.reply_meter import TOO_LARGE
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from segue.conversation.events import Reply
-    from segue.conversation.usage import Usage
     from segue.dialects.references import Reference
     from segue.dialects.server import Reframe
     from segue.gateway.attempts import RouteAttempt
@@ -177,7 +176,7 @@ class Exchange:
         tried = AttemptReport(route=route.name, began=time())
         self._report.tries.append(tried)
         try:
-            error = await self._sent(route, routing, turn)
+            error = await self._sent(route, routing, turn, tried)
         except BaseException:
             tried.error = "cancelled"
             raise
@@ -189,11 +188,14 @@ class Exchange:
             error.__traceback__ = None  # what failed is kept until the end, and its frames hold what had come
         return error
 
-    async def _sent(self, route: Route, routing: Routing, turn: ClientTurn) -> SegueError | None:
+    async def _sent(
+        self, route: Route, routing: Routing, turn: ClientTurn, tried: AttemptReport
+    ) -> SegueError | None:
         try:
             self._members.enter(route.name)
             try:
                 self._attempt = attempt = self._members.attempt(turn, route)
+                attempt.handovers = tried.handovers
                 self._report.forwarded = attempt.forwarded
                 error = await self._read(attempt, routing)
             finally:
@@ -203,7 +205,6 @@ class Exchange:
         if error is None:
             reply = self._folded(attempt)
             self._report.answer = reply.message
-            self._count(attempt, attempt.estimated or reply.usage)
             routing.answered(reply.usage, self._first_content, seconds=monotonic() - self._started)
             await self._finish(attempt, reply)
             return None
@@ -215,7 +216,6 @@ class Exchange:
     async def _read(self, attempt: RouteAttempt, routing: Routing) -> SegueError | None:
         """The pieces of a reply, written as they come from the first content on; None if it came to its end."""
         finished = False
-        attempt.so_far = self._events
         try:
             async with aclosing(attempt.pieces()) as pieces:
                 async for events, data in pieces:
@@ -397,17 +397,8 @@ class Exchange:
 
     async def _remember_broken(self, attempt: RouteAttempt, *, too_large: bool = False) -> None:
         """`too_large`: it went beyond the limits of a reply. To remember it would take several times as much again."""
-        if self._events:
-            reply = self._folded(attempt)
-            self._count(attempt, reply.usage, broken=True)
-            if self._committed and not too_large:
-                await self._remember(attempt, reply, broken=True)
-
-    def _count(self, attempt: RouteAttempt, used: Usage, *, broken: bool = False) -> None:
-        """Report what the reply used: whoever leaves before its end pays for what has come."""
-        if uncounted := broken or used.total_tokens is None:
-            used = estimated_rest(self._turn, used, self._events, attempt.origin.model)
-        self._report.usage, self._report.usage_estimated = used, uncounted or attempt.estimated is not None
+        if self._events and self._committed and not too_large:
+            await self._remember(attempt, self._folded(attempt), broken=True)
 
 
 def _may_go_elsewhere(error: SegueError) -> bool:

@@ -107,6 +107,7 @@ class Members:
             turn,
             provider,
             request,
+            route=route.name,
             nonce=secrets.token_hex(8),
             # Behind a reply that the client began itself its provider takes no thoughts back: they would not come first.
             home=is_home(provider.name, turn.dialect.name) and not turn.prefilled,
@@ -185,7 +186,7 @@ class Members:
         field, body = turn.dialect.server.model_field, turn.request.body
         if field and turn.asked != target.model:
             body = renamed(body, field, target.model, turn.read)
-        return ForwardedAttempt(turn, forward, target, route.model, body, request.headers)
+        return ForwardedAttempt(turn, forward, target, request, body, route=route.name)
 
     def _forwarded_to_holder(
         self, turn: ClientTurn, route: Route, provider: ProviderAdapter, request: ChatRequest
@@ -201,13 +202,13 @@ class Members:
             or (refusal := lost_in(turn, self._planned(turn, provider, request))) is None
         ):
             return forwarded
-        forwarded = self._forwarded_part(turn, route, forward)
+        forwarded = self._forwarded_part(turn, route, forward, request)
         if forwarded is None:
             raise refusal
         return forwarded
 
     def _forwarded_part(
-        self, turn: ClientTurn, route: Route, forward: Forward | None
+        self, turn: ClientTurn, route: Route, forward: Forward | None, request: ChatRequest
     ) -> ForwardedAttempt | None:
         """What cannot be planned, such as the end of a conversation whose beginning its provider holds: that gets it as it is, and
         says itself what is wrong with it. None if this provider cannot."""
@@ -237,9 +238,8 @@ class Members:
             )
             for name in unsent
         ]
-        return ForwardedAttempt(
-            turn, forward, target, route.model, body, forwarded_headers(turn), tuple(repairs)
-        )
+        whole = structs.replace(request, headers=forwarded_headers(turn))
+        return ForwardedAttempt(turn, forward, target, whole, body, route=route.name, repairs=tuple(repairs))
 
     def uses_wire_of(self, turn: ClientTurn, route: Route) -> bool:
         """Whether a route is of the client's own wire, be it at its own provider or not."""

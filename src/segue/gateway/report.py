@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
 from msgspec import Struct
 
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
+from segue.gateway.handovers import Handover
 
 if TYPE_CHECKING:
     from segue.gateway.memory.originals import Originals
 
 
 class AttemptReport(Struct, kw_only=True):
-    """One request to one route."""
+    """A turn that is put to one route."""
 
     route: str
     began: float
     """Seconds since 1970."""
     seconds: float = 0.0
     error: str = ""
+    handovers: list[Handover] = []
+    """What was sent to its provider: several requests if the model had to be asked again."""
+
+
+@final
+class Expense(Struct, frozen=True):
+    """What one request to a provider came to."""
+
+    route: str
+    usage: Usage
+    dollars: float | None
+    """None if its price is not known."""
 
 
 class RequestReport(Struct, kw_only=True):
@@ -49,10 +62,13 @@ class RequestReport(Struct, kw_only=True):
     request_bytes: int = 0
     reply_bytes: int = 0
     usage: Usage = Usage()
+    """Of all requests to providers together."""
     usage_estimated: bool = False
-    """The provider did not report it."""
+    """A provider did not report it."""
     dollars: float | None = None
     """What that cost; None if it is not known."""
+    expenses: tuple[Expense, ...] = ()
+    """The same one by one."""
     repairs: dict[str, int] = {}
     losses: dict[str, int] = {}
     attempts: int = 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 
 from segue.conversation.blocks import Origin
-from segue.conversation.events import fold
+from segue.conversation.events import Finished, UsageReported, fold
 from segue.conversation.usage import Usage
 from segue.dialects.registry import DIALECTS, proper_name, recognise
 from segue.errors import InvalidRequestError, SegueError, TranscriptError, UsageError
@@ -22,9 +22,11 @@ from segue.gateway.client_errors import model_error
 from segue.gateway.client_requests import RequestReader
 from segue.gateway.compaction import ClientCompaction, compacted_events
 from segue.gateway.doors import Door
+from segue.gateway.handovers import Handover
 from segue.gateway.large_bodies import read_beside
 from segue.gateway.model_lists import ProviderModels
 from segue.gateway.references import ReferenceResolver
+from segue.gateway.report import AttemptReport
 from segue.gateway.request_body import too_many_messages
 from segue.gateway.turns import PreparedRequest, model_of, read_fields, read_turn, unread_turn
 from segue.gateway.usage_estimates import mark_estimate, tokens_of
@@ -269,18 +271,32 @@ class ClientServices:
                 status=404,
                 hint="Map the name to a model that has: gateway.models.",
             )
-        counted: list[int] = []
-        vectors = await embed(
-            wanted.texts, model=route.model, dimensions=wanted.dimensions, on_counted=counted.append
+        report.route = route.name
+        tried = AttemptReport(route=route.name, began=time())
+        report.tries.append(tried)
+        handover = Handover(
+            route.name, route.model, lambda: tokens_of(wanted.texts, route.model), size=len(request.body)
         )
+        tried.handovers.append(handover)
+        counted: list[int] = []
+        try:
+            vectors = await embed(
+                wanted.texts,
+                model=route.model,
+                dimensions=wanted.dimensions,
+                on_counted=counted.append,
+            )
+        except SegueError as error:
+            handover.fail(error)
+            raise
+        finally:
+            tried.seconds = time() - tried.began
+        handover.note([*(UsageReported(Usage(tokens, 0)) for tokens in counted), Finished("stop")])
         headers = {"x-segue-route": route.name}
-        if not counted:
-            counted.append(tokens_of(wanted.texts, route.model))
+        if handover.estimated:
             mark_estimate(headers)
-            report.usage_estimated = True
-        report.route, report.usage = route.name, Usage(input_tokens=counted[0], output_tokens=0)
-        body = server.encode_embeddings(wanted, vectors, model=asked, tokens=counted[0])
-        return _json(body, headers)
+        tokens = handover.usage.input_tokens or 0
+        return _json(server.encode_embeddings(wanted, vectors, model=asked, tokens=tokens), headers)
 
     async def explain(self, request: WebRequest, account: Account) -> WebResponse:
         """What a target would get of a request, without sending it. Raises if the caller may not use the target."""

@@ -19,7 +19,7 @@ from segue.worker_threads import Worker
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -43,13 +43,15 @@ class SharedFile:
         version: int,
         *,
         page_size: int,
+        upgrades: Mapping[int, Sequence[str]] | None = None,
     ) -> None:
-        """`what` it holds, for errors; `schema`: the statements that make a new one. `page_size`: a transaction writes whole
-        pages, so small ones for small rows."""
+        """`what` it holds, for errors; `schema`: the statements that make a new one; `upgrades`: those that lead from an older
+        version to the next. `page_size`: a transaction writes whole pages, so small ones for small rows."""
         self._path = Path(path)
         self._what = what
         self._schema = schema
         self._version = version
+        self._upgrades = upgrades or {}
         self._page_size = page_size
         self._worker = Worker(f"segue-gateway-{self._path.stem}")
         self._writer: sqlite3.Connection | None = None
@@ -197,12 +199,16 @@ class SharedFile:
         return connection
 
     def _create_tables(self, connection: sqlite3.Connection) -> None:
-        if _version(connection) == 0:
+        if _version(connection) < self._version:
             with writing(connection):
-                if _version(connection) == 0:  # another process may have made them meanwhile
-                    for statement in self._schema:
-                        connection.execute(statement)
+                found = _version(connection)  # another process may have made them meanwhile
+                for statement in self._schema if found == 0 else self._steps_from(found):
+                    connection.execute(statement)
+                if found < self._version:
                     connection.execute(f"PRAGMA user_version = {self._version}")
+
+    def _steps_from(self, found: int) -> list[str]:
+        return [statement for number in range(found, self._version) for statement in self._upgrades[number]]
 
     def _check_version(self, connection: sqlite3.Connection) -> None:
         if (found := _version(connection)) > self._version:

@@ -20,9 +20,10 @@ from segue.transcript.text_tools.react import MAX_CORRECTIONS, ReActScanner, cor
 from segue.transcript.text_tools.reader import TextToolReader
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
     from segue.conversation.usage import Usage
+    from segue.gateway.handovers import Handover
     from segue.providers.adapter import ChatRequest, ProviderAdapter, StreamEvent
     from segue.transcript.text_tools.form import ParsedReply
 
@@ -33,18 +34,29 @@ def portions_of(provider: ProviderAdapter, request: ChatRequest) -> AsyncGenerat
     return portions(request) if portions is not None else _one_by_one(provider.chat_stream(request))
 
 
+def split_sent(portion: list[StreamEvent]) -> tuple[RequestSent | None, list[Event]]:
+    """The request as it went out, if the portion begins with it, and the events."""
+    first = portion[0]
+    if type(first) is RequestSent:
+        return first, portion[1:]  # type: ignore[return-value]  # only the first is no event
+    return None, portion  # type: ignore[return-value]
+
+
 async def text_tool_portions(
-    provider: ProviderAdapter, request: ChatRequest
+    provider: ProviderAdapter, request: ChatRequest, hand_over: Callable[[ChatRequest, RequestSent], Handover]
 ) -> AsyncGenerator[list[StreamEvent], None]:
-    """The same with calls where the model wrote them in words. What ends a reply comes alone here, too."""
+    """The same with calls where the model wrote them in words. What ends a reply comes alone here, too. Each time that the
+    model is asked is a request of its own, which is handed over."""
     spent = NO_USAGE
     for corrections in range(MAX_CORRECTIONS + 1):
-        reply = _TextToolReply(spent)
+        reply, handover = _TextToolReply(spent), None
         async with aclosing(portions_of(provider, request)) as portions:
             async for portion in portions:
-                if type(portion[0]) is RequestSent:
-                    yield portion[:1]
-                reply.feed(portion)
+                sent, events = split_sent(portion)
+                if sent is not None:
+                    handover = hand_over(request, sent)
+                    yield [sent]
+                reply.feed(events if handover is None else handover.note(events))
                 if reply.answers:
                     for part in reply.take():
                         yield part
@@ -83,10 +95,8 @@ class _TextToolReply:
         parsed = self._reader.parsed
         return parsed if parsed.problem is not None else None
 
-    def feed(self, portion: list[StreamEvent]) -> None:
-        for event in portion:
-            if type(event) is RequestSent:
-                continue
+    def feed(self, events: list[Event]) -> None:
+        for event in events:
             self.held += self._reader.feed(self._counted(event) if type(event) is UsageReported else event)
 
     def close(self) -> None:

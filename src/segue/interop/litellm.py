@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from typing import Any, final
@@ -19,7 +20,10 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _KNOWN_PARTS = frozenset(
     {"model_list", "router_settings", "litellm_settings", "general_settings", "environment_variables"}
 )
-_KNOWN_PARAMETERS = frozenset({"model", "api_key", "api_base", "base_url", "weight", "api_version"})
+_CREDENTIAL = "litellm_credential_name"
+_KNOWN_PARAMETERS = frozenset(
+    {"model", "api_key", "api_base", "base_url", "weight", "api_version", "organization", _CREDENTIAL}
+)
 
 
 @final
@@ -45,7 +49,11 @@ class _Translator:
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = config
         self._missing: list[str] = []
-        self._providers: dict[str, dict[str, str]] = {}
+        self._providers: dict[str, dict[str, Any]] = {}
+        self._seconds: dict[str, str] = {}
+        """Other accounts of a provider."""
+        self._variables: dict[tuple[str, str], str] = {}
+        """A vendor and a key in the file → the variable that shall have it."""
         self._groups: dict[str, list[tuple[str, float]]] = {}
         """Each name that clients ask for → its routes, each with a weight."""
         self._options: dict[str, dict[str, Any]] = {}
@@ -65,6 +73,7 @@ class _Translator:
             self._miss("environment_variables", "set them where the gateway is started")
         tables: list[tuple[str, dict[str, Any]]] = [
             *((f"providers.{_key(name)}", table) for name, table in self._providers.items()),
+            ("prices", self._prices()),
             ("aliases", aliases),
             *((f"profiles.{_key(name)}", table) for name, table in profiles.items()),
             *((f"options.{_key(name)}", table) for name, table in self._options.items()),
@@ -111,7 +120,7 @@ class _Translator:
             (given[name] for name in ("api_base", "base_url") if isinstance(given.get(name), str)), ""
         )
         ours = self._tables["providers"].get(prefix)
-        settings: dict[str, str] = {}
+        settings: dict[str, Any] = {}
         if ours is None:
             if prefix not in self._tables["compatible"]:
                 self._miss(f"{place} ({model})", f"the provider {prefix} is not known here")
@@ -129,38 +138,51 @@ class _Translator:
             address = ""
         if address:
             settings["base_url"] = address
-        settings |= self._key_of(place, given.get("api_key"))
-        if isinstance(given.get("api_version"), str):
-            settings["api_version"] = given["api_version"]
+        settings |= self._key_of(place, ours, given)
+        for name in ("api_version", "organization"):
+            if isinstance(given.get(name), str):
+                settings[name] = given[name]
         return f"{self._provider(ours, settings)}/{rest}"
 
-    def _key_of(self, place: str, key: object) -> dict[str, str]:
+    def _key_of(self, place: str, ours: str, given: Mapping[str, Any]) -> dict[str, str]:
+        """Where the key of an account is. Each key has a variable of its own, so that no two accounts become one."""
+        key, credential = given.get("api_key"), given.get(_CREDENTIAL)
         if isinstance(key, str) and key.startswith(_ENVIRON):
             return {"api_key_env": key.removeprefix(_ENVIRON)}
-        if key:
-            self._miss(
-                f"{place}.litellm_params.api_key",
-                "a key is not copied: store it with `segue keys set`, or in a variable",
+        if not key and not credential:
+            usual = self._tables["keys"].get(ours, "")
+            return {"api_key_env": usual} if usual else {}
+        account = ours, json.dumps([key, credential], default=str)
+        variable = self._variables.get(account)
+        if variable is None:
+            number = 1 + sum(vendor == ours for vendor, _ in self._variables)
+            vendor = "".join(c if c.isalnum() else "_" for c in ours).upper()
+            variable = self._variables[account] = f"LITELLM_{vendor}_KEY" + (
+                f"_{number}" if number > 1 else ""
             )
-        return {}
+        self._miss(
+            f"{place}.litellm_params.{'api_key' if key else _CREDENTIAL}",
+            f"a key is not copied: put it into the variable {variable}",
+        )
+        return {"api_key_env": variable}
 
-    def _provider(self, ours: str, settings: dict[str, str]) -> str:
-        """A provider with these settings. A second one of the same kind gets a number."""
+    def _provider(self, ours: str, settings: dict[str, Any]) -> str:
+        """A provider with these settings: one for each account and address. Beside the first of its kind it gets a number."""
         number = 1
-        while True:
-            name = ours if number == 1 else f"{ours}-{number}"
-            known = self._providers.get(name)
-            if known is None:
-                if settings:
-                    if number > 1 and "dialect" not in settings:
-                        settings = {"dialect": _dialect_of(ours), **settings}
-                    self._providers[name] = settings
-                return name
-            if {key: value for key, value in known.items() if key != "dialect"} == {
-                key: value for key, value in settings.items() if key != "dialect"
-            }:
-                return name
+        while (known := self._providers.get(_numbered(ours, number))) is not None:
+            own = {**settings, **_of_a_second(ours, settings)} if number > 1 else settings
+            if known == own:
+                return _numbered(ours, number)
             number += 1
+        name = _numbered(ours, number)
+        if number > 1 and "dialect" not in settings:
+            self._seconds[name] = ours
+        self._providers[name] = {**settings, **_of_a_second(ours, settings)} if number > 1 else settings
+        return name
+
+    def _prices(self) -> dict[str, Any]:
+        """A second account costs what the first does."""
+        return {f"{name}/*": {"like": f"{ours}/*"} for name, ours in self._seconds.items()}
 
     # Routers
 
@@ -235,10 +257,29 @@ def _tables() -> dict[str, dict[str, str]]:
     return tomllib.loads(files(__package__).joinpath("litellm.toml").read_text("utf-8"))
 
 
-def _dialect_of(provider: str) -> str:
-    from segue.providers.addresses import addresses  # noqa: PLC0415 - only for a second one of a kind
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}-{number}"
 
-    return addresses().providers[provider].dialects[0]
+
+def _of_a_second(provider: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of a provider by its name, for one of another name."""
+    from segue.providers.addresses import addresses, complete_url  # noqa: PLC0415 - only for a second one of a kind
+
+    address = addresses().providers.get(provider)
+    if address is None:
+        return {}
+    given = settings.get("base_url", "")
+    known: dict[str, Any] = {
+        "dialect": settings.get("dialect", address.dialects[0]),
+        "base_url": given or address.base_url,
+    }
+    with suppress(UsageError):  # what is wrong with an address, the check of the configuration tells
+        known["base_url"] = complete_url(given or address.base_url, address)
+    if address.auth != "bearer":
+        known["auth"] = address.auth
+    if address.headers:
+        known["headers"] = dict(address.headers)
+    return known
 
 
 def _table(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -150,7 +150,8 @@ def find_key(name: str, sources: KeySources) -> FoundKey | None:
         (FoundKey(sources.given, "given") if sources.given else None)
         or _from_environ(sources, (sources.variable,))
         or (_from_command(name, sources.command) if sources.command else None)
-        or _from_environ(sources, sources.variables)
+        # Who names a variable means that account, and not the one whose key is in the usual variable.
+        or (None if sources.variable else _from_environ(sources, sources.variables))
         or (_from_keyring(name) if sources.keyring else None)
         or (_from_file(name, sources.file) if sources.file is not None else None)
     )

@@ -84,6 +84,8 @@ class Embeddings:
                     group.create_task(work.take_batches())
         except BaseExceptionGroup as failures:
             first = failures.exceptions[0]
+            if isinstance(first, SegueError):
+                first.unbilled = work.asked == work.unbilled
             raise first from first.__cause__
         if on_counted is not None and work.tokens is not None:
             on_counted(work.tokens)
@@ -146,6 +148,9 @@ class _Work(Struct):
     on_progress: OnEmbedded | None
     vectors: list[list[float]]
     done: int = 0
+    asked: int = 0
+    """Requests, of which the provider took nothing of so many:"""
+    unbilled: int = 0
     tokens: int | None = 0
     """None if the provider does not count them."""
     length: int | None = None
@@ -173,7 +178,7 @@ class _Work(Struct):
     async def _with_retries(self, texts: Sequence[str]) -> Counted:
         for attempt in range(1, ATTEMPTS):
             try:
-                return await self.embed(self.endpoint, self.model, texts, self.dimensions)
+                return await self._ask(texts)
             except (ProviderError, TransportError) as error:
                 # With jitter, so that batches that failed together do not come back together.
                 jitter = 0.5 + self.random.random() / 2
@@ -181,7 +186,15 @@ class _Work(Struct):
                 if not is_transient(error) or pause > LONGEST_PAUSE:
                     raise
             await asyncio.sleep(pause)
-        return await self.embed(self.endpoint, self.model, texts, self.dimensions)
+        return await self._ask(texts)
+
+    async def _ask(self, texts: Sequence[str]) -> Counted:
+        self.asked += 1
+        try:
+            return await self.embed(self.endpoint, self.model, texts, self.dimensions)
+        except SegueError as error:
+            self.unbilled += error.unbilled
+            raise
 
     def _keep(self, places: range, vectors: list[list[float]]) -> None:
         if len(vectors) != len(places):

@@ -149,23 +149,31 @@ class _Exchange:
 
     async def __aenter__(self) -> WireResponse:
         endpoint, (method, path, body) = self._endpoint, self._request
-        await endpoint.ready()
+        try:
+            await endpoint.ready()
+            headers = endpoint.headers()
+        except SegueError as error:  # there is no key
+            error.unbilled = True
+            raise
         request = WireRequest(
             method=method,
             url=endpoint.url(path),
-            headers={"content-type": "application/json", **endpoint.headers(), **self._headers},
+            headers={"content-type": "application/json", **headers, **self._headers},
             body=body,
             timeouts=self._timeouts,
             whole=self._whole,
         )
         self._carried = endpoint.transport(request)
+        refused = False
         try:
             answer = MeteredResponse(await self._carried.__aenter__(), request, endpoint.limits)
-            if not 200 <= answer.status < 300:
+            refused = not 200 <= answer.status < 300
+            if refused:
                 async with AsyncExitStack() as opened:
                     opened.push_async_exit(self._carried)
                     raise await endpoint.error_in(answer)
         except SegueError as error:
+            error.unbilled = error.unbilled or refused
             endpoint.named(error)
             raise
         return answer

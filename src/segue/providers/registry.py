@@ -13,6 +13,7 @@ from segue.plugins import contributions
 from segue.providers.addresses import address_of, addresses, find_address
 from segue.providers.config import IN_PROCESS, ProviderConfig
 from segue.providers.factory import base_url_of, connect, key_of
+from segue.providers.models.prices import CATALOG_PRICES
 from segue.providers.scripted import ScriptedProvider
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class ProviderRegistry:
         self._makers: dict[str, Make] = {}
         self._made: dict[str, ProviderAdapter] = {}
         self._default = ""
+        self.prices = CATALOG_PRICES
+        """What replies of these providers cost."""
 
     def register(self, adapter: ProviderAdapter, *, replace: bool = False) -> None:
         """Known under its own name. Another one of the same name is refused, unless it is to be replaced."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 import aiohttp
 from yarl import URL
 
-from segue.errors import TransportError, UsageError
+from segue.errors import SegueError, TransportError, UsageError
 from segue.transports.compression import Inflation
 from segue.transports.deadline import WaitLimits
 from segue.transports.proxies import EnvironmentProxies
@@ -62,7 +62,11 @@ class AiohttpSession:
 
     async def send(self, request: WireRequest) -> HttpAnswer:
         limits = WaitLimits(request)
-        return HttpAnswer(await self._ask(request, limits), limits)
+        try:
+            return HttpAnswer(await self._ask(request, limits), limits)
+        except SegueError as error:
+            error.unbilled = not limits.is_connected
+            raise
 
     async def _ask(self, request: WireRequest, limits: WaitLimits) -> aiohttp.ClientResponse:
         url = _url(request)

@@ -125,11 +125,13 @@ class WaitLimits(Deadline):
         self._idle = NEVER if timeouts.idle is None else timeouts.idle
         self._end = NEVER if timeouts.total is None else self.loop.time() + timeouts.total
         self._first_byte = NEVER
+        self.is_connected = False
         self.begun = False
         """Whether some of the body is here: from then on silence is what counts."""
 
     def connected(self) -> None:
         """The connection stands: from now on the server is waited for."""
+        self.is_connected = True
         seconds: float | None = getattr(self._timeouts, self.request.first_wait)
         if seconds is not None:
             self._first_byte = self.loop.time() + seconds

@@ -298,7 +298,8 @@ calls = st.builds(
     st.dictionaries(texts, st.integers() | texts | st.booleans(), max_size=2),
 )
 counts = st.none() | st.integers(0, 10**6)
-usages = st.just(Usage()) | st.builds(Usage, st.integers(1, 99), st.integers(1, 99), counts, counts, counts)
+sums = st.integers(2 * 10**6, 3 * 10**6)  # their parts are no more
+usages = st.just(Usage()) | st.builds(Usage, sums, st.integers(1, 99), counts, counts, counts)
 
 
 @st.composite

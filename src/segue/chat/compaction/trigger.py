@@ -27,7 +27,7 @@ from segue.errors import ContextLengthError, SegueError
 from segue.events import Compaction, Warned
 from segue.limits import COMPACT_AT, COMPACT_TO
 from segue.providers.adapter import ChatRequest
-from segue.providers.models.prices import Bill, cost_of
+from segue.providers.models.prices import Bill
 from segue.providers.token_counts import ASKING_SECONDS, WARNING_THRESHOLD, TokenCounter
 from segue.providers.token_estimates import Estimator, estimate_request, family_of
 from segue.routing.route import Route, provider_of
@@ -281,7 +281,8 @@ class Compactor:
         request = ChatRequest(model=route.model, conversation=conversation, options=route.options)
         attempt = Attempt(lambda _event: None, abort)
         reply = await attempt.run(provider_of(route, self._session.providers), request)
-        bill.add(reply.usage, cost_of(reply.usage, route.provider, route.model))
+        cost = self._session.prices.cost_of(reply.usage, route.provider, route.model)
+        bill.add(reply.usage, cost)
         if reply.error is not None:
             raise reply.error
         return reply.message.text

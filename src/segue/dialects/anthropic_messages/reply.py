@@ -19,11 +19,10 @@ from segue.conversation.events import (
     TextDelta,
     UsageReported,
 )
-from segue.conversation.usage import Usage
 from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.errors import encode_error, error_from
 from segue.dialects.calls import compact_arguments
-from segue.dialects.counts import count
+from segue.dialects.counts import count, counted
 from segue.dialects.errors import FailedResponse
 from segue.dialects.opaque_blocks import KIND, opaque_block
 from segue.errors import ProtocolError
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Block
     from segue.conversation.events import Event, FinishReason, Reply
+    from segue.conversation.usage import Usage
 
 FINISHES: Mapping[str, FinishReason] = {  # ANT-74
     "end_turn": "stop",
@@ -70,7 +70,7 @@ def decode_reply(body: bytes) -> list[Event]:
             events += _decode_block(index, wire.BLOCKS.decode(block), block)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return [Failed(ProtocolError("The answer holds a block that cannot be read.", path="content"))]
-    usage = usage_of(reply.usage or {})
+    usage = usage_of(reply.usage)
     if usage is not None:
         events.append(UsageReported(usage))
     called = any(type(event) is CallStarted for event in events)
@@ -104,19 +104,21 @@ def _decode_block(index: int, block: wire.ReplyBlock, whole: Raw) -> Iterator[Ev
             yield Sealed(index, json_of(msgspec.json.decode(whole)), KIND, "text")
 
 
-def usage_of(counts: Mapping[str, Any]) -> Usage | None:
+def usage_of(counts: Any) -> Usage | None:
     """All of the input counts, cached or not (ANT-73). None if nothing was counted."""
+    if not isinstance(counts, dict):
+        return None
     read, written = count(counts, "cache_read_input_tokens"), count(counts, "cache_creation_input_tokens")
     fresh, output = count(counts, "input_tokens"), count(counts, "output_tokens")
     if not (read or written or fresh or output):
         return None
     details = counts.get("output_tokens_details")
-    return Usage(
-        input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),
-        output_tokens=output,
-        cached_tokens=read,
-        cache_write_tokens=written,
-        reasoning_tokens=count(details, "thinking_tokens") if isinstance(details, dict) else None,
+    return counted(
+        None if fresh is None else fresh + (read or 0) + (written or 0),
+        output,
+        cached=read,
+        cache_write=written,
+        reasoning=count(details, "thinking_tokens") if isinstance(details, dict) else None,
     )
 
 

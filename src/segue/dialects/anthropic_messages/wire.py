@@ -129,7 +129,7 @@ class Chunk(Struct, gc=False):
     delta: Delta | None = None
     message: dict[str, Any] | None = None
     content_block: dict[str, Any] | None = None
-    usage: dict[str, Any] | None = None
+    usage: Any = None
     error: Any = None
 
 
@@ -188,7 +188,7 @@ class WholeReply(Struct, gc=False):
     model: str | None = None
     content: list[Raw] | None = None
     stop_reason: str | None = None
-    usage: dict[str, Any] | None = None
+    usage: Any = None
     error: Any = None
 
 

@@ -22,7 +22,7 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects.calls import compact_arguments
 from segue.dialects.chunk_streams import ChunkReader
-from segue.dialects.counts import count, total
+from segue.dialects.counts import count, counted, total
 from segue.dialects.data_urls import kind_of
 from segue.dialects.garbled_lines import UNREADABLE, check_encoding
 from segue.dialects.gemini import opaque_parts, wire
@@ -243,11 +243,11 @@ class ReplyReader(ChunkReader):
 def usage_of(counts: Mapping[str, Any]) -> Usage:
     """GEM-56: thoughts are counted beside the candidate, and what Google's own tools read beside the prompt."""
     thoughts = count(counts, "thoughtsTokenCount")
-    return Usage(
-        input_tokens=total(count(counts, "promptTokenCount"), count(counts, "toolUsePromptTokenCount")),
-        output_tokens=total(count(counts, "candidatesTokenCount"), thoughts),
-        cached_tokens=count(counts, "cachedContentTokenCount"),
-        reasoning_tokens=thoughts,
+    return counted(
+        total(count(counts, "promptTokenCount"), count(counts, "toolUsePromptTokenCount")),
+        total(count(counts, "candidatesTokenCount"), thoughts),
+        cached=count(counts, "cachedContentTokenCount"),
+        reasoning=thoughts,
     )
 
 

@@ -22,7 +22,7 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects.calls import arguments_text
 from segue.dialects.chunk_streams import ChunkReader
-from segue.dialects.counts import count
+from segue.dialects.counts import count, counted
 from segue.dialects.data_urls import media_from
 from segue.dialects.errors import FailedResponse
 from segue.dialects.garbled_lines import UNREADABLE, check_encoding
@@ -104,7 +104,7 @@ class ReplyReader(ChunkReader):
         if not self._started and (chunk.id or chunk.model or chunk.choices):
             self._started = True
             events.append(ReplyStarted(chunk.id or "", chunk.model or ""))
-        if chunk.usage:
+        if isinstance(chunk.usage, dict):
             usage = usage_of(chunk.usage)
             if usage != Usage():
                 events.append(UsageReported(usage))
@@ -199,11 +199,7 @@ def usage_of(counts: Mapping[str, Any]) -> Usage:
     cached = count(details, "cached_tokens") if isinstance(details, dict) else None
     if cached is None:
         cached = count(counts, "num_cached_tokens")
-    return Usage(
-        input_tokens=count(counts, "prompt_tokens"),
-        output_tokens=count(counts, "completion_tokens"),
-        cached_tokens=cached,
-    )
+    return counted(count(counts, "prompt_tokens"), count(counts, "completion_tokens"), cached=cached)
 
 
 # The other way

@@ -19,6 +19,7 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects.calls import arguments_text, compact_arguments
 from segue.dialects.chunk_streams import ChunkReader
+from segue.dialects.counts import counted
 from segue.dialects.garbled_lines import UNREADABLE, check_encoding
 from segue.dialects.ollama import wire
 from segue.dialects.ollama.errors import encode_error, error_from
@@ -92,7 +93,7 @@ class ReplyReader(ChunkReader):
         if line.message is not None:
             self._read_message(line.message, events)
         if line.done:
-            usage = Usage(input_tokens=line.prompt_eval_count, output_tokens=line.eval_count)
+            usage = counted(line.prompt_eval_count, line.eval_count)
             if usage != Usage():
                 events.append(UsageReported(usage))
             self.finish(line.done_reason or "", events)

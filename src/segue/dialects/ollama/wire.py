@@ -91,8 +91,8 @@ class Line(Portion, gc=False):
 
     model: str | None = None
     done_reason: str | None = None
-    prompt_eval_count: int | None = None
-    eval_count: int | None = None
+    prompt_eval_count: Any = None
+    eval_count: Any = None
 
 
 LINES = msgspec.json.Decoder(Line)

@@ -21,6 +21,7 @@ from segue.conversation.events import (
     UsageReported,
 )
 from segue.conversation.usage import Usage
+from segue.dialects.counts import believed, count, counted
 from segue.dialects.data_urls import media_from
 from segue.dialects.openai_chat.errors import error_in_reply
 from segue.dialects.openai_chat.inline_reasoning import InlineThoughts
@@ -313,7 +314,7 @@ def usage_of(counts: Counts | None) -> Usage | None:
     """CHAT-65: the prompt counts gross, cached tokens included. Where reasoning is counted apart, it is added."""
     if counts is None:
         return None
-    prompt, completion = counts.prompt_tokens, counts.completion_tokens
+    prompt, completion = believed(counts.prompt_tokens), believed(counts.completion_tokens)
     reasoning = _detail(counts.completion_tokens_details, "reasoning_tokens")
     apart = counts.total_tokens == (prompt or 0) + (completion or 0) + (reasoning or 0)  # XAI-02
     if reasoning and (apart or reasoning > (completion or 0)):
@@ -327,14 +328,13 @@ def usage_of(counts: Counts | None) -> Usage | None:
     written = _first(
         _detail(counts.prompt_tokens_details, "cache_write_tokens"), counts.cache_creation_input_tokens
     )
-    usage = Usage(prompt, completion, cached, written, reasoning)
+    usage = counted(prompt, completion, cached=cached, cache_write=written, reasoning=reasoning)
     return None if usage == Usage() else usage
 
 
 def _detail(details: Mapping[str, Any] | None, name: str) -> int | None:
-    value = details.get(name) if details else None
-    return value if isinstance(value, int) else None
+    return count(details, name) if details else None
 
 
 def _first(*counts: int | None) -> int | None:
-    return next((count for count in counts if count is not None), None)
+    return next((number for number in counts if number is not None), None)

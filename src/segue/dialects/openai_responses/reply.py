@@ -19,8 +19,7 @@ from segue.conversation.events import (
     TextDelta,
     UsageReported,
 )
-from segue.conversation.usage import Usage
-from segue.dialects.counts import count
+from segue.dialects.counts import count, counted
 from segue.dialects.errors import FailedResponse
 from segue.dialects.opaque_blocks import KIND
 from segue.dialects.openai_responses import wire
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from segue.conversation.events import Event, FinishReason
+    from segue.conversation.usage import Usage
 
 INCOMPLETE: Mapping[Any, FinishReason] = {  # RESP-62
     "max_output_tokens": "length",
@@ -94,12 +94,12 @@ def usage_of(counts: Any) -> Usage | None:
         return None
     read, written = counts.get("input_tokens_details"), counts.get("output_tokens_details")
     read = read if isinstance(read, dict) else {}
-    return Usage(
-        input_tokens=count(counts, "input_tokens"),
-        output_tokens=count(counts, "output_tokens"),
-        cached_tokens=count(read, "cached_tokens"),
-        cache_write_tokens=count(read, "cache_write_tokens"),
-        reasoning_tokens=count(written, "reasoning_tokens") if isinstance(written, dict) else None,
+    return counted(
+        count(counts, "input_tokens"),
+        count(counts, "output_tokens"),
+        cached=count(read, "cached_tokens"),
+        cache_write=count(read, "cache_write_tokens"),
+        reasoning=count(written, "reasoning_tokens") if isinstance(written, dict) else None,
     )
 
 

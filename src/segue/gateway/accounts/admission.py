@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MILLION: Final = 1_000_000
 DAY: Final = 86_400.0
+_MOST_MICROS: Final = 2.0**53
 BLOCK_SHARE: Final = 50
 """A block of requests takes at most this part of what is left of each limit. So near a limit every request is admitted by
 itself, and what a process holds and does not use is little."""
@@ -38,6 +39,8 @@ class Standing(Struct, frozen=True):
     day_spent: int = 0
     month: str = ""
     month_spent: int = 0
+    seen: float = 0.0
+    """The latest moment at which it was looked at, by the clock of that moment."""
 
 
 @final
@@ -215,10 +218,17 @@ def spend(standing: Standing, micros: int, now: float) -> Standing:
 
 
 def current(standing: Standing, now: float) -> Standing:
-    """With nothing spent in a day or month that has just begun. Days are those of UTC."""
+    """With nothing spent in a day or month that has just begun. Days are those of UTC.
+
+    A clock that is set back gives nobody their money again, and keeps nobody waiting for the moments that it came from: a day
+    that has begun stays, and what is due comes as much earlier. Of a clock that was days ahead, what was spent counts today.
+    """
+    standing = _by_this_clock(standing, now)
     today = _day_of(now // DAY)
-    if standing.day == today.name:
+    if today.name <= standing.day <= _day_of(now // DAY + 1).name:
         return standing
+    if standing.day > today.name:
+        return structs.replace(standing, day=today.name, month=today.month)
     return structs.replace(
         standing,
         day=today.name,
@@ -228,8 +238,27 @@ def current(standing: Standing, now: float) -> Standing:
     )
 
 
+def is_set_back(standing: Standing, now: float) -> bool:
+    """Whether the clock was ahead when this was kept. Then it is kept anew by the clock of now, also if a request is refused:
+    else time would stand still until that moment."""
+    return standing.seen - now > rate_limit.MINUTE or standing.day > _day_of(now // DAY + 1).name
+
+
+def _by_this_clock(standing: Standing, now: float) -> Standing:
+    back = standing.seen - now
+    if back <= rate_limit.MINUTE:  # some of it is processes that take turns
+        return structs.replace(standing, seen=now) if back < 0 else standing
+    return structs.replace(
+        standing,
+        seen=now,
+        requests_due=standing.requests_due - back,
+        tokens_due=standing.tokens_due - back,
+    )
+
+
 def micros(dollars: float) -> int:
-    return math.ceil(dollars * MILLION)
+    """At most so many that every store can add them up."""
+    return math.ceil(min(dollars * MILLION, _MOST_MICROS))
 
 
 def micros_of(limit: float | None) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import asynccontextmanager
 from functools import lru_cache
@@ -13,11 +14,12 @@ from segue.dialects.server import CallerStanding, RateStanding
 from segue.errors import InvalidRequestError
 from segue.gateway.accounts import rate_limit
 from segue.gateway.accounts.admission import Charge, budget_share, micros
-from segue.gateway.accounts.store import UsageRow
+from segue.gateway.accounts.store import UsageRow, add_usage
 from segue.gateway.client_errors import model_error
+from segue.gateway.handovers import sum_of
+from segue.gateway.report import Expense
 from segue.gateway.turns import model_of, read_fields
 from segue.gateway.usage_estimates import BYTES_PER_TOKEN, input_estimate
-from segue.providers.models.prices import cost_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from segue.gateway.report import RequestReport
     from segue.gateway.turns import ClientTurn
     from segue.gateway.web import WebRequest
+    from segue.providers.models.prices import PriceBook
     from segue.routing.route import Route
 
 _SERVICES: Final = frozenset({"embed", "count_tokens", "compact"})
@@ -48,9 +51,28 @@ def admit(
 
 
 def settle(accounts: Accounts, admission: Admission | None, expected: Charge, report: RequestReport) -> None:
-    """Count what a turn came to."""
-    came_to = used(report, expected, sent=report.first_content is not None)
-    accounts.ended(admission, came_to, usage_row(report, came_to))
+    """Count what a request came to, however it ended: all that was handed to providers for it."""
+    handovers = [one for tried in report.tries for one in tried.handovers]
+    report.expenses = tuple(_expense(accounts.prices, one.route, one.usage) for one in handovers)
+    report.usage = sum_of(one.usage for one in report.expenses)
+    report.usage_estimated = any(one.estimated for one in handovers)
+    priced = [one.dollars for one in report.expenses if one.dollars is not None]
+    report.dollars = sum(priced) if priced else None
+    came_to = Charge(report.usage.total_tokens or 0, sum(_micros(one, expected) for one in report.expenses))
+    accounts.ended(admission, came_to, *_usage_rows(report, expected))
+
+
+def _expense(prices: PriceBook, route: str, usage: Usage) -> Expense:
+    provider, _, model = route.partition("/")
+    return Expense(route, usage, prices.cost_of(usage, provider, model))
+
+
+def _micros(expense: Expense, expected: Charge) -> int:
+    """Where nobody knows the price, what was reserved; callers with budgets are let through to such a model only to end a
+    turn that began there."""
+    if expense.usage.total_tokens is None:
+        return 0
+    return expected.micros if expense.dollars is None else micros(expense.dollars)
 
 
 @asynccontextmanager
@@ -72,14 +94,11 @@ async def counted_service(
     tokens = len(request.body) // BYTES_PER_TOKEN if door.operation != "count_tokens" else 0
     usage = Usage(input_tokens=tokens, output_tokens=0)
     admission, expected = await _admit(accounts, account, report.asked, names, routes, lambda: usage)
-    done = False
     try:
         yield
-        done = True
     finally:
         report.route = report.route or routes[0].name
-        came_to = used(report, expected, sent=done)
-        accounts.ended(admission, came_to, usage_row(report, came_to))
+        settle(accounts, admission, expected, report)
 
 
 @asynccontextmanager
@@ -92,7 +111,7 @@ async def counted_for_nothing(
         yield
     finally:
         if admission is not None:
-            accounts.ended(admission, Charge(), usage_row(report, Charge()))
+            accounts.ended(admission, Charge(), *_usage_rows(report, Charge()))
 
 
 def standing_of(admission: Admission) -> CallerStanding:
@@ -129,7 +148,7 @@ async def _admit(
         raise model_error(account, asked)
     if not account.is_limited:
         return None, Charge()
-    expected = _estimate(account, usage(), routes)
+    expected = _estimate(accounts.prices, account, usage(), routes)
     return await accounts.admit(account, expected), expected
 
 
@@ -139,33 +158,32 @@ def estimated_usage(turn: ClientTurn) -> Usage:
     return Usage(input_tokens=input_estimate(turn), output_tokens=written)
 
 
-def _estimate(account: Account, usage: Usage, routes: Sequence[Route]) -> Charge:
+def _estimate(prices: PriceBook, account: Account, usage: Usage, routes: Sequence[Route]) -> Charge:
     """What is reserved: for the dearest of the models that may answer. Raises if the account has a budget and nobody knows what
     one of them costs."""
     limits, dearest = account.allowance, 0.0
     has_budget = limits.dollars_per_day is not None or limits.dollars_per_month is not None
     for route in routes if has_budget else routes[:1]:
-        dollars = cost_of(usage, route.provider, route.model)
+        dollars = prices.cost_of(usage, route.provider, route.model)
         if dollars is None and has_budget:
             raise InvalidRequestError(
-                f"The price of {route.name} is not known, and this caller has a budget.",
+                f"The price of {route.name} is not known, and this caller has a budget. {_how_to_price(route)}",
                 code="unpriced_model",
                 path="model",
                 status=403,
-                hint="Ask for a model with a known price, or whoever runs the gateway takes the budget away.",
             )
         dearest = max(dearest, dollars or 0.0)
     return Charge(usage.total_tokens or 0, micros(dearest))
 
 
-def used(report: RequestReport, expected: Charge, *, sent: bool) -> Charge:
-    """What counts, which is noted in the report too. Where the provider did not report it and something was sent, what
-    was expected."""
-    if report.usage.total_tokens is None:
-        return expected if sent else Charge()
-    provider, _, model = report.route.partition("/")
-    dollars = report.dollars = cost_of(report.usage, provider, model)
-    return Charge(report.usage.total_tokens, expected.micros if dollars is None else micros(dollars))
+def _how_to_price(route: Route) -> str:
+    """The line to add. In the message, for clients are not sent hints."""
+    name = json.dumps(route.name)
+    return (
+        "Ask for a model with a known price, or have whoever runs the gateway add one of these lines to [prices] in its "
+        f'configuration: {name} = {{ like = "openai/gpt-4o" }}, {name} = {{ input = 2.5, output = 10 }}, or {name} = 0 '
+        "for a server of its own."
+    )
 
 
 @lru_cache(maxsize=2)
@@ -174,22 +192,35 @@ def _day(number: int) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(number * 86_400))
 
 
-def usage_row(report: RequestReport, counted: Charge) -> UsageRow:
-    usage = report.usage
-    return UsageRow(
-        day=_day(int(time.time() // 86_400)),
+def _usage_rows(report: RequestReport, expected: Charge) -> list[UsageRow]:
+    """One for the route that answered, or was asked last, and one for every other that has something to be paid."""
+    day, asked = _day(int(time.time() // 86_400)), storable(report.asked)[:200]
+    answered = UsageRow(
+        day=day,
         caller=report.caller,
-        asked=storable(report.asked)[:200],
+        asked=asked,
         route=report.route,
         requests=1,
         errors=1 if report.error else 0,
-        input_tokens=usage.input_tokens or 0,
-        output_tokens=usage.output_tokens or 0,
-        cached_tokens=usage.cached_tokens or 0,
-        reasoning_tokens=usage.reasoning_tokens or 0,
-        micros=counted.micros,
-        unpriced=int(usage.total_tokens is not None and report.dollars is None),
         repairs=sum(report.repairs.values()),
         losses=sum(report.losses.values()),
         failovers=report.failovers,
     )
+    rows = {answered.place: answered}
+    for one in report.expenses:
+        usage = one.usage
+        spent = UsageRow(
+            day=day,
+            caller=report.caller,
+            asked=asked,
+            route=one.route,
+            input_tokens=usage.input_tokens or 0,
+            output_tokens=usage.output_tokens or 0,
+            cached_tokens=usage.cached_tokens or 0,
+            reasoning_tokens=usage.reasoning_tokens or 0,
+            micros=_micros(one, expected),
+            unpriced=int(usage.total_tokens is not None and one.dollars is None),
+        )
+        if usage.total_tokens is not None:
+            add_usage(rows, spent)
+    return list(rows.values())

@@ -19,6 +19,7 @@ from segue.gateway.accounts import rate_limit
 from segue.gateway.accounts.account import Account
 from segue.gateway.accounts.admission import Limit, Reserved, Standing
 from segue.gateway.accounts.store import (
+    LONGEST_HOLD,
     NAMES_PER_DAY,
     OTHER,
     RESERVED_SECONDS,
@@ -42,10 +43,10 @@ PATIENCE: Final = 1.0
 """Seconds that a request waits for a database that was there a moment ago."""
 _EXPIRY_SECONDS: Final = 3600.0
 _STANDING: Final = f"SELECT {', '.join(Standing.__struct_fields__)} FROM {{schema}}.standings WHERE name = %s"  # noqa: S608
-_RESERVED: Final = """SELECT count(*) FILTER (WHERE expires > %s)::int8,
-    coalesce(sum(micros) FILTER (WHERE expires > %s), 0)::int8,
-    coalesce(sum(micros) FILTER (WHERE expires <= %s AND NOT spent), 0)::int8
-    FROM {schema}.reservations WHERE name = %s"""
+_RESERVED: Final = """SELECT count(*) FILTER (WHERE holds)::int8,
+    coalesce(sum(micros) FILTER (WHERE holds), 0)::int8,
+    coalesce(sum(micros) FILTER (WHERE NOT holds AND NOT spent), 0)::int8
+    FROM (SELECT *, expires > %s AND expires <= %s AS holds FROM {schema}.reservations WHERE name = %s) AS own"""
 
 
 class _Decision(Struct, frozen=True):
@@ -170,7 +171,7 @@ class PostgresAccountStore:
     def _standing(self, connection: DatabaseConnection, name: str) -> tuple[Standing, Reserved]:
         known = connection.fetch(_STANDING, name)
         now = self._now(connection)
-        (reserved,) = connection.fetch(_RESERVED, now, now, now, name)
+        (reserved,) = connection.fetch(_RESERVED, now, now + LONGEST_HOLD, name)
         return Standing(*known[0]) if known else Standing(), Reserved(*reserved)
 
     def _save(self, connection: DatabaseConnection, account: Account, *, new: bool) -> None:
@@ -203,8 +204,8 @@ class PostgresAccountStore:
         connection.execute(
             # One that somebody else has locked is about to end.
             "UPDATE {schema}.reservations SET expires = %s WHERE id IN (SELECT id FROM {schema}.reservations "
-            "WHERE id = ANY (%s) AND expires > %s FOR UPDATE SKIP LOCKED)",
-            *(now + RESERVED_SECONDS, admission_ids, now),
+            "WHERE id = ANY (%s) AND expires > %s AND expires <= %s FOR UPDATE SKIP LOCKED)",
+            *(now + RESERVED_SECONDS, admission_ids, now, now + LONGEST_HOLD),
         )
 
     def _record(self, connection: DatabaseConnection, batch: str, rows: Sequence[UsageRow]) -> None:
@@ -241,5 +242,5 @@ def _settled(ended: Settlement) -> dict[str, object]:
         "micros": ended.used.micros,
         "reserved": admission.estimate.micros,
         "given_back": 0.0 if per_minute is None else too_many * rate_limit.MINUTE / per_minute,
-        "usage": ended.row,
+        "usage": ended.rows,
     }

@@ -14,19 +14,21 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, final
 
 from segue.config.schema import Allowance
-from segue.errors import JournalError, OverloadError
+from segue.errors import JournalError, OverloadError, StoreUnreachableError
 from segue.gateway.accounts.account import Account, KeyDigest, digest_of, moment_of
 from segue.gateway.accounts.administration import Administration
 from segue.gateway.accounts.admission import MILLION, Charge, Refusal, is_far_from_limits
 from segue.gateway.accounts.leased_quota import LEASE_SECONDS, LeasedQuota
 from segue.gateway.accounts.store import RESERVED_SECONDS, Admission, Settlement, UsageRow, add_usage
 from segue.gateway.client_errors import caller_error, limit_error
+from segue.providers.models.prices import CATALOG_PRICES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from segue.config.schema import AccountSettings, CallerSettings
     from segue.gateway.accounts.store import AccountStore
+    from segue.providers.models.prices import PriceBook
 
 ANYONE: Final = Account(name="local", admin=True)
 """The caller where there are no accounts: the gateway then serves this machine only, and its user is the operator."""
@@ -58,9 +60,11 @@ class Accounts:
         local: bool = True,
         clock: Callable[[], float] = time.time,
         on_reserve: Callable[[str, float], None] = lambda *_: None,
+        prices: PriceBook = CATALOG_PRICES,
     ) -> None:
         """`local`: only this machine reaches the gateway, so that without accounts anyone may use it. `on_reserve` gets a caller's name and how many dollars more or fewer its running requests hold."""
         self.store = store
+        self.prices = prices
         self.administration = Administration(store, clock=clock)
         self._settings = settings
         self._clock = clock
@@ -242,24 +246,25 @@ class Accounts:
 
     # What it came to
 
-    def ended(self, admission: Admission | None, used: Charge, row: UsageRow) -> None:
+    def ended(self, admission: Admission | None, used: Charge, *rows: UsageRow) -> None:
         """A request has ended, in whatever way."""
         if admission is not None:
             self._running.pop(admission.id, None)
             self._on_reserve(admission.account.name, -admission.estimate.micros / MILLION)
-            self._ended.append(Settlement(admission, used, row))
+            self._ended.append(Settlement(admission, used, rows))
             limits, standing, reserved = admission.account.allowance, admission.standing, admission.reserved
             if not is_far_from_limits(limits, standing, reserved, admission.estimate, self._clock()):
                 self._settle_next()
             elif self._later is None:
                 self._later = asyncio.get_running_loop().call_later(_SETTLE_SECONDS, self._settle_next)
         else:
-            self._record_later(row)
+            self._record_later(rows)
 
-    def _record_later(self, row: UsageRow) -> None:
+    def _record_later(self, rows: Sequence[UsageRow]) -> None:
         """Together with others: without limits, usage is all that a store is needed for."""
-        if len(self._rows) < _MOST_ROWS or row.place in self._rows:
-            add_usage(self._rows, row)
+        for row in rows:
+            if len(self._rows) < _MOST_ROWS or row.place in self._rows:
+                add_usage(self._rows, row)
         if self._flush is None or self._flush.done():
             self._flush = self._start(self._flush_later())
 
@@ -281,12 +286,17 @@ class Accounts:
     async def _settle(self, ended: Sequence[Settlement]) -> None:
         try:
             await self.store.settle(ended)
-        except JournalError as error:
-            for each in ended:
-                if each.row is not None:
-                    self._record_later(each.row)
+        except Exception as error:
+            if len(ended) > 1 and not isinstance(error, StoreUnreachableError):
+                # Only one of them may be at fault: the others count.
+                for each in ended:
+                    await self._settle([each])
+                return
+            if isinstance(error, JournalError):
+                for each in ended:
+                    self._record_later(each.rows)
             names = ", ".join(sorted({each.admission.account.name for each in ended}))
-            _LOG.warning("What requests of %s cost was not counted: %s", names, error)
+            _LOG.warning("What requests of %s cost was not counted: %s", names, _named(error))
 
     async def _flush_later(self) -> None:
         await asyncio.sleep(_FLUSH_SECONDS)
@@ -302,6 +312,16 @@ class Accounts:
             _LOG.warning("Usage was not recorded yet: %s", error)
             for row in rows.values():
                 add_usage(self._rows, row)
+        except Exception:
+            for row in rows.values():
+                await self._record_alone(row)
+
+    async def _record_alone(self, row: UsageRow) -> None:
+        """One of several of which one cannot be kept."""
+        try:
+            await self.store.record([row])
+        except Exception as error:
+            _LOG.warning("Usage of %s was not recorded: %s", row.caller, _named(error))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
@@ -327,6 +347,10 @@ class Accounts:
     async def close(self) -> None:
         await self.settled()
         await self.store.close()
+
+
+def _named(error: Exception) -> str:
+    return str(error) if isinstance(error, JournalError) else f"{type(error).__name__}: {error}"
 
 
 def _configured(name: str, caller: CallerSettings) -> Account:

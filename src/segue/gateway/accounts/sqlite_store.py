@@ -17,6 +17,7 @@ from segue.gateway.accounts import admission as rules
 from segue.gateway.accounts.account import Account
 from segue.gateway.accounts.admission import Refusal, Reserved, Standing
 from segue.gateway.accounts.store import (
+    LONGEST_HOLD,
     NAMES_PER_DAY,
     OTHER,
     PLACE,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from segue.gateway.accounts.admission import Charge
 
-VERSION: Final = 1
+VERSION: Final = 2
 _EXPIRY_SECONDS: Final = 3600.0
 _FEW: Final = 16
 """Requests that are settled in the loop together; more take long enough for the thread."""
@@ -49,7 +50,7 @@ _SCHEMA: Final = (
     "CREATE TABLE accounts (name TEXT PRIMARY KEY, account TEXT NOT NULL) WITHOUT ROWID",
     """CREATE TABLE standings (
         name TEXT PRIMARY KEY, requests_due REAL NOT NULL, tokens_due REAL NOT NULL, day TEXT NOT NULL,
-        day_spent INTEGER NOT NULL, month TEXT NOT NULL, month_spent INTEGER NOT NULL
+        day_spent INTEGER NOT NULL, month TEXT NOT NULL, month_spent INTEGER NOT NULL, seen REAL NOT NULL DEFAULT 0
     ) WITHOUT ROWID""",
     """CREATE TABLE reservations (
         name TEXT NOT NULL, id TEXT NOT NULL, micros INTEGER NOT NULL, expires REAL NOT NULL,
@@ -60,9 +61,11 @@ _SCHEMA: Final = (
         PRIMARY KEY ({", ".join(PLACE)})
     ) WITHOUT ROWID""",
 )
+_UPGRADES: Final = {1: ("ALTER TABLE standings ADD COLUMN seen REAL NOT NULL DEFAULT 0",)}
 _STANDING: Final = ", ".join(Standing.__struct_fields__)
-_BOTH: Final = f"""SELECT coalesce(sum(expires > ?1), 0), coalesce(sum(CASE WHEN expires > ?1 THEN micros END), 0),
-    coalesce(sum(CASE WHEN expires <= ?1 AND NOT spent THEN micros END), 0), {_STANDING}
+_HOLDS: Final = f"(expires > ?1 AND expires <= ?1 + {LONGEST_HOLD})"
+_BOTH: Final = f"""SELECT coalesce(sum({_HOLDS}), 0), coalesce(sum(CASE WHEN {_HOLDS} THEN micros END), 0),
+    coalesce(sum(CASE WHEN NOT {_HOLDS} AND NOT spent THEN micros END), 0), {_STANDING}
     FROM (SELECT ?2 AS wanted) LEFT JOIN standings ON standings.name = wanted
     LEFT JOIN reservations ON reservations.name = wanted"""  # noqa: S608
 _ADD_TO_USAGE: Final = f"""UPDATE usage SET {", ".join(f"{name} = {name} + ?" for name in SUMS)}
@@ -81,7 +84,14 @@ class SQLiteAccountStore:
         keep_days: int = 400,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._file = SharedFile(path, "The file of the gateway's accounts", _SCHEMA, VERSION, page_size=1024)
+        self._file = SharedFile(
+            path,
+            "The file of the gateway's accounts",
+            _SCHEMA,
+            VERSION,
+            page_size=1024,
+            upgrades=_UPGRADES,
+        )
         self._keep_days = keep_days
         self._clock = clock
         self._expire_at = 0.0
@@ -160,13 +170,17 @@ class SQLiteAccountStore:
     ) -> Admission | Refusal:
         now = self._clock()
         standing, reserved = _standing_and_reserved(connection, account.name, now)
+        if rules.is_set_back(standing, now):
+            standing = rules.current(standing, now)
+            _keep(connection, account.name, standing)
         decided = decide(admission_id, account, estimate, more, standing, reserved, now)
         if isinstance(decided, Refusal):
             return decided
         _keep(connection, account.name, decided.standing)
         if reserved.expired:
             connection.execute(
-                "UPDATE reservations SET spent = 1 WHERE name = ? AND expires <= ?", (account.name, now)
+                f"UPDATE reservations SET spent = 1 WHERE name = ?2 AND NOT {_HOLDS}",  # noqa: S608
+                (now, account.name),
             )
         connection.executemany(
             "INSERT INTO reservations (id, name, micros, expires) VALUES (?, ?, ?, ?)",
@@ -180,8 +194,8 @@ class SQLiteAccountStore:
     def _renew(self, admission_ids: Sequence[str], connection: sqlite3.Connection) -> None:
         now = self._clock()
         connection.execute(
-            "UPDATE reservations SET expires = ? WHERE expires > ? AND id IN (SELECT value FROM json_each(?))",
-            (now + RESERVED_SECONDS, now, msgspec.json.encode(admission_ids).decode()),
+            f"UPDATE reservations SET expires = ?2 WHERE {_HOLDS} AND id IN (SELECT value FROM json_each(?3))",  # noqa: S608
+            (now, now + RESERVED_SECONDS, msgspec.json.encode(admission_ids).decode()),
         )
 
     def _settle(self, ended: Sequence[Settlement], connection: sqlite3.Connection) -> None:
@@ -206,8 +220,8 @@ class SQLiteAccountStore:
                     now,
                     spent_already=bool(already),
                 )
-                if each.row is not None:
-                    add_usage(rows, each.row)
+                for row in each.rows:
+                    add_usage(rows, row)
             _keep(connection, name, standing)
         for row in rows.values():
             _add_row(connection, row)
@@ -255,7 +269,7 @@ def _standing(connection: sqlite3.Connection, name: str) -> Standing:
 
 def _keep(connection: sqlite3.Connection, name: str, standing: Standing) -> None:
     connection.execute(
-        "INSERT OR REPLACE INTO standings VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO standings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (name, *msgspec.structs.astuple(standing)),
     )
 

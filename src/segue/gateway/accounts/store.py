@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 RESERVED_SECONDS = 60.0
 """How long a reservation holds without being renewed. What a gateway that died had reserved counts as spent from then on."""
+LONGEST_HOLD = 2 * RESERVED_SECONDS
+"""One that would hold for longer was made by a clock that has been set back since: it holds no more either."""
 
 
 @final
@@ -102,7 +104,7 @@ class Settlement(Struct, frozen=True):
 
     admission: Admission
     used: Charge
-    row: UsageRow | None = None
+    rows: tuple[UsageRow, ...] = ()
     """Added to the usage with it."""
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from segue.gateway.accounts import admission as rules
 from segue.gateway.accounts.admission import Refusal, Reserved, Standing
 from segue.gateway.accounts.store import (
+    LONGEST_HOLD,
     RESERVED_SECONDS,
     Admission,
     Settlement,
@@ -31,6 +32,9 @@ class _Reservation(Struct):
     micros: int
     expires: float
     spent: bool = False
+
+    def holds(self, now: float) -> bool:
+        return now < self.expires <= now + LONGEST_HOLD
 
 
 class VolatileAccountStore:
@@ -68,12 +72,14 @@ class VolatileAccountStore:
     ) -> Admission | Refusal:
         now, reserved = self._clock(), self._reserved(account.name)
         standing = self._standings.get(account.name, Standing())
+        if rules.is_set_back(standing, now):
+            standing = self._standings[account.name] = rules.current(standing, now)
         decided = decide(admission_id, account, estimate, more, standing, reserved, now)
         if isinstance(decided, Refusal):
             return decided
         self._standings[account.name] = decided.standing
         for each in self._reservations.values():
-            each.spent |= each.name == account.name and each.expires <= now
+            each.spent |= each.name == account.name and not each.holds(now)
         end = now + RESERVED_SECONDS
         for number in range(decided.slots):
             held = _Reservation(account.name, estimate.micros, end)
@@ -83,7 +89,7 @@ class VolatileAccountStore:
     async def renew(self, admission_ids: Sequence[str]) -> None:
         for each in admission_ids:
             known = self._reservations.get(each)
-            if known is not None and known.expires > self._clock():
+            if known is not None and known.holds(self._clock()):
                 known.expires = self._clock() + RESERVED_SECONDS
 
     async def settle(self, ended: Sequence[Settlement]) -> None:
@@ -99,8 +105,8 @@ class VolatileAccountStore:
                 self._clock(),
                 spent_already=reservation.spent,
             )
-            if each.row is not None:
-                add_usage(self._usage, each.row)
+            for row in each.rows:
+                add_usage(self._usage, row)
 
     async def record(self, rows: Sequence[UsageRow]) -> None:
         for row in rows:
@@ -114,6 +120,6 @@ class VolatileAccountStore:
     def _reserved(self, name: str) -> Reserved:
         now = self._clock()
         own = [each for each in self._reservations.values() if each.name == name]
-        held = [each.micros for each in own if each.expires > now]
-        expired = sum(each.micros for each in own if each.expires <= now and not each.spent)
+        held = [each.micros for each in own if each.holds(now)]
+        expired = sum(each.micros for each in own if not each.holds(now) and not each.spent)
         return Reserved(len(held), sum(held), expired)

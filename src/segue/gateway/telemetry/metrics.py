@@ -100,11 +100,12 @@ class GatewayMetrics:
         if not report.operation:
             return
         self._measure(report)
-        for kind in _TOKENS:
-            if count := getattr(report.usage, kind):
-                self._tokens(kind.removesuffix("_tokens"), route, caller).inc(count)
-        if report.dollars:
-            self._cost(route, caller).inc(report.dollars)
+        for expense in report.expenses:
+            for kind in _TOKENS:
+                if count := getattr(expense.usage, kind):
+                    self._tokens(kind.removesuffix("_tokens"), expense.route, caller).inc(count)
+            if expense.dollars:
+                self._cost(expense.route, caller).inc(expense.dollars)
         for kind, number in report.repairs.items():
             self._repairs(kind).inc(number)
         for kind, number in report.losses.items():

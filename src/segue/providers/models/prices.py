@@ -1,16 +1,95 @@
-"""Prices: what a reply costs in dollars, by the catalog, else by genai-prices if it is installed, else unknown."""
+"""Prices: what a reply costs in dollars, by rules of the user, the catalog, or genai-prices if it is installed; else unknown."""
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from segue.conversation.usage import Usage
-from segue.providers.models.catalog import catalog, catalog_model
+from segue.providers.models.catalog import Price, catalog, catalog_model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _MILLION = 1_000_000
+_MOST_LIKE: Final = 8
+"""A model may cost like one that costs like another, but not in a circle."""
+_MOST_FOUND: Final = 4096
+DollarsPerMillion: TypeAlias = Annotated[float, Meta(ge=0, le=1_000_000)]
+
+
+@final
+class PriceRule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What models cost whose names fit a pattern, in dollars for a million tokens; or like whom they cost."""
+
+    input: DollarsPerMillion | None = None
+    output: DollarsPerMillion | None = None
+    cached: DollarsPerMillion | None = None
+    """Input that was read from a cache; as much as other input if it is not set."""
+    cache_write: DollarsPerMillion | None = None
+    """Input that was written to a cache; as much as other input if it is not set."""
+    like: str = ""
+    """provider/model, or provider/* for its model of the same name."""
+
+
+@final
+class PriceBook:
+    """What replies cost: by rules of the user, else by the catalog, else by genai-prices if it is installed."""
+
+    def __init__(self, rules: Mapping[str, float | PriceRule] | None = None) -> None:
+        """By provider/model, with * for anything; where several match, the later one counts. A number is the price of input
+        and output alike."""
+        self._rules = dict(rules or {})
+        self._found: dict[tuple[str, str], float | PriceRule | None] = {}
+
+    def cost_of(self, usage: Usage, provider: str, model: str) -> float | None:
+        """Dollars. None: nobody knows the price, or the provider did not count."""
+        if usage.input_tokens is None and usage.output_tokens is None:
+            return None
+        for _ in range(_MOST_LIKE):
+            rule = self._rule(provider, model)
+            if rule is None:
+                return cost_of(usage, provider, model)
+            if not isinstance(rule, PriceRule):
+                return _dollars(usage, Price(input=rule, output=rule))
+            if not rule.like:
+                return _dollars(
+                    usage,
+                    Price(
+                        input=rule.input or 0.0,
+                        output=rule.output or 0.0,
+                        cached=rule.cached,
+                        cache_write=rule.cache_write,
+                    ),
+                )
+            provider, _, meant = rule.like.partition("/")
+            model = model if meant == "*" else meant
+        return None
+
+    def _rule(self, provider: str, model: str) -> float | PriceRule | None:
+        if not self._rules:
+            return None
+        place = provider, model
+        if place not in self._found:
+            if len(self._found) >= _MOST_FOUND:  # clients make up names
+                self._found.clear()
+            name = f"{provider}/{model}"
+            fitting = [rule for pattern, rule in self._rules.items() if fnmatchcase(name, pattern)]
+            self._found[place] = fitting[-1] if fitting else None
+        return self._found[place]
+
+
+CATALOG_PRICES: Final = PriceBook()
+
+
+def prices_of(providers: object) -> PriceBook:
+    """What replies of these providers cost: a registry knows the user's prices, a plain dict of providers does not."""
+    found = getattr(providers, "prices", None)
+    return found if isinstance(found, PriceBook) else CATALOG_PRICES
 
 
 def cost_of(usage: Usage, provider: str, model: str) -> float | None:
@@ -22,12 +101,14 @@ def cost_of(usage: Usage, provider: str, model: str) -> float | None:
     listed = catalog_model(provider, model)
     if listed is None or listed.price is None:
         return _by_genai_prices(usage, provider, model)
-    price, read = listed.price, usage.input_tokens or 0
-    if listed.long is not None and read > listed.long.above:
-        price = listed.long
+    is_long = listed.long is not None and (usage.input_tokens or 0) > listed.long.above
+    return _dollars(usage, listed.long if is_long and listed.long is not None else listed.price)
+
+
+def _dollars(usage: Usage, price: Price) -> float:
     # Input counts what was read from and written to a cache, and output what was thought: each is paid once.
     cached, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
-    fresh = max(read - cached - written, 0)
+    fresh = max((usage.input_tokens or 0) - cached - written, 0)
     dollars = (
         fresh * price.input
         + cached * (price.input if price.cached is None else price.cached)
