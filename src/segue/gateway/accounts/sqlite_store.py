@@ -29,7 +29,7 @@ from segue.gateway.accounts.store import (
     check_name,
     decide,
 )
-from segue.gateway.sqlite_file import SharedFile
+from segue.gateway.sqlite_file import PATIENCE, SharedFile
 
 if TYPE_CHECKING:
     import os
@@ -79,20 +79,22 @@ class SQLiteAccountStore:
         path: str | os.PathLike[str],
         *,
         keep_days: int = 400,
+        patience: float = PATIENCE,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._file = SharedFile(path, "The file of the gateway's accounts", _SCHEMA, VERSION, page_size=1024)
+        what = "The file of the gateway's accounts"
+        self._file = SharedFile(path, what, _SCHEMA, VERSION, page_size=1024, patience=patience)
         self._keep_days = keep_days
         self._clock = clock
         self._expire_at = 0.0
 
     async def revision(self) -> int:
-        return self._file.read(
+        return await self._file.read(
             lambda connection: int(connection.execute("SELECT number FROM revision").fetchone()[0])
         )
 
     async def accounts(self) -> Sequence[Account]:
-        rows = self._file.read(
+        rows = await self._file.read(
             lambda connection: connection.execute("SELECT account FROM accounts ORDER BY name").fetchall()
         )
         return [msgspec.json.decode(row[0], type=Account) for row in rows]
@@ -101,7 +103,9 @@ class SQLiteAccountStore:
         await self._file.run(self._save, account, new=new)
 
     async def standing(self, name: str) -> tuple[Standing, Reserved]:
-        return self._file.read(lambda connection: _standing_and_reserved(connection, name, self._clock()))
+        return await self._file.read(
+            lambda connection: _standing_and_reserved(connection, name, self._clock())
+        )
 
     async def admit(
         self, admission_id: str, account: Account, estimate: Charge, *, more: int = 0
@@ -122,13 +126,16 @@ class SQLiteAccountStore:
         await self._file.write(partial(self._record, rows))
 
     async def usage(self, first_day: str, last_day: str) -> Sequence[UsageRow]:
-        rows = self._file.read(
+        rows = await self._file.read(
             lambda connection: connection.execute(
                 "SELECT * FROM usage WHERE day BETWEEN ? AND ? ORDER BY day, caller, asked, route",
                 (first_day, last_day),
             ).fetchall()
         )
         return [UsageRow(*row) for row in rows]
+
+    async def check(self) -> None:
+        await self._file.check()
 
     async def close(self) -> None:
         await self._file.close()

@@ -68,4 +68,7 @@ class GatewayStore(Protocol):
     async def switch(self, conversation_id: str, model: str) -> bool:
         """Choose the model from the next turn on; empty: the client's name decides again. False if it is not known."""
 
+    async def check(self) -> None:
+        """Raises JournalError if it cannot be read and written now."""
+
     async def close(self) -> None: ...
