@@ -289,46 +289,55 @@ def records_in(memory: Path) -> int:
         return int(connection.execute("SELECT count(*) FROM records").fetchone()[0])
 
 
-SLOW_DISK = r"""
+DISK = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int is_slow(int file) {
+static int is_set(int file, const char *wanted) {
     char link[64], path[4096];
     struct stat flag;
     snprintf(link, sizeof link, "/proc/self/fd/%d", file);
     ssize_t size = readlink(link, path, sizeof path - 1);
     if (size < 0) return 0;
     path[size] = 0;
-    char *name = strstr(path, "memory.db");
-    if (!name) return 0;
-    strcpy(name, "slow");
+    if (!strstr(path, "memory.db") && !strstr(path, "accounts.db")) return 0;
+    strcpy(strrchr(path, '/') + 1, wanted);
     return stat(path, &flag) == 0;
 }
 ssize_t pwrite64(int file, const void *data, size_t size, off_t at) {
     static ssize_t (*real)(int, const void *, size_t, off_t);
     if (!real) real = dlsym(RTLD_NEXT, "pwrite64");
-    if (is_slow(file)) usleep(1500000);
+    if (is_set(file, "slow")) usleep(1500000);
+    if (is_set(file, "readonly")) { errno = EROFS; return -1; }
     return real(file, data, size, at);
 }
 ssize_t pwrite(int file, const void *data, size_t size, off_t at) { return pwrite64(file, data, size, at); }
 """
 
 
-@pytest.mark.skipif(
+needs_layer = pytest.mark.skipif(
     compiler() is None or not sys.platform.startswith("linux"), reason="needs Linux and a C compiler"
 )
+
+
+def layer_in(place: Path) -> str:
+    """A library below the process. The files `slow` and `readonly` beside a database make its disk so."""
+    (place / "disk.c").write_text(DISK)
+    layer = place / "disk.so"
+    words = [str(compiler()), "-shared", "-fPIC", "-o", str(layer), str(place / "disk.c"), "-ldl"]
+    subprocess.run(words, check=True)  # noqa: S603
+    return str(layer)
+
+
+@needs_layer
 def test_a_slow_disk_holds_up_the_loop_once_and_no_reply_for_longer_than_the_limit(tmp_path: Path) -> None:
     """Each write takes seconds. The first is in the loop, which cannot know; all others are left to a thread."""
-    (tmp_path / "layer.c").write_text(SLOW_DISK)
-    layer = tmp_path / "layer.so"
-    words = [str(compiler()), "-shared", "-fPIC", "-o", str(layer), str(tmp_path / "layer.c"), "-ldl"]
-    subprocess.run(words, check=True)  # noqa: S603
-    with open_gateway(tmp_path / "home", LD_PRELOAD=str(layer)) as gateway:
+    with open_gateway(tmp_path / "home", LD_PRELOAD=layer_in(tmp_path)) as gateway:
         gateway.chat()
         slow = files_of(gateway)[0].with_name("slow")
         slow.touch()
@@ -342,3 +351,22 @@ def test_a_slow_disk_holds_up_the_loop_once_and_no_reply_for_longer_than_the_lim
         assert max(late) < LATEST, late
         slow.unlink()
         until(lambda: gateway.get("/readyz").status == 200, 60)
+
+
+@needs_layer
+def test_a_disk_that_becomes_read_only_costs_what_is_stored_and_no_reply(tmp_path: Path) -> None:
+    """As systems do after an error of the disk. A statement that changes nothing would not find it out."""
+    with open_gateway(tmp_path / "home", LD_PRELOAD=layer_in(tmp_path)) as gateway:
+        assert gateway.chat(caller=SPENDER).status == 200
+        flag = files_of(gateway)[0].with_name("readonly")
+        flag.touch()
+        for _ in range(10):
+            answer = gateway.chat()
+            assert (answer.status, answer.seconds < LATEST) == (200, True), answer
+        for refused in (gateway.chat(caller=SPENDER), gateway.respond(store=True)):
+            assert (refused.status, refused.seconds < LATEST) == (503, True), refused
+        _check_probes(gateway)
+        flag.unlink()
+        until(lambda: gateway.get("/readyz").status == 200)
+        assert gateway.chat(caller=SPENDER).status == 200
+        assert gateway.respond(store=True).status == 200

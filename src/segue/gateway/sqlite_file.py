@@ -111,7 +111,7 @@ class SharedFile:
 
     async def check(self) -> None:
         """Raises JournalError if the file cannot be written."""
-        await self.write_small(lambda _: None)
+        await self.write_small(_write_nothing_new)
 
     def write_at_once(self, do: Callable[[sqlite3.Connection], None]) -> bool:
         """A transaction of some ten microseconds, in the loop; False if somebody else is writing, and nothing was done."""
@@ -234,7 +234,7 @@ class SharedFile:
             self.writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
             self.writer.execute("PRAGMA wal_checkpoint(RESTART)")
             with self.writing() as connection:
-                connection.execute(f"PRAGMA user_version = {_version(connection)}")
+                _write_nothing_new(connection)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -322,6 +322,11 @@ class SharedFile:
 def _transaction(connection: sqlite3.Connection, do: Callable[[sqlite3.Connection], _T]) -> _T:
     with writing(connection):
         return do(connection)
+
+
+def _write_nothing_new(connection: sqlite3.Connection) -> None:
+    """A write all the same: a transaction without one needs no disk."""
+    connection.execute(f"PRAGMA user_version = {_version(connection)}")
 
 
 def _version(connection: sqlite3.Connection) -> int:
