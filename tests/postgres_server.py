@@ -117,19 +117,42 @@ class PostgresServer:
         """Like the end of its machine, but for the power: all of its processes at once."""
         self._end(signal.SIGKILL)
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """As it is when its disk hangs: all of its processes are there, and none does anything."""
+        assert self._process is not None
+        stopped = [self._process.pid]
+        os.kill(self._process.pid, signal.SIGSTOP)  # first, so that it starts no others
+        stopped += self._children()
+        try:
+            for each in stopped[1:]:
+                with suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGSTOP)
+            yield
+        finally:
+            for each in reversed(stopped):
+                with suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGCONT)
+
+    def _children(self) -> list[int]:
+        assert self._process is not None
+        pid = self._process.pid
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
     def _is_of_this_life(self) -> bool:
         assert self._process is not None
         return (self.data / "postmaster.pid").read_text().splitlines()[0] == str(self._process.pid)
 
     def _end(self, number: int) -> None:
-        process, self._process = self._process, None
+        process = self._process
         if process is None or process.poll() is not None:
             return
         if number == signal.SIGKILL:
             os.kill(process.pid, signal.SIGSTOP)  # else it would start others in their place
-            for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+            for child in self._children():
                 with suppress(ProcessLookupError):
-                    os.kill(int(child), signal.SIGKILL)
+                    os.kill(child, signal.SIGKILL)
+        self._process = None
         os.kill(process.pid, number)
         process.wait(30)
 

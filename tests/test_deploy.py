@@ -82,7 +82,7 @@ def test_the_parts_for_kubernetes_fit_together(monkeypatch: pytest.MonkeyPatch, 
     assert gateway["args"][:2] == ["segue", "serve"]
     asked = parser_of("serve").parse_args(gateway["args"][2:])
     assert asked.port == gateway["ports"][0]["containerPort"]
-    assert gateway["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}
+    assert gateway["readinessProbe"]["httpGet"] == {"path": "/readyz?store=no", "port": "http"}
     assert gateway["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "http"}
     assert parts["Service"]["spec"]["ports"][0]["targetPort"] == gateway["ports"][0]["name"]
     config = tmp_path / "config.toml"

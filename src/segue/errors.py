@@ -274,6 +274,8 @@ class StoreUnreachableError(JournalError):
 
     remedy: ClassVar[Remedy] = "wait"
     default_code = "store_unreachable"
+    may_be_done = True
+    """Whether what it was asked for may be done all the same: it heard the question, or may yet hear it."""
 
 
 class StoreRefusedError(JournalError):

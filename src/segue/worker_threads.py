@@ -40,6 +40,10 @@ class Worker(Struct):
     _closed: bool = False
 
     async def run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return await self.submit(do, *args, **kwargs)
+
+    def submit(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> asyncio.Future[_T]:
+        """The same for those who may not want to wait until it is done."""
         if self._closed:
             raise UsageError("The store is closed.", code="store_closed", hint="Open it again.")
         loop = asyncio.get_running_loop()
@@ -52,11 +56,16 @@ class Worker(Struct):
             # A daemon: nobody should wait for it who forgot to close the store, and a write is whole or not there.
             Thread(target=self._work, name=self.name, daemon=True).start()
         self._queue.put(job)
-        result: _T = await job.done
-        return result
+        return job.done
 
-    async def close(self, last: Callable[[], None]) -> None:
-        """`last` is done once in every thread, after everything that was asked for before."""
+    @property
+    def unfinished(self) -> int:
+        """How many things are being done or wait for their turn."""
+        return self._unfinished
+
+    async def close(self, last: Callable[[], None], seconds: float | None = None) -> None:
+        """`last` is done once in every thread, after everything that was asked for before. Whoever closes waits at most so many
+        seconds for it: a disk or a database may hang."""
         if self._closed:
             return
         self._closed = True
@@ -65,9 +74,9 @@ class Worker(Struct):
         for job in jobs:
             self._queue.put(job)
         if jobs:
-            await asyncio.wait([job.done for job in jobs])
-            for job in jobs:
-                job.done.result()
+            done, _ = await asyncio.wait([job.done for job in jobs], timeout=seconds)
+            for each in done:
+                each.result()
 
     def _work(self) -> None:
         while True:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import urllib.request
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
@@ -233,5 +234,28 @@ def test_the_gateway_serves_https(start: Starter, tmp_path: Path) -> None:
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    with urllib.request.urlopen(gateway.url + "/healthz", context=context, timeout=5) as reply:  # noqa: S310
-        assert reply.status == 200
+
+    def check() -> None:
+        with urllib.request.urlopen(gateway.url + "/healthz", context=context, timeout=5) as reply:  # noqa: S310
+            assert reply.status == 200
+
+    check()
+    place = ("127.0.0.1", int(urlsplit(gateway.url).port or 0))
+    for _ in range(20):
+        with closing(socket.create_connection(place, timeout=10)) as plain:
+            plain.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            with suppress(ConnectionResetError):
+                assert not plain.recv(100).startswith(b"HTTP"), "nothing is served without TLS"
+    silent = [socket.create_connection(place, timeout=10) for _ in range(200)]
+    check()
+    for connection in silent:
+        connection.close()
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    old.check_hostname = False
+    old.verify_mode = ssl.CERT_NONE
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+    with closing(socket.create_connection(place, timeout=10)) as connection, pytest.raises(OSError):
+        old.wrap_socket(connection)

@@ -459,6 +459,7 @@ def test_the_certificates_of_the_environment_are_trusted_and_no_others(
             with pytest.raises(TransportError) as caught:
                 await get(url)
             assert caught.value.code == "CONNECTION_FAILED"
+            assert "the server's certificate is not trusted: self" in caught.value.message
             monkeypatch.setenv(variable, str(file))
             assert await get(url) == b"hi"
 

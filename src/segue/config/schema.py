@@ -161,6 +161,8 @@ class GatewayLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Seconds in which a request must have arrived; a slower one gets 408."""
     reply_timeout: Seconds = 3600.0
     """Seconds, for a whole reply."""
+    store_timeout: Seconds = 1.0
+    """Seconds that a request waits for the store, be it away, slow or locked; then it goes on without, or is refused."""
     concurrent: Count = 1000
     """Requests at a time, of one process; one more gets 503 or 529."""
     lag: Seconds = 1.0

@@ -109,6 +109,8 @@ class StoredReplies(Struct, frozen=True, kw_only=True):
 
     keeps: Callable[[Mapping[str, Any]], bool]
     """Whether the client may ask for the reply later."""
+    insists: Callable[[Mapping[str, Any]], bool]
+    """Whether it says so itself, where it need not: then a reply that is not kept is of no use to it."""
     previous: Callable[[Mapping[str, Any]], str]
     """The id of the reply that a request continues; empty if there is none."""
     references: Callable[[Mapping[str, Any]], list[str]]

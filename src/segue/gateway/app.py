@@ -29,6 +29,7 @@ from segue.gateway.doors import Doors, keys_of
 from segue.gateway.exchange import Exchange
 from segue.gateway.members import Members
 from segue.gateway.names import ModelNames
+from segue.gateway.readiness import Readiness
 from segue.gateway.report import RequestReport
 from segue.gateway.request_body import read_body
 from segue.gateway.services import ClientServices
@@ -97,6 +98,7 @@ class Gateway:
         self._budget = budget
         self._services = ClientServices(self.names, self.members, providers, memory, budget)
         self._callers = RunningRequests()
+        self._readiness = Readiness(memory.store, self.accounts.store)
         self._doors = Doors()
         self._pages = WebPages(self.settings.origins)
         self._watch = LoopWatch(self.settings.limits.lag)
@@ -160,7 +162,7 @@ class Gateway:
             if "origin" in headers:
                 _keep_pages_out(head)
                 writer.headers.update(self._pages.headers(head))
-            if (early := self._without_body(head)) is not None:
+            if (early := await self._without_body(head)) is not None:
                 await writer.whole(early)
                 return
             door = self._door(head)
@@ -186,14 +188,13 @@ class Gateway:
         if await work_until_gone(work, scope, receive, cancels=cancels):
             report.client_gone = True
 
-    def _without_body(self, head: WebRequest) -> WebResponse | None:
+    async def _without_body(self, head: WebRequest) -> WebResponse | None:
         """What is answered at once, without a key."""
         match head.method, head.path:
             case _, "/healthz":
                 return WebResponse(headers={"content-type": "text/plain"}, body=b"ok\n")
             case _, "/readyz":
-                status, text = (503, b"draining\n") if self.draining else (200, b"ready\n")
-                return WebResponse(status=status, headers={"content-type": "text/plain"}, body=text)
+                return await self._readiness.answer(head.query, draining=self.draining)
         if (preflight := self._pages.preflight(head)) is not None:
             return preflight
         if head.headers.get("upgrade", "").lower() == "websocket":

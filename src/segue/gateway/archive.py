@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 from msgspec import Raw, Struct
 
-from segue.errors import InvalidRequestError, JournalError
+from segue.errors import InvalidRequestError, JournalError, OverloadError
 from segue.gateway.byte_budget import hold_for_request
+from segue.gateway.client_errors import STORE_AWAY_SECONDS
 from segue.gateway.web import json_response
 
 if TYPE_CHECKING:
@@ -50,6 +51,18 @@ class ReplyArchive:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
+
+    async def check(self) -> None:
+        """Raises if a reply could not be kept now."""
+        try:
+            await self._memory.store.check()
+        except JournalError as error:
+            raise OverloadError(
+                "The gateway cannot store a reply now.",
+                code="store_away",
+                retry_after=STORE_AWAY_SECONDS,
+                hint="Send the request later, or without store: true.",
+            ) from error
 
     async def find(self, caller: str, reply_id: str) -> StoredReply | None:
         data = await self._memory.get_object(caller, _KIND, reply_id)

@@ -13,6 +13,7 @@ from segue.errors import (
     ContextLengthError,
     CredentialsError,
     InvalidRequestError,
+    JournalError,
     OverloadError,
     ProtocolError,
     ProviderError,
@@ -57,6 +58,11 @@ def for_client(error: SegueError) -> SegueError:
             return kind(error.message, hint=error.hint, retry_after=error.retry_after)
         case RouteError():
             return _for_all_members(error)
+        case JournalError():
+            # Where the store is, and what it says, is the operator's affair.
+            return OverloadError(
+                "The gateway's store cannot be used now.", code="store_away", retry_after=STORE_AWAY_SECONDS
+            )
         case CredentialsError() if error.status is not None or error.code != CALLER:
             return ProviderError(
                 f"The provider does not accept the gateway's key: {error.message}",
@@ -124,6 +130,7 @@ def _addresses(error: BaseException | None) -> Iterator[tuple[str, str]]:
     yield from _addresses(error.__cause__)
 
 
+STORE_AWAY_SECONDS: Final = 5.0
 WOULD_LOSE = "would_lose"
 """The code of the error for a client that refuses losses."""
 CALLER = "unknown_caller"

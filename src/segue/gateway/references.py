@@ -65,6 +65,8 @@ class ReferenceResolver:
             return PreparedRequest(fields)
         if (error := stored.unserved(fields)) is not None:
             raise error
+        if stored.insists(fields):
+            await self._archive.check()
         prepared = PreparedRequest(
             fields, kept=stored.keeps(fields), asks_for_compaction=stored.asks_for_compaction(fields)
         )

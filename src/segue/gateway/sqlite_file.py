@@ -1,19 +1,23 @@
 """A SQLite file that several gateways of one machine share: read in the loop, written in a thread or, if small, in the loop.
 
 Writes are whole or not there. They wait for the operating system, not for the disk: a killed process loses nothing, and
-a power cut at most the last moments.
+a power cut at most the last moments. Nobody waits for the file longer than the patience, whether another process has locked it or
+its disk is slow; the loop itself never waits for a lock.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import sqlite3
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
-from segue.errors import JournalError
+from segue.circuit import Circuit
+from segue.errors import JournalError, StoreUnreachableError
 from segue.sqlite_connections import connect, writing
 from segue.worker_threads import Worker
 
@@ -24,10 +28,21 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-PATIENCE: Final = 10.0
+PATIENCE: Final = 1.0
 """Seconds to wait for another process's transaction; each takes milliseconds."""
+_OPENING_SECONDS: Final = 10.0
+"""For the first answer at least: after a crash the file has to be put in order."""
 _PAUSES: Final = (0.0, *[0.001] * 4, *[0.003] * 300)
 """Seconds between attempts at a small write. SQLite itself would wait for up to 100 ms at a time, and longer under load."""
+_SLOW_SECONDS: Final = 0.25
+"""What takes longer in the loop, holds up everybody: it is the disk."""
+_SLOW_FOR: Final = 30.0
+"""Seconds for which all is left to the thread after that."""
+_LATE_SECONDS: Final = 60.0
+"""For which the thread waits to write what nobody waits for any more."""
+_MOST_WAITING: Final = 500
+"""Things that wait for the thread; each may hold a reply."""
+_CLOSE_SECONDS: Final = 10.0
 _CHECKPOINT_AFTER: Final = 1_000_000
 """Small writes, times the bytes of a page: their log has ten megabytes by then."""
 
@@ -44,6 +59,7 @@ class SharedFile:
         *,
         page_size: int,
         upgrades: Mapping[int, Sequence[str]] | None = None,
+        patience: float = PATIENCE,
     ) -> None:
         """`what` it holds, for errors; `schema`: the statements that make a new one; `upgrades`: those that lead from an older
         version to the next. `page_size`: a transaction writes whole pages, so small ones for small rows."""
@@ -53,42 +69,51 @@ class SharedFile:
         self._version = version
         self._upgrades = upgrades or {}
         self._page_size = page_size
+        self._patience = patience
         self._worker = Worker(f"segue-gateway-{self._path.stem}")
         self._writer: sqlite3.Connection | None = None
         self._direct: sqlite3.Connection | None = None
-        self._patient: sqlite3.Connection | None = None
+        """It never waits, neither for a lock nor for the disk: to move the log into the file is the thread's work."""
         self._direct_lock = Lock()  # several loops may share the file
+        self._circuit = Circuit(patience)
+        self._slow_until = 0.0
         self._small_writes = 0
         self._is_closed = False
         self._checkpoint: asyncio.Task[None] | None = None
 
-    def read(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
+    async def read(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
         """In the loop, by the connection that writes there: it has at hand what it wrote, where another one would read that
         from the file again."""
-        try:
-            try:
-                with self._direct_lock:
-                    return do(self._direct_connection())
-            except sqlite3.OperationalError as error:
-                if not _is_busy(error):
-                    raise
-            # Another process puts the file in order after a crash: the only time that a reader has to wait.
-            if self._patient is None:
-                self._patient = self._open()
-            return do(self._patient)
-        except (sqlite3.Error, OSError) as error:
-            raise self._failure(error) from error
+        await self._open_direct()
+        if (done := self._at_once(do)) is not None:
+            return done[0]
+        # Another process puts the file in order after a crash, or keeps it to itself; or the disk is slow.
+        return await self.run(lambda: do(self.writer))
 
     async def run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Do something in the thread."""
-        try:
-            return await self._worker.run(do, *args, **kwargs)
-        except (sqlite3.Error, OSError) as error:
-            raise self._failure(error) from error
+        """Do something in the thread, unless nobody waits for it any more when its turn comes."""
+        seconds = self._most_seconds()
+        began = self._circuit.enter(seconds)
+        return await self._in_thread(began, began + seconds, began + seconds, lambda: do(*args, **kwargs))
 
     async def write(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
         """A transaction, in the thread."""
         return await self.run(self._write, do)
+
+    async def write_late(self, do: Callable[[sqlite3.Connection], object]) -> None:
+        """The same for what should be written even if nobody could wait for it. Raises when that is so."""
+        seconds = self._most_seconds()
+        try:
+            began = self._circuit.enter(seconds)
+        except StoreUnreachableError:
+            # What is cancelled is the waiting alone.
+            self._submit(math.inf, lambda: self._write_patiently(do)).cancel()
+            raise
+        await self._in_thread(began, began + seconds, math.inf, lambda: self._write_patiently(do))
+
+    async def check(self) -> None:
+        """Raises JournalError if the file cannot be written."""
+        await self.write_small(_write_nothing_new)
 
     def write_at_once(self, do: Callable[[sqlite3.Connection], None]) -> bool:
         """A transaction of some ten microseconds, in the loop; False if somebody else is writing, and nothing was done."""
@@ -97,43 +122,97 @@ class SharedFile:
     async def write_small(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
         """The same as soon as nobody else is writing. To have it done by the thread takes several times as long, so that is
         for a file which somebody else writes for long."""
+        await self._open_direct()
+        if (done := self._try_at_once(do)) is not None:
+            return done[0]
+        began = self._circuit.enter(self._patience)
+        deadline = began + self._patience
         for pause in _PAUSES:
+            if self._is_slow() or monotonic() + pause >= deadline:
+                break
+            await asyncio.sleep(pause)
             if (done := self._try_at_once(do)) is not None:
                 return done[0]
-            await asyncio.sleep(pause)
-        return await self.write(do)
+        return await self._in_thread(began, deadline, deadline, lambda: self._write(do))
+
+    def _most_seconds(self) -> float:
+        """That a caller waits."""
+        return self._patience if self._direct is not None else max(self._patience, _OPENING_SECONDS)
+
+    async def _open_direct(self) -> None:
+        """In the thread: to open a file may take long."""
+        if self._direct is None and not self._is_closed:
+            await self.run(self._make_direct)
+
+    def _make_direct(self) -> None:
+        with self._direct_lock:
+            if self._direct is None:
+                self._direct = self._open("busy_timeout = 0", "wal_autocheckpoint = 0")
+
+    def _submit(self, latest: float, do: Callable[[], _T]) -> asyncio.Future[_T]:
+        if self._worker.unfinished >= _MOST_WAITING:
+            raise self._silent(self._patience)
+        return self._worker.submit(self._perform, do, latest)
+
+    async def _in_thread(self, began: float, deadline: float, latest: float, do: Callable[[], _T]) -> _T:
+        """`deadline`: until when somebody waits for it; `latest`: when it may begin."""
+        try:
+            done = self._submit(latest, do)
+            try:
+                await asyncio.wait([done], timeout=deadline - monotonic())
+                if not done.done():
+                    raise self._silent(deadline - began)
+                result = done.result()
+            except (sqlite3.Error, OSError) as error:
+                raise self._failure(error) from error
+            finally:
+                done.cancel()
+        except StoreUnreachableError as error:
+            self._circuit.failed(began, error)
+            raise
+        self._circuit.answered()
+        return result
+
+    def _perform(self, do: Callable[[], _T], latest: float) -> _T:
+        """In the thread."""
+        if monotonic() >= latest:
+            raise self._silent(self._patience)
+        return do()
+
+    def _at_once(self, do: Callable[[sqlite3.Connection], _T]) -> tuple[_T] | None:
+        """Its result; None if it would have to wait."""
+        if self._is_slow() or not self._direct_lock.acquire(blocking=False):
+            return None
+        began = monotonic()
+        try:
+            if self._direct is None:
+                return None
+            result = do(self._direct)
+        except (sqlite3.Error, OSError) as error:
+            if isinstance(error, sqlite3.OperationalError) and _is_busy(error):
+                return None
+            raise self._failure(error) from error
+        finally:
+            self._direct_lock.release()
+            if monotonic() - began > _SLOW_SECONDS:
+                self._slow_until = monotonic() + _SLOW_FOR
+        return (result,)
+
+    def _is_slow(self) -> bool:
+        return monotonic() < self._slow_until
 
     def _try_at_once(self, do: Callable[[sqlite3.Connection], _T]) -> tuple[_T] | None:
         """Its result; None if somebody else is writing."""
-        if self._is_closed or not self._direct_lock.acquire(blocking=False):
+        done = None if self._is_closed else self._at_once(lambda connection: _transaction(connection, do))
+        if done is None:
             return None
-        try:
-            connection = self._direct_connection()
-            connection.execute("BEGIN IMMEDIATE")
-            result = do(connection)
-            connection.execute("COMMIT")
-        except BaseException as error:
-            if self._direct is not None and self._direct.in_transaction:
-                self._direct.execute("ROLLBACK")
-            if isinstance(error, sqlite3.OperationalError) and _is_busy(error):
-                return None
-            if isinstance(error, sqlite3.Error | OSError):
-                raise self._failure(error) from error
-            raise
-        finally:
-            self._direct_lock.release()
+        self._circuit.answered()
         self._small_writes += 1
         full = self._small_writes * self._page_size >= _CHECKPOINT_AFTER
         if full and (self._checkpoint is None or self._checkpoint.done()):
             self._small_writes = 0
             self._checkpoint = asyncio.ensure_future(self._move_log_later())
-        return (result,)
-
-    def _direct_connection(self) -> sqlite3.Connection:
-        """It never waits, neither for a lock nor for the disk: to move the log into the file is the thread's work."""
-        if self._direct is None:
-            self._direct = self._open("busy_timeout = 0", "wal_autocheckpoint = 0")
-        return self._direct
+        return done
 
     async def _move_log_later(self) -> None:
         if not self._is_closed:
@@ -143,6 +222,13 @@ class SharedFile:
         with self.writing() as connection:
             return do(connection)
 
+    def _write_patiently(self, do: Callable[[sqlite3.Connection], object]) -> None:
+        self.writer.execute(f"PRAGMA busy_timeout = {_LATE_SECONDS * 1000:.0f}")
+        try:
+            self._write(do)
+        finally:
+            self.writer.execute(f"PRAGMA busy_timeout = {self._patience * 1000:.0f}")
+
     def _move_log(self) -> None:
         """Into the file, which waits for the disk: first most of it, while others write, then all. The first write after that
         waits for the disk too. It is made here, and changes nothing."""
@@ -150,7 +236,7 @@ class SharedFile:
             self.writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
             self.writer.execute("PRAGMA wal_checkpoint(RESTART)")
             with self.writing() as connection:
-                connection.execute(f"PRAGMA user_version = {_version(connection)}")
+                _write_nothing_new(connection)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -168,23 +254,25 @@ class SharedFile:
     async def close(self, before: Callable[[], None] | None = None) -> None:
         """`before` is called in the thread, if anything was ever written."""
         self._is_closed = True
-        await self._worker.close(lambda: self._close_writer(before))
-        for connection in (self._direct, self._patient):
-            if connection is not None:
-                connection.close()
-        self._direct = self._patient = None
+        await self._worker.close(lambda: self._close_writer(before), _CLOSE_SECONDS)
+        with self._direct_lock:
+            if self._direct is not None:
+                self._direct.close()
+            self._direct = None
 
     def _close_writer(self, before: Callable[[], None] | None) -> None:
         if self._writer is not None:
-            if before is not None:
-                before()
-            self._writer.close()
-            self._writer = None
+            try:
+                if before is not None:
+                    before()
+            finally:
+                self._writer.close()
+                self._writer = None
 
     def _open(self, *settings: str) -> sqlite3.Connection:
         connection = connect(
             self._path,
-            patience=PATIENCE,
+            patience=self._patience,
             settings=("synchronous = NORMAL", "foreign_keys = ON"),
             page_size=self._page_size,
         )
@@ -220,12 +308,31 @@ class SharedFile:
             )
 
     def _failure(self, error: Exception) -> JournalError:
+        if isinstance(error, sqlite3.OperationalError) and _is_busy(error):
+            return self._silent(self._patience)
         return JournalError(
             f"{self._what} cannot be read or written: {error}.",
             code="store_failed",
             path=str(self._path),
             hint="Check the disk's free space and the file's permissions.",
         )
+
+    def _silent(self, seconds: float) -> StoreUnreachableError:
+        return StoreUnreachableError(
+            f"{self._what} could not be used within {seconds:.2g} s.",
+            path=str(self._path),
+            hint="Another program has locked the file, or its disk is slow.",
+        )
+
+
+def _transaction(connection: sqlite3.Connection, do: Callable[[sqlite3.Connection], _T]) -> _T:
+    with writing(connection):
+        return do(connection)
+
+
+def _write_nothing_new(connection: sqlite3.Connection) -> None:
+    """A write all the same: a transaction without one needs no disk."""
+    connection.execute(f"PRAGMA user_version = {_version(connection)}")
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -55,6 +55,7 @@ def _open_memory_store(config: Config, key: InstallationKey, earlier: GatewaySto
             max_bytes=settings.max_bytes,
             max_records=settings.max_replies,
             keep_seconds=keep_seconds,
+            patience=config.gateway.limits.store_timeout,
         )
     from segue.gateway.memory.sqlite_store import SQLiteMemoryStore  # noqa: PLC0415
 
@@ -63,12 +64,14 @@ def _open_memory_store(config: Config, key: InstallationKey, earlier: GatewaySto
         max_bytes=settings.max_bytes,
         max_records=settings.max_replies,
         keep_seconds=keep_seconds,
+        patience=config.gateway.limits.store_timeout,
     )
 
 
 def open_account_store(config: Config, earlier: AccountStore | None = None) -> AccountStore:
     """`earlier`: as for the memory."""
     settings = config.gateway
+    patience = settings.limits.store_timeout
     if settings.memory.keep == "memory":
         from segue.gateway.accounts.volatile_store import VolatileAccountStore  # noqa: PLC0415
 
@@ -78,8 +81,8 @@ def open_account_store(config: Config, earlier: AccountStore | None = None) -> A
             from segue.gateway.accounts.postgres_store import PostgresAccountStore  # noqa: PLC0415
         except ImportError as error:
             raise postgres_missing() from error
-        return PostgresAccountStore(config.store, keep_days=settings.accounts.days)
+        return PostgresAccountStore(config.store, keep_days=settings.accounts.days, patience=patience)
     from segue.gateway.accounts.sqlite_store import SQLiteAccountStore  # noqa: PLC0415
 
     directory = gateway_directory(settings.memory.directory)
-    return SQLiteAccountStore(directory / "accounts.db", keep_days=settings.accounts.days)
+    return SQLiteAccountStore(directory / "accounts.db", keep_days=settings.accounts.days, patience=patience)

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import psycopg
-from psycopg import pq
+from psycopg import generators, pq
 from psycopg.errors import lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
     from contextlib import AbstractContextManager
+
+    from psycopg.abc import RV, PQGen
 
 Value: TypeAlias = str | bytes | int | float | bool | None
 Row: TypeAlias = tuple[Any, ...]
@@ -27,6 +30,8 @@ _TEXT_OID: Final = 25
 _BYTES_OID: Final = 17
 _ARRAY_HEAD: Final = struct.Struct("!iiIii")
 _LENGTH: Final = struct.Struct("!i")
+_LOOK_SECONDS: Final = 0.1
+"""How often a silent server's silence is measured."""
 
 
 @final
@@ -52,18 +57,51 @@ def number_array(items: Sequence[int]) -> str:
     return f"{{{','.join(map(str, items))}}}"
 
 
+class SilenceError(psycopg.OperationalError):
+    """The server said nothing for too long. It may hang, and it may still do what it was asked for."""
+
+
+class DriverConnection(psycopg.Connection[Row]):
+    """The driver's, which waits for a silent server for `silence` seconds at most. The driver itself would wait for ever: to the
+    operating system a process that hangs is a connection in good health."""
+
+    silence = float("inf")
+
+    def wait(self, gen: PQGen[RV], interval: float = _LOOK_SECONDS, timeout: float | None = None) -> RV:
+        more = () if timeout is None else (timeout,)
+        return super().wait(_until_silent(gen, self.silence), interval, *more)
+
+
+def _until_silent(waiting: PQGen[RV], seconds: float) -> Generator[Any, Any, RV]:
+    """The same, ended by an error when nothing came for so many seconds."""
+    heard = monotonic()
+    try:
+        wanted = next(waiting)
+        while True:
+            ready = yield wanted
+            if ready:
+                heard = monotonic()
+            elif monotonic() - heard > seconds:
+                raise SilenceError(f"it was silent for {seconds:g} s")
+            wanted = waiting.send(ready)
+    except StopIteration as done:
+        result: RV = done.value
+        return result
+
+
 class DatabaseConnection:
     """What stores do with a connection. `retried`: the statements may have been carried out before, by a connection
     that was lost before it could report it."""
 
-    def __init__(self, driver: psycopg.Connection[Row], schema: str) -> None:
+    def __init__(self, driver: DriverConnection, schema: str) -> None:
         self.driver = driver
         self.schema = schema
         self.retried = False
 
     def call(self, function: str, *values: Value | PackedArray) -> Fields:
         """The rows that a function of our schema returns, each field in its binary form."""
-        return read_rows(self.driver.pgconn.exec_params(*self._call_of(function, values)))
+        self.send_call(function, values)
+        return read_rows(self.driver.wait(generators.execute(self.driver.pgconn))[-1])
 
     def send_call(self, function: str, values: tuple[Value | PackedArray, ...]) -> None:
         """The same, without waiting for its result."""

@@ -1,23 +1,29 @@
 """One database, used by many tasks: a few threads with a connection each, opened when they are needed.
 
 A connection that is lost is opened again, for as long as `patience` allows, and what ran on it is asked for again: so a
-database that restarts is a pause and no error. Callers make sure that doing something twice does it once.
+database that restarts is a pause and no error. Callers make sure that doing something twice does it once. A database that
+hangs is found out too: one that is silent for as long as the patience counts as lost.
 """
 
 from __future__ import annotations
 
+import asyncio
+import math
 import random
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from segue.errors import is_transient
+from segue.circuit import Circuit
+from segue.errors import JournalError, StoreUnreachableError, is_transient
 from segue.postgres import errors
 from segue.postgres.address import DatabaseAddress, bad_url, read_address
-from segue.postgres.connection import DatabaseConnection
+from segue.postgres.connection import DatabaseConnection, DriverConnection, SilenceError
 from segue.postgres.loop_connections import LoopConnections
 from segue.postgres.migrations import Migration, migrate
 from segue.worker_threads import Worker
@@ -25,7 +31,6 @@ from segue.worker_threads import Worker
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from segue.errors import JournalError
     from segue.postgres.connection import Fields, PackedArray, Value
 
 T = TypeVar("T")
@@ -35,7 +40,15 @@ PATIENCE: Final = 20.0
 _IN_THREADS: Final = 2
 _FIRST_PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 0.5
-_CONNECT_SECONDS: Final = 10
+_CONNECT_SECONDS: Final = 10.0
+_SHORTEST_CONNECT: Final = 2
+"""Of the driver."""
+_OPENING_SECONDS: Final = 10.0
+"""For the first answer at least: the tables may have to be made first."""
+_MIGRATION_SECONDS: Final = 3600.0
+"""Of silence: nodes wait for the one that changes large tables."""
+_CANCEL_SECONDS: Final = 1.0
+_CLOSE_SECONDS: Final = 10.0
 # Found out by the client's own operating system: a pooler sees nothing of it.
 _KEEPALIVE: Final[dict[str, Any]] = {
     "keepalives_idle": 10,
@@ -43,6 +56,10 @@ _KEEPALIVE: Final[dict[str, Any]] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
 }
+
+
+_CIRCUITS: Final = WeakValueDictionary[tuple[str, float], Circuit]()
+"""Those who use the same database in this process find out together that it does not answer."""
 
 
 class Database:
@@ -59,8 +76,9 @@ class Database:
         on_open: Callable[[DatabaseConnection], None] | None = None,
         in_loop: bool = False,
     ) -> None:
-        """`rest`: for so many seconds after it did not answer, nobody waits for it. `on_open` is called once, before all
-        others. `in_loop`: most connections are for `call`, which then needs no thread."""
+        """`rest`: for so many seconds after it did not answer, nobody waits for it; and nobody ever waits longer than the patience,
+        whatever is slow. `on_open` is called once, before all others. `in_loop`: most connections are for `call`, which then
+        needs no thread."""
         self.address: DatabaseAddress = read_address(url)
         try:
             conninfo_to_dict(self.address.url)
@@ -71,11 +89,13 @@ class Database:
         self._patience = patience
         self._rest = rest
         self._on_open = on_open
-        self._resting: tuple[float, JournalError] | None = None
+        self._circuit = _CIRCUITS.setdefault((self.address.url, rest), Circuit(rest))
         in_threads = min(self.address.connections, _IN_THREADS if in_loop else self.address.connections)
         self._worker = Worker("segue-postgres", threads=in_threads)
         self._in_loop = LoopConnections(
-            lambda: self._worker.run(self._open), most=self.address.connections - in_threads
+            lambda deadline: self._worker.submit(self._open, deadline),
+            self._abandon_later,
+            most=self.address.connections - in_threads,
         )
         self._own = threading.local()
         self._opening = threading.Lock()
@@ -87,36 +107,79 @@ class Database:
 
     async def run(self, do: Callable[[DatabaseConnection], T]) -> T:
         """What `do` returns. It is called again after a lost connection, with `retried` set."""
-        return await self._worker.run(self._perform, do)
+        seconds = self._most_seconds()
+        began = self._circuit.enter(seconds)
+        return await self._in_thread(do, began, began + seconds)
 
     async def call(self, function: str, *values: Value | PackedArray) -> Fields:
         """The rows that a function of our schema returns. It may be called again after a lost connection."""
+        seconds = self._most_seconds()
+        began = self._circuit.enter(seconds)
         if self._was_there and self._in_loop.may_call():
             try:
-                return await self._in_loop.call(function, values)
+                rows = await self._in_loop.call(function, values, began + seconds)
             except psycopg.Error:
                 pass  # the thread finds out whether it matters, and has the patience
-        return await self.run(lambda connection: connection.call(function, *values))
+            else:
+                self._circuit.answered()
+                return rows
+        return await self._in_thread(
+            lambda connection: connection.call(function, *values), began, began + seconds
+        )
+
+    async def check(self) -> None:
+        """Raises JournalError if it does not answer."""
+        await self.run(lambda connection: connection.fetch("SELECT 1"))
 
     async def close(self) -> None:
         await self._in_loop.close()
-        await self._worker.close(self._drop)
+        await self._worker.close(self._drop, _CLOSE_SECONDS)
+
+    def _most_seconds(self) -> float:
+        """That a caller waits."""
+        if not self._rest:
+            return math.inf
+        return self._patience if self._is_checked else max(self._patience, _OPENING_SECONDS)
+
+    async def _in_thread(self, do: Callable[[DatabaseConnection], T], began: float, deadline: float) -> T:
+        done = self._worker.submit(self._perform, do, began, deadline)
+        try:
+            # The answer may be here though the loop was late: asked for the time alone, it would count as missing.
+            await asyncio.wait([done], timeout=None if deadline == math.inf else deadline - time.monotonic())
+            if not done.done():
+                raise errors.silent(deadline - began, self.address)
+            result = done.result()
+        except StoreUnreachableError as error:
+            self._circuit.failed(began, error)
+            raise
+        except JournalError:
+            self._circuit.answered()
+            raise
+        finally:
+            done.cancel()
+        self._circuit.answered()
+        return result
 
     # Everything below runs in one of the threads.
 
-    def _perform(self, do: Callable[[DatabaseConnection], T]) -> T:
+    def _perform(self, do: Callable[[DatabaseConnection], T], asked: float, latest: float) -> T:
+        """Nothing is begun after `latest`: by then its caller does not wait for it."""
         began = time.monotonic()
-        if self._resting is not None and began < self._resting[0]:
-            raise self._resting[1]
-        deadline = began + self._patience
+        deadline = min(began + self._patience, latest)
         pause = _FIRST_PAUSE
         lost = False
         while True:
+            if time.monotonic() >= latest:
+                raise errors.silent(latest - asked, self.address)
             try:
-                connection = self._connection()
+                connection = self._connection(latest)
+                if time.monotonic() >= latest:
+                    continue
                 connection.retried = lost
                 return do(connection)
             except psycopg.Error as error:
+                if isinstance(error, SilenceError):
+                    self._abandon(began)
                 if errors.is_lost(error):
                     self._drop()
                     lost = True
@@ -125,23 +188,24 @@ class Database:
                 if not is_transient(failure) and not errors.is_worth_repeating(error):
                     raise failure from None
                 if not may_come_back or time.monotonic() + pause > deadline:
-                    self._resting = time.monotonic() + self._rest, failure
                     raise failure from None
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that not all come at once
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _connection(self) -> DatabaseConnection:
+    def _connection(self, latest: float) -> DatabaseConnection:
         held: DatabaseConnection | None = getattr(self._own, "connection", None)
         if held is None or held.driver.closed:
-            held = self._own.connection = self._open()
+            held = self._own.connection = self._open(latest)
         return held
 
-    def _open(self) -> DatabaseConnection:
-        driver = psycopg.connect(
+    def _open(self, latest: float) -> DatabaseConnection:
+        if time.monotonic() >= latest:
+            raise SilenceError("nobody waits for it any more")
+        driver = DriverConnection.connect(
             self.address.url,
             autocommit=True,
             prepare_threshold=None,
-            connect_timeout=_CONNECT_SECONDS,
+            connect_timeout=max(_SHORTEST_CONNECT, math.ceil(min(self._patience, _CONNECT_SECONDS))),
             application_name="segue",
             client_encoding="utf8",
             **_KEEPALIVE,
@@ -151,8 +215,10 @@ class Database:
             connection = DatabaseConnection(driver, self.address.schema)
             with self._opening:
                 if not self._is_checked:
+                    driver.silence = _MIGRATION_SECONDS
                     self._check(connection)
                     self._is_checked = True
+            driver.silence = self._patience
         except BaseException:
             driver.close()
             raise
@@ -174,3 +240,25 @@ class Database:
         self._own.connection = None
         if held is not None:
             held.driver.close()
+
+    def _abandon(self, began: float) -> None:
+        """What runs on the connection of this thread since then takes too long."""
+        held: DatabaseConnection | None = getattr(self._own, "connection", None)
+        if held is not None:
+            self._abandon_driver(held.driver, began)
+
+    def _abandon_later(self, driver: DriverConnection, began: float) -> None:
+        """The same in the loop, which must not wait for it."""
+        if self._circuit.has_answered_since(began):
+            self._worker.submit(self._abandon_driver, driver, began).add_done_callback(
+                lambda done: done.cancelled() or done.exception()
+            )
+        else:
+            driver.close()
+
+    def _abandon_driver(self, driver: DriverConnection, began: float) -> None:
+        """A database that answers others would go on with it, or wait for a lock, as one connection more each time."""
+        if self._circuit.has_answered_since(began) and psycopg.capabilities.has_cancel_safe():
+            with suppress(psycopg.Error):
+                driver.cancel_safe(timeout=_CANCEL_SECONDS)
+        driver.close()

@@ -55,11 +55,7 @@ def failure(error: psycopg.Error, address: DatabaseAddress) -> JournalError:
     text = _text(error, address)
     if is_lost(error):
         refusal = None if error.sqlstate else _refusal(error, text, address)
-        return refusal or StoreUnreachableError(
-            f"The database does not answer: {text}",
-            path=address.shown,
-            hint="Check that it runs and that this machine reaches it. What was written before is safe.",
-        )
+        return refusal or _unreachable(text, address)
     if error.sqlstate in _REFUSED:
         return StoreRefusedError(
             f"The database refuses: {text}",
@@ -78,6 +74,18 @@ def failure(error: psycopg.Error, address: DatabaseAddress) -> JournalError:
         code="store_failed",
         path=address.shown,
         hint="See the log of the database.",
+    )
+
+
+def silent(seconds: float, address: DatabaseAddress) -> StoreUnreachableError:
+    return _unreachable(f"nothing came for {seconds:.2g} s.", address)
+
+
+def _unreachable(why: str, address: DatabaseAddress) -> StoreUnreachableError:
+    return StoreUnreachableError(
+        f"The database does not answer: {why}",
+        path=address.shown,
+        hint="Check that it runs and that this machine reaches it. What was written before is safe.",
     )
 
 

@@ -209,6 +209,8 @@ def _broken(place: str, error: Exception) -> TransportError:
 
 def _reason(error: Exception) -> str:
     """Why, in the words of the system or ours: aiohttp's texts hold the whole address, in which there may be a secret."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return _distrust(error.certificate_error)
     cause = getattr(error, "os_error", None) or error
     number = getattr(cause, "errno", None)
     if isinstance(number, int) and number > 0:
@@ -217,13 +219,22 @@ def _reason(error: Exception) -> str:
     return str(reason).rstrip(".") if reason else _in_words(cause)
 
 
+def _distrust(error: Exception) -> str:
+    """Its number is no number of the system, where 1 means that an operation is not permitted."""
+    words = "the server's certificate is not trusted"
+    if getattr(error, "verify_code", 0) == 62:  # OpenSSL's; its text names the host
+        return f"{words}: it is for another host"
+    why = str(getattr(error, "verify_message", "") or "").rstrip(".")
+    return f"{words}: {why}" if why else words
+
+
 def _in_words(cause: Exception) -> str:
     match cause:
         case aiohttp.ClientPayloadError():
             return "the answer is not complete"
         case aiohttp.ServerDisconnectedError():
             return "the server closed it without an answer"
-        case aiohttp.ClientConnectorCertificateError() | aiohttp.ServerFingerprintMismatch():
+        case aiohttp.ServerFingerprintMismatch():
             return "the server's certificate is not trusted"
         case aiohttp.ClientHttpProxyError():
             return f"the proxy answered with status {cause.status}"

@@ -37,6 +37,10 @@ def _keeps(body: Mapping[str, Any]) -> bool:
     return body.get("store") is not False
 
 
+def _insists(body: Mapping[str, Any]) -> bool:
+    return body.get("store") is True
+
+
 def _previous(body: Mapping[str, Any]) -> str:
     previous = body.get("previous_response_id")
     return previous if isinstance(previous, str) else ""
@@ -205,6 +209,7 @@ def _plain(item: Any, opened: Callable[[str], str | None]) -> Any:
 
 STORED = StoredReplies(
     keeps=_keeps,
+    insists=_insists,
     previous=_previous,
     references=_references,
     with_items=_with_items,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 PART: Final = "gateway accounts"
 PATIENCE: Final = 1.0
-"""Seconds that a request waits for a database that was there a moment ago."""
+"""Seconds that a request waits for a database that does not answer."""
 _EXPIRY_SECONDS: Final = 3600.0
 _STANDING: Final = f"SELECT {', '.join(Standing.__struct_fields__)} FROM {{schema}}.standings WHERE name = %s"  # noqa: S608
 _RESERVED: Final = """SELECT count(*) FILTER (WHERE holds)::int8,
@@ -64,11 +64,18 @@ _DECISION: Final = msgspec.json.Decoder(_Decision)
 class PostgresAccountStore:
     """Keeps accounts in a schema of a database."""
 
-    def __init__(self, url: str, *, keep_days: int = 400, clock: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        keep_days: int = 400,
+        patience: float = PATIENCE,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
         self._keep_days = keep_days
         self._clock = clock
         steps = read_steps(Path(__file__).parent / "postgres_migrations")
-        self._database = Database(url, part=PART, steps=steps, patience=PATIENCE, rest=PATIENCE, in_loop=True)
+        self._database = Database(url, part=PART, steps=steps, patience=patience, rest=patience, in_loop=True)
         self._expire_at = 0.0
 
     def __repr__(self) -> str:
@@ -152,6 +159,9 @@ class PostgresAccountStore:
             )
         )
         return [UsageRow(*row) for row in rows]
+
+    async def check(self) -> None:
+        await self._database.check()
 
     async def close(self) -> None:
         await self._database.close()

@@ -44,6 +44,9 @@ _LATE_SECONDS: Final = 1.0
 """After which the store has answered a request that nobody waits for any more."""
 _MOST_ROWS: Final = 10_000
 """Of usage that waits for a store which cannot be reached."""
+_MOST_UNSETTLED: Final = 10_000
+"""Requests that have ended and wait for such a store."""
+_AGAIN_SECONDS: Final = 2.0
 _LOG: Final = logging.getLogger("segue.gateway")
 
 
@@ -79,6 +82,9 @@ class Accounts:
         self._running: dict[str, Admission] = {}
         self._quotas: dict[str, LeasedQuota] = {}
         self._ended: list[Settlement] = []
+        self._unsettled: list[Settlement] = []
+        self._again: asyncio.TimerHandle | None = None
+        self._last_try = False
         self._settling: asyncio.Task[None] | None = None
         self._later: asyncio.TimerHandle | None = None
         self._rows: dict[tuple[str, str, str, str], UsageRow] = {}
@@ -192,9 +198,13 @@ class Accounts:
         """A task of its own: a client that leaves takes nothing from the others. What goes wrong with it, each request finds out
         for itself."""
         quota.stay_alone()  # unless there is one
+        block_id = token_hex(12)
         try:
-            block = await self.store.admit(token_hex(12), account, estimate, more=requests - 1)
-        except JournalError:
+            block = await self.store.admit(block_id, account, estimate, more=requests - 1)
+        except JournalError as error:
+            if _may_be_done(error):
+                asked = Admission(id=block_id, account=account, estimate=estimate, slots=requests)
+                self._start(self._give_back(asked))
             return
         finally:
             quota.taking = None
@@ -219,6 +229,8 @@ class Accounts:
             self._start(self._give_back(Admission(id=admission_id, account=account, estimate=estimate)))
             raise
         except JournalError as error:
+            if _may_be_done(error):
+                self._start(self._give_back(Admission(id=admission_id, account=account, estimate=estimate)))
             if self._settings.when_away == "allow":
                 _LOG.warning("A request was not counted: %s", error)
                 return None
@@ -231,7 +243,7 @@ class Accounts:
 
     async def _give_back(self, admission: Admission) -> None:
         await asyncio.sleep(_LATE_SECONDS)
-        self._ended.append(Settlement(admission, Charge()))
+        self._ended += [Settlement(admission.slot(number), Charge()) for number in range(admission.slots)]
         self._settle_next()
 
     async def _beat(self) -> None:
@@ -286,8 +298,10 @@ class Accounts:
     async def _settle(self, ended: Sequence[Settlement]) -> None:
         try:
             await self.store.settle(ended)
+        except StoreUnreachableError as error:
+            self._settle_again_later(ended, error)
         except Exception as error:
-            if len(ended) > 1 and not isinstance(error, StoreUnreachableError):
+            if len(ended) > 1:
                 # Only one of them may be at fault: the others count.
                 for each in ended:
                     await self._settle([each])
@@ -297,6 +311,25 @@ class Accounts:
                     self._record_later(each.rows)
             names = ", ".join(sorted({each.admission.account.name for each in ended}))
             _LOG.warning("What requests of %s cost was not counted: %s", names, _named(error))
+
+    def _settle_again_later(self, ended: Sequence[Settlement], error: StoreUnreachableError) -> None:
+        """It may have been done without an answer, so that nothing else than the same may be tried: a second time that does
+        nothing. Meanwhile their reservations count."""
+        room = 0 if self._last_try else max(0, _MOST_UNSETTLED - len(self._unsettled))
+        self._unsettled += ended[:room]
+        for each in ended[room:]:
+            self._record_later(each.rows)
+        if self._unsettled and self._again is None:
+            self._again = asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._settle_again)
+        names = ", ".join(sorted({each.admission.account.name for each in ended}))
+        _LOG.warning("What requests of %s cost was not counted%s: %s", names, " yet" if room else "", error)
+
+    def _settle_again(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        self._ended, self._unsettled = [*self._unsettled, *self._ended], []
+        self._settle_next()
 
     async def _flush_later(self) -> None:
         await asyncio.sleep(_FLUSH_SECONDS)
@@ -335,6 +368,8 @@ class Accounts:
             if task is not None:
                 task.cancel()
         self._heart = self._flush = None
+        self._last_try = True
+        self._settle_again()
         while True:
             for quota in self._quotas.values():
                 self._give_back_unused(quota.release())
@@ -343,6 +378,7 @@ class Accounts:
                 break
             await asyncio.wait(self._tasks)
         await self._record()
+        self._last_try = False
 
     async def close(self) -> None:
         await self.settled()
@@ -351,6 +387,10 @@ class Accounts:
 
 def _named(error: Exception) -> str:
     return str(error) if isinstance(error, JournalError) else f"{type(error).__name__}: {error}"
+
+
+def _may_be_done(error: JournalError) -> bool:
+    return isinstance(error, StoreUnreachableError) and error.may_be_done
 
 
 def _configured(name: str, caller: CallerSettings) -> Account:

@@ -30,7 +30,7 @@ from segue.gateway.accounts.store import (
     check_name,
     decide,
 )
-from segue.gateway.sqlite_file import SharedFile
+from segue.gateway.sqlite_file import PATIENCE, SharedFile
 
 if TYPE_CHECKING:
     import os
@@ -82,6 +82,7 @@ class SQLiteAccountStore:
         path: str | os.PathLike[str],
         *,
         keep_days: int = 400,
+        patience: float = PATIENCE,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._file = SharedFile(
@@ -91,18 +92,19 @@ class SQLiteAccountStore:
             VERSION,
             page_size=1024,
             upgrades=_UPGRADES,
+            patience=patience,
         )
         self._keep_days = keep_days
         self._clock = clock
         self._expire_at = 0.0
 
     async def revision(self) -> int:
-        return self._file.read(
+        return await self._file.read(
             lambda connection: int(connection.execute("SELECT number FROM revision").fetchone()[0])
         )
 
     async def accounts(self) -> Sequence[Account]:
-        rows = self._file.read(
+        rows = await self._file.read(
             lambda connection: connection.execute("SELECT account FROM accounts ORDER BY name").fetchall()
         )
         return [msgspec.json.decode(row[0], type=Account) for row in rows]
@@ -114,7 +116,9 @@ class SQLiteAccountStore:
         await self._file.run(self._remove, name)
 
     async def standing(self, name: str) -> tuple[Standing, Reserved]:
-        return self._file.read(lambda connection: _standing_and_reserved(connection, name, self._clock()))
+        return await self._file.read(
+            lambda connection: _standing_and_reserved(connection, name, self._clock())
+        )
 
     async def admit(
         self, admission_id: str, account: Account, estimate: Charge, *, more: int = 0
@@ -135,13 +139,16 @@ class SQLiteAccountStore:
         await self._file.write(partial(self._record, rows))
 
     async def usage(self, first_day: str, last_day: str) -> Sequence[UsageRow]:
-        rows = self._file.read(
+        rows = await self._file.read(
             lambda connection: connection.execute(
                 "SELECT * FROM usage WHERE day BETWEEN ? AND ? ORDER BY day, caller, asked, route",
                 (first_day, last_day),
             ).fetchall()
         )
         return [UsageRow(*row) for row in rows]
+
+    async def check(self) -> None:
+        await self._file.check()
 
     async def close(self) -> None:
         await self._file.close()

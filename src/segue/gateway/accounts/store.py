@@ -162,6 +162,9 @@ class AccountStore(Protocol):
     async def usage(self, first_day: str, last_day: str) -> Sequence[UsageRow]:
         """By day, caller, name and route; both days are included."""
 
+    async def check(self) -> None:
+        """Raises JournalError if it cannot be read and written now."""
+
     async def close(self) -> None: ...
 
 

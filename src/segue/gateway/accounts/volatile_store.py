@@ -115,6 +115,9 @@ class VolatileAccountStore:
     async def usage(self, first_day: str, last_day: str) -> Sequence[UsageRow]:
         return [row for place, row in sorted(self._usage.items()) if first_day <= place[0] <= last_day]
 
+    async def check(self) -> None:
+        """It is always there."""
+
     async def close(self) -> None: ...
 
     def _reserved(self, name: str) -> Reserved:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PART: Final = "gateway memory"
 PATIENCE: Final = 1.0
-"""Seconds that a request waits for a database that was there a moment ago; without it a reply costs seals, and no more."""
+"""Seconds that a request waits for a database that does not answer; without it a reply costs seals, and no more."""
 _MICROSECONDS: Final = 1_000_000
 _TOUCH_SECONDS: Final = 3600
 """How exact the time of last use is: one write an hour for a record that is read all the time."""
@@ -52,6 +52,7 @@ class PostgresMemoryStore:
         max_bytes: int = 1 << 30,
         max_records: int = 500_000,
         keep_seconds: float = 30 * 86_400.0,
+        patience: float = PATIENCE,
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._key_check = key_check
@@ -64,9 +65,9 @@ class PostgresMemoryStore:
             url,
             part=PART,
             steps=steps,
-            patience=PATIENCE,
+            patience=patience,
             on_open=self._compare_keys,
-            rest=PATIENCE,
+            rest=patience,
             in_loop=True,
         )
         self._expire_at = 0.0
@@ -168,6 +169,9 @@ class PostgresMemoryStore:
             )
         )
         return changed > 0
+
+    async def check(self) -> None:
+        await self._database.check()
 
     async def close(self) -> None:
         if self._flushes:

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from segue.gateway.memory.store import ConversationInfo, MemoryRecord
-from segue.gateway.sqlite_file import SharedFile
+from segue.gateway.sqlite_file import PATIENCE, SharedFile
 
 if TYPE_CHECKING:
     import os
@@ -60,9 +60,12 @@ class SQLiteMemoryStore:
         max_bytes: int = 1 << 30,
         max_records: int = 500_000,
         keep_seconds: float = 30 * 86_400.0,
+        patience: float = PATIENCE,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._file = SharedFile(path, "The gateway's memory", _SCHEMA, VERSION, page_size=2048)
+        self._file = SharedFile(
+            path, "The gateway's memory", _SCHEMA, VERSION, page_size=2048, patience=patience
+        )
         self._max_bytes = max_bytes
         self._max_records = max_records
         self._keep_seconds = keep_seconds
@@ -77,12 +80,14 @@ class SQLiteMemoryStore:
         size = sum(len(record.body) for record in records)
         self._unchecked_bytes += size
         self._unchecked_records += len(records)
-        if size > _SMALL or self._may_hold_too_much() or not self._file.write_at_once(change):
+        if size > _SMALL:
             # The thread does it even if the caller is cancelled meanwhile.
             await self._file.write(partial(self._write_and_drop, change))
+        elif self._may_hold_too_much() or not self._file.write_at_once(change):
+            await self._file.write_late(partial(self._write_and_drop, change))
 
     async def read(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        return self._file.read(partial(self._read, keys))
+        return await self._file.read(partial(self._read, keys))
 
     async def delete(self, keys: Sequence[bytes]) -> None:
         await self._file.run(self._delete, keys)
@@ -91,7 +96,7 @@ class SQLiteMemoryStore:
         await self.write((), seen)
 
     async def conversation(self, conversation_id: str) -> ConversationInfo | None:
-        row = self._file.read(
+        row = await self._file.read(
             lambda connection: connection.execute(
                 "SELECT * FROM conversations WHERE id = ? AND updated > ?",
                 (conversation_id, self._clock() - self._keep_seconds),
@@ -100,7 +105,7 @@ class SQLiteMemoryStore:
         return ConversationInfo(*row) if row is not None else None
 
     async def conversations(self, limit: int = 50, caller: str | None = None) -> Sequence[ConversationInfo]:
-        rows = self._file.read(
+        rows = await self._file.read(
             lambda connection: connection.execute(
                 """SELECT * FROM conversations WHERE updated > ? AND caller = coalesce(?, caller)
                 ORDER BY updated DESC, id LIMIT ?""",
@@ -111,6 +116,9 @@ class SQLiteMemoryStore:
 
     async def switch(self, conversation_id: str, model: str, caller: str | None = None) -> bool:
         return await self._file.run(self._switch, conversation_id, model, caller)
+
+    async def check(self) -> None:
+        await self._file.check()
 
     async def close(self) -> None:
         await self._file.close(self._write_touched)

@@ -72,4 +72,7 @@ class GatewayStore(Protocol):
         """Choose the model from the next turn on; empty: the client's name decides again. False if it is not known, or not one of
         this caller; None for an operator, who may switch all."""
 
+    async def check(self) -> None:
+        """Raises JournalError if it cannot be read and written now."""
+
     async def close(self) -> None: ...

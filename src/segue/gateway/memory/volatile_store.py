@@ -100,6 +100,9 @@ class VolatileStore:
         self._conversations[conversation_id] = structs.replace(known, switched=model)
         return True
 
+    async def check(self) -> None:
+        """It is always there."""
+
     async def close(self) -> None:
         """Nothing is forgotten: the gateway that replaces this one may go on with it."""
 
