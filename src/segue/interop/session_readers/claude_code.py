@@ -19,13 +19,11 @@ _SPEAKERS = frozenset({"user", "assistant"})
 
 
 def read_claude_code(rows: list[Row]) -> SessionFile | None:
-    main = _once([(number, row) for number, row in rows if not row.get("isSidechain")])
-    spoken = [row for row in main if _is_message(row[1])]
     if not any(_is_claude_code(row) for _, row in rows):
         return None
     said: list[Said] = []
     replies: dict[str, list[Any]] = {}
-    for number, row in _sent(main, spoken[-1]) if spoken else []:
+    for number, row in sent_rows(rows):
         message = fields(row.get("message"))
         content = message["content"]
         copied = list(content) if isinstance(content, list) else content
@@ -38,6 +36,13 @@ def read_claude_code(rows: list[Row]) -> SessionFile | None:
         model = _model(message) if row["type"] == "assistant" else None
         said.append(Said({"role": row["type"], "content": copied}, number, model))
     return messages_session("Claude Code session", said)
+
+
+def sent_rows(rows: list[Row]) -> list[Row]:
+    """The rows whose messages the next request holds."""
+    main = _once([(number, row) for number, row in rows if not row.get("isSidechain")])
+    spoken = [row for row in main if _is_message(row[1])]
+    return _sent(main, spoken[-1]) if spoken else []
 
 
 def _model(message: dict[str, Any]) -> str:
