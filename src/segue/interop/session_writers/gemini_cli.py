@@ -59,7 +59,10 @@ class GeminiCliWriter:
         ]
 
     def again(self, rows: list[dict[str, Any]], plan: SessionPlan) -> list[dict[str, Any]]:
-        return [{**row, "sessionId": plan.id} if "sessionId" in row else row for row in rows]
+        began = stamp(plan.began)
+        return [
+            {**row, "sessionId": plan.id, "startTime": began} if "sessionId" in row else row for row in rows
+        ]
 
     def file(self, plan: SessionPlan, home: Path) -> Path:
         name = f"session-{plan.began:%Y-%m-%dT%H-%M}-{plan.id[:8]}.jsonl"
@@ -90,7 +93,8 @@ class GeminiCliWriter:
                 if step.calls:
                     images = [part for call in step.calls for part in prompt_parts(Prompt(call.media))]
                     add("user", [*map(response_part, step.calls), *images])
-        return rows
+        # By this it finds the latest session.
+        return [*rows, {"$set": {"lastUpdated": stamp(next(times))}}] if rows else []
 
 
 def _slug(folder: str, home: Path) -> str:

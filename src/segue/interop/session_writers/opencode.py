@@ -42,8 +42,6 @@ class _Document:
                 self._prompt(step, note)
                 note = ""
             elif type(step) is ModelReply:
-                if not self._parent:
-                    self._prompt(Prompt(()), "(the conversation begins with a reply)")
                 self._reply(step)
         plan = self._plan
         info = {

@@ -24,6 +24,7 @@ HISTORY: Final = (
     "Calls in it are history. Use only tools that you are offered now; read a file again before you edit it."
 )
 """How the note ends that a model gets first where the calls are those of another program."""
+BEGINNING: Final = "(The conversation begins with a reply.)"
 _LONGEST: Final = 4000
 """How many characters of a call that becomes text are kept."""
 
@@ -97,10 +98,13 @@ class _Reader:
                         steps.append(prompt)
                 case "model":
                     after = messages[index + 1] if index + 1 < len(messages) else None
-                    steps.append(self._reply(message, after))
+                    _append(steps, self._reply(message, after))
                 case _:
                     pass  # results went with their calls, and a program writes its own instructions
-        return Steps(tuple(step for step in steps if not _is_empty(step)), tuple(self._notes()))
+        kept = [step for step in steps if not _is_empty(step)]
+        if kept and type(kept[0]) is ModelReply:
+            kept.insert(0, Prompt((Text(BEGINNING),)))  # some providers want a user message first
+        return Steps(tuple(kept), tuple(self._notes()))
 
     def _notes(self) -> list[str]:
         notes = []
@@ -117,10 +121,10 @@ class _Reader:
         return Prompt(tuple(part for part in parts if type(part) is Media or self._is_prompt(part.text)))
 
     def _is_prompt(self, text: str) -> bool:
-        return self._names.is_prompt(text) and HISTORY not in text
+        return bool(text.strip()) and self._names.is_prompt(text) and HISTORY not in text
 
     def _part(self, block: Text | Media) -> Text | Media:
-        if type(block) is Media and (block.kind != "image" or not block.data):
+        if type(block) is Media and not _is_image(block):
             self._files += 1
             return Text(f"[{block.kind}: {block.name or block.url or block.mime or 'without a name'}]")
         # Without what its own wire has beside it.
@@ -166,11 +170,25 @@ class _Reader:
         media = tuple(
             structs.replace(one, extra=None)
             for one in (result.media if result is not None else ())
-            if one.kind == "image" and one.data
+            if _is_image(one)
         )
         return StoredCall(
             id=given, name=target[0], arguments=target[1], output=output, failed=failed, media=media
         )
+
+
+def _is_image(media: Media) -> bool:
+    return media.kind == "image" and media.mime.startswith("image/") and bool(media.data)
+
+
+def _append(steps: list[Step], reply: ModelReply) -> None:
+    """Replies that follow each other without calls between them are one to every program."""
+    last = steps[-1] if steps else None
+    if type(last) is ModelReply and not last.calls:
+        text = "\n\n".join([part for part in (last.text, reply.text) if part])
+        steps[-1] = structs.replace(reply, text=text)
+    else:
+        steps.append(reply)
 
 
 def _is_empty(step: Step) -> bool:
