@@ -4,7 +4,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test check lint types typing documents coverage laws gateway-laws same-wire replies recordings stories mutants opinions crash crash-database nodes power attack fuzz chaos clients sessions bench bench-gateway bench-callers toolbench docs pictures format clean
+.PHONY: help demo chat test check lint types typing documents coverage laws gateway-laws same-wire replies recordings stories mutants opinions crash crash-database nodes power attack fuzz chaos clients sessions moves bench bench-gateway bench-callers toolbench docs pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -91,6 +91,9 @@ clients: $(SYNCED) ## real agents and frameworks through the gateway (fetches 1.
 
 sessions: $(SYNCED) ## faults planted in sessions of real agents, repaired by segue doctor --fix, and resumed by the agents (minutes)
 	$(BIN)/python -m scripts.clients.broken_sessions
+
+moves: $(SYNCED) ## sessions moved between all pairs of real agents and back (half an hour; writes the table of docs/move.md)
+	$(BIN)/python -m scripts.clients.moved_sessions --write
 
 crash-database: $(SYNCED) ## kill PostgreSQL itself at 200 random moments while four sessions are written
 	$(BIN)/python -m scripts.database_crash --kills 200

@@ -1,6 +1,6 @@
 """Sessions moved between real programs: each ordered pair, there with a turn of its own, and back with its seals.
 
-`python -m scripts.clients.moved_sessions [FROM-TO …]`; `make moves` runs all and writes the table into docs/clients.md.
+`python -m scripts.clients.moved_sessions [FROM-TO …]`; `make moves` runs all and writes the table into docs/move.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scripts.clients.trials import Outcome, new_turn, take_turn
 from segue.cli.clients import Pointer
 
 NAMES = ("claude", "codex", "gemini", "opencode", "pi", "qwen")
-PAGE = Path(__file__).parent.parent.parent / "docs" / "clients.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "move.md"
 BEGIN, END = "<!-- results of make moves -->", "<!-- end of moves -->"
 
 
@@ -49,9 +49,11 @@ def _turn(program: Program, stage: Stage, home: Path, work: Path) -> Turn:
     return structs.replace(new_turn(program, stage, CACHE, name, "move"), home=home, work=work, pointer=own)
 
 
-def _move(stage: Stage, home: Path, work: Path, *words: str) -> None:
+def _move(stage: Stage, turn: Turn, *words: str) -> None:
+    home, work = turn.home, turn.work
     environment = {
         **stage.environment,
+        **turn.points("opencode")[1],
         "HOME": str(home),
         "CODEX_HOME": str(home / "codex"),
         "PI_CODING_AGENT_DIR": str(home / "pi"),
@@ -92,9 +94,9 @@ def travel(source: Program, target: Program, stage: Stage) -> Trip:
         take_turn(source, structs.replace(first, resume=True), stage)
     made = _seals(stage.log(0)[-1].body)
     try:
-        _move(stage, home, work, source.name, target.name)
+        _move(stage, second, source.name, target.name)
         there = take_turn(target, structs.replace(second, resume=True), stage)
-        _move(stage, home, work, target.name, source.name)
+        _move(stage, first, target.name, source.name)
         since = stage.asked
         back = take_turn(source, structs.replace(first, resume=True), stage)
     except RuntimeError as error:
@@ -109,7 +111,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pairs", nargs="*", metavar="FROM-TO", help="such as claude-codex; default: all")
     parser.add_argument("--keep", metavar="DIR", help="keep logs and homes of the programs there")
-    parser.add_argument("--write", action="store_true", help="write the table into docs/clients.md")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/move.md")
     asked = parser.parse_args()
     programs = {program.name: program for program in PROGRAMS if program.name in NAMES}
     pairs = [tuple(pair.split("-")) for pair in asked.pairs] or [

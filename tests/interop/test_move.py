@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 
 from interop.session_samples import claude_line, lines
-from segue.conversation.blocks import Media, Reasoning, Text, ToolCall, ToolResult
+from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message
 from segue.dialects.registry import DIALECTS
 from segue.errors import UsageError
@@ -95,7 +95,10 @@ def read_steps(data: bytes, program: str, target: str = "") -> tuple[Step, ...]:
     return steps_of(conversation, ToolNames(program, target or program)).steps
 
 
-@pytest.mark.parametrize("target", TARGETS)
+PROGRAMS = [target for target in TARGETS if target != "segue"]
+
+
+@pytest.mark.parametrize("target", PROGRAMS)
 def test_a_moved_session_holds_what_was_said_under_the_targets_own_tools(
     target: str, sidecars: Sidecars
 ) -> None:
@@ -107,10 +110,9 @@ def test_a_moved_session_holds_what_was_said_under_the_targets_own_tools(
     assert [media.data for media in prompt.media] == ["iVBORw0KGgo="]
     assert isinstance(first, ModelReply)
     assert [call.output for call in first.calls] == ["one.txt"]
-    assert (
-        first.calls[0].name == {"claude": "Bash"}.get(target)
-        or ToolNames("claude", target).translate("Bash", {})[0]
-    )  # type: ignore[index]
+    named = ToolNames("claude", target).translate("Bash", {})
+    assert named is not None
+    assert first.calls[0].name == named[0]
     assert "mcp__jira__find" in str(rest)
     assert "bug 7" in str(rest)
     assert rest[-1].text.endswith("One.")
@@ -182,7 +184,7 @@ def test_what_is_written_for_a_program_is_read_from_it_again(
     source = SourceRequest(dialect="", messages=conversation.messages, conversation=conversation)
     document = write_request(source, to="conversation").body
     none = Sidecars(tmp_path_factory.getbasetemp() / "none")
-    for target in TARGETS:
+    for target in PROGRAMS:
         try:
             move = plan_move(session_of(document, ""), target, sidecars=none, now=NOW)
         except UsageError as error:
@@ -264,6 +266,25 @@ def test_reasoning_is_hidden_and_an_unfinished_call_is_closed(sidecars: Sidecars
     assert len(move.notes) == 2
 
 
+def test_a_chat_of_ours_returns_with_its_own_seals(sidecars: Sidecars) -> None:
+    origin = Origin("anthropic", "anthropic", model="claude-opus-5")
+    conversation = Conversation().append(
+        Message("user", (Text("go"),)),
+        Message("model", (Reasoning("Hm.", Seal(origin, SEAL)), Text("Done.")), origin),
+    )
+    source = SourceRequest(dialect="", messages=conversation.messages, conversation=conversation)
+    document = write_request(source, to="conversation").body
+    there = plan_move(session_of(document, "segue", "own"), "codex", sidecars=sidecars, now=NOW)
+    sidecars.keep(there.session_id, there.sidecar)
+    grown = there.data + _continued("codex", there.data, (Prompt((Text("And now?"),)), ModelReply("Two.")))
+    back = plan_move(session_of(grown, "codex", there.session_id), "segue", sidecars=sidecars, now=NOW)
+    assert back.returns
+    returned = read_file(back.data)[0].conversation
+    assert returned is not None
+    assert returned.messages[:2] == conversation.messages
+    assert [message.text for message in returned.messages[2:]] == ["And now?", "Two."]
+
+
 def segue(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.endswith(("_HOME", "_DIR"))}
     return subprocess.run(  # noqa: S603
@@ -295,6 +316,11 @@ def test_the_command_moves_the_last_session_and_prints_how_to_resume_it(tmp_path
     assert len(list((tmp_path / ".claude").rglob("*.jsonl"))) == 2
     printed = segue(tmp_path, "move", str(file), "pi", "--print")
     assert json.loads(printed.stdout.splitlines()[0])["type"] == "session"
+    taken = segue(tmp_path, "move", "claude", "segue")
+    assert "segue -r" in taken.stderr, taken.stderr
+    assert "last" in segue(tmp_path, "move", "--help").stdout
+    out = segue(tmp_path, "move", "last", "codex", "--print")
+    assert "one.txt" in out.stdout, out.stderr
     unknown = segue(tmp_path, "move", "claude", "emacs")
     assert unknown.returncode == 2
     assert "opencode" in unknown.stderr

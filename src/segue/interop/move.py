@@ -15,7 +15,10 @@ from uuid import uuid4
 
 from msgspec import Struct, structs
 
+from segue.conversation.blocks import Text, ToolCall, ToolResult
+from segue.conversation.message import Conversation, Message
 from segue.errors import TranscriptError, UsageError
+from segue.interop.convert import write_request
 from segue.interop.doctor import examine
 from segue.interop.repair import repair_conversation
 from segue.interop.session_files import read_file
@@ -31,13 +34,13 @@ from segue.interop.session_writers.steps import HISTORY, ModelReply, Prompt, Ste
 from segue.interop.session_writers.tool_names import ToolNames
 from segue.interop.session_writers.written_session import SessionPlan, SessionWriter, as_lines
 from segue.interop.sidecar import Sidecar, Sidecars
+from segue.interop.source import CONVERSATION, SourceRequest
 from segue.interop.stored_sessions import PROGRAMS, StoredSession, program_named
 from segue.private_files import create_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from segue.interop.source import SourceRequest
 
 WRITERS: Final[dict[str, Callable[[], SessionWriter]]] = {
     "claude": ClaudeCodeWriter,
@@ -47,7 +50,9 @@ WRITERS: Final[dict[str, Callable[[], SessionWriter]]] = {
     "qwen": QwenCodeWriter,
 }
 OPENCODE: Final = "opencode"
-TARGETS: Final = (*WRITERS, OPENCODE)
+OWN: Final = "segue"
+"""Our own chat."""
+TARGETS: Final = (*WRITERS, OPENCODE, OWN)
 _FORMS: Final = {**{program.form: program.name for program in PROGRAMS}, "opencode session": OPENCODE}
 _TITLE: Final = 60
 
@@ -57,7 +62,7 @@ class SourceSession(Struct, frozen=True, kw_only=True):
     """A session to be moved."""
 
     program: str
-    """Empty if it is no session of a program: a request, or a conversation of ours."""
+    """Empty if it is no session of a program: a request, or a document."""
     data: bytes
     id: str = ""
     folder: str = ""
@@ -96,10 +101,12 @@ def plan_move(
     *,
     folder: str = "",
     sidecars: Sidecars,
+    answers: str = "",
     now: datetime | None = None,
     new_id: Callable[[], str] = lambda: str(uuid4()),
 ) -> Move:
-    """Raises TranscriptError if the file cannot be read, UsageError if there is nothing to move."""
+    """Raises TranscriptError if the file cannot be read, UsageError if there is nothing to move. `answers`: as in
+    `SessionPlan`."""
     if target not in TARGETS:
         raise UsageError(
             f"segue cannot write sessions of {target}.",
@@ -107,7 +114,7 @@ def plan_move(
             hint=f"Known are {', '.join(TARGETS)}.",
         )
     found = _history(session, target, sidecars)
-    if not found.steps and not found.rows:
+    if not found.steps and not found.rows and found.began_with is None:
         raise UsageError(
             "The session holds no messages.", code="empty_session", hint="Choose another session."
         )
@@ -117,14 +124,18 @@ def plan_move(
         folder=os.path.realpath(folder or session.folder or os.curdir),
         title=_title(found.steps),
         steps=found.steps,
-        note=_note(session.program) if foreign and not found.rows else "",
+        note=_note(session.program) if foreign and not found.returns else "",
+        answers=answers,
         began=now if now is not None else datetime.now(UTC),
         model=next(
             (step.model for step in reversed(found.steps) if type(step) is ModelReply and step.model), ""
         ),
     )
-    data = _written(target, plan, found.rows)
-    _check(data)
+    if target == OWN:
+        data = session.data if found.began_with is None else _document(found.began_with, plan.steps)
+    else:
+        data = _written(target, plan, found.rows)
+        _check(data)
     sidecar = Sidecar(
         program=target,
         written=data.decode("utf-8", "replace"),
@@ -132,9 +143,8 @@ def plan_move(
         source_id=session.id,
         source=session.data.decode("utf-8", "replace"),
     )
-    return Move(
-        target=target, plan=plan, data=data, sidecar=sidecar, notes=found.notes, returns=bool(found.rows)
-    )
+    notes = found.notes if target != OWN or found.returns else ()  # the file is taken in as it is
+    return Move(target=target, plan=plan, data=data, sidecar=sidecar, notes=notes, returns=found.returns)
 
 
 @final
@@ -144,6 +154,12 @@ class _History(Struct, frozen=True):
     steps: tuple[Step, ...]
     notes: tuple[str, ...] = ()
     rows: tuple[dict[str, Any], ...] = ()
+    began_with: SourceRequest | None = None
+    """The conversation of our own chat that the steps follow."""
+
+    @property
+    def returns(self) -> bool:
+        return bool(self.rows) or self.began_with is not None
 
 
 def _history(session: SourceSession, target: str, sidecars: Sidecars) -> _History:
@@ -166,6 +182,8 @@ def _history(session: SourceSession, target: str, sidecars: Sidecars) -> _Histor
             id=sidecar.source_id,
             folder=at.folder,
         )
+        if at.program == target == OWN:
+            return _History(added, notes, began_with=at.source)
         if at.program == target and target in WRITERS:
             repaired = repair_session(at.data, at.source.form)
             data = repaired.data if repaired is not None else at.data
@@ -177,7 +195,7 @@ def _history(session: SourceSession, target: str, sidecars: Sidecars) -> _Histor
 def _steps(data: bytes, program: str, target: str) -> _History:
     source, _ = read_file(data)
     conversation, _ = source.adopted()
-    found = steps_of(repair_conversation(conversation, source.ledger), ToolNames(program or "segue", target))
+    found = steps_of(repair_conversation(conversation, source.ledger), ToolNames(program or OWN, target))
     return _History(found.steps, found.notes)
 
 
@@ -201,6 +219,32 @@ def _written(target: str, plan: SessionPlan, rows: Sequence[dict[str, Any]]) -> 
     writer = WRITERS[target]()
     before = writer.again(list(rows), plan) if rows else writer.head(plan)
     return as_lines([*before, *writer.rows(plan, before)])
+
+
+def _document(began_with: SourceRequest, steps: Sequence[Step]) -> bytes:
+    """A document of ours: the conversation as it was, with the steps behind it."""
+    conversation = began_with.conversation or Conversation()
+    for step in steps:
+        if type(step) is Prompt:
+            conversation = conversation.append(Message("user", step.parts))
+        elif type(step) is ModelReply:
+            said = (Text(step.text),) if step.text else ()
+            calls = tuple(ToolCall("", call.name, call.arguments, native_id=call.id) for call in step.calls)
+            conversation = conversation.append(Message("model", (*said, *calls)))
+            given = conversation.messages[-1].calls
+            results = tuple(
+                ToolResult(
+                    own.id,
+                    call.name,
+                    None if call.failed else call.output,
+                    error=call.output if call.failed else None,
+                    media=call.media,
+                )
+                for own, call in zip(given, step.calls, strict=True)
+            )
+            conversation = conversation.append(Message("tool", results)) if results else conversation
+    whole = structs.replace(began_with, conversation=conversation, messages=conversation.messages)
+    return write_request(whole, to=CONVERSATION).body
 
 
 def _check(data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import shutil
@@ -11,10 +12,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from segue.cli.command_table import read_settings
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
 from segue.conversation.json_text import read_json
-from segue.errors import UsageError
+from segue.errors import TranscriptError, UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -23,9 +25,10 @@ if TYPE_CHECKING:
     from segue.interop.sidecar import Sidecars
 
 DESCRIPTION = """Writes a session of one agent as a session of another, where that agent finds it, and prints the command that
-resumes it. SESSION is a file, or an agent whose last session is meant: claude, codex, gemini, pi, qwen, or opencode:ID.
-opencode alone is its last session in this folder. AGENT is claude, codex, gemini, opencode, pi or qwen. The session itself is not touched. What the other agent cannot hold is
-kept, and put back when the conversation returns."""
+resumes it. SESSION is a file, or an agent whose last session is meant: claude, codex, gemini, pi, qwen or opencode (opencode:ID
+for a certain one); last is your last chat in segue, and segue:ID a certain one. AGENT is claude, codex, gemini, opencode, pi, qwen
+or segue. The session itself is not touched. What the other agent cannot hold is kept, and put back when the conversation
+returns."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--folder", metavar="DIR", default="", help="where it is to be resumed; default: where it was made"
     )
+    parser.add_argument(
+        "--model",
+        metavar="PROVIDER/MODEL",
+        default="",
+        help="for opencode: who answers next, in its own words; default: the model that it is configured to use",
+    )
     parser.add_argument("--dry-run", action="store_true", help="say what would be written, and write nothing")
     parser.add_argument("--print", action="store_true", help="print the new session instead of writing it")
     parser.add_argument("--run", action="store_true", help="resume it at once")
@@ -41,12 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from segue.config.paths import moved_sessions_directory  # noqa: PLC0415 - loaded when there is something to move
-    from segue.interop.move import OPENCODE, plan_move  # noqa: PLC0415
+    from segue.interop.move import OPENCODE, OWN, plan_move  # noqa: PLC0415
     from segue.interop.sidecar import Sidecars  # noqa: PLC0415
 
     sidecars = Sidecars(moved_sessions_directory())
     source = _source(arguments.session)
-    move = plan_move(source, arguments.agent, folder=arguments.folder, sidecars=sidecars)
+    answers = arguments.model or (_opencode_model() if arguments.agent == OPENCODE else "")
+    move = plan_move(source, arguments.agent, folder=arguments.folder, sidecars=sidecars, answers=answers)
     for note in move.notes:
         print_status(f"not seen there: {note}")
     if move.returns:
@@ -59,7 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
             f"{len(move.plan.steps)} steps would be written for {arguments.agent}; nothing was written."
         )
         return Exit.OK
-    command = _import(move, sidecars) if arguments.agent == OPENCODE else _write(move, sidecars)
+    write = {OPENCODE: _import, OWN: _take_in}.get(arguments.agent, _write)
+    command = write(move, sidecars)
     print_status(f"Resume it with: cd {shlex.quote(move.plan.folder)} && {shlex.join(command)}")
     if arguments.run:
         os.chdir(move.plan.folder)
@@ -68,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _source(named: str) -> SourceSession:
-    from segue.interop.move import OPENCODE, SourceSession, program_of  # noqa: PLC0415
+    from segue.interop.move import OPENCODE, OWN, SourceSession, program_of  # noqa: PLC0415
     from segue.interop.stored_sessions import last_session, program_named, session_at  # noqa: PLC0415
 
     program = program_named(named)
@@ -81,6 +92,9 @@ def _source(named: str) -> SourceSession:
     if kind == OPENCODE and not Path(named).exists():
         session = session or _last_in_opencode()
         return SourceSession(program=OPENCODE, data=_exported(session), id=session, folder=str(Path.cwd()))
+    if named == "last" or kind == OWN:
+        own, folder, document = asyncio.run(_own(session))
+        return SourceSession(program=OWN, data=document, id=own, folder=folder)
     file = Path(named)
     data = file.read_bytes()
     found = session_at(file)
@@ -89,6 +103,45 @@ def _source(named: str) -> SourceSession:
             program=found.program.name, data=data, id=_bare_id(found.id), folder=found.folder
         )
     return SourceSession(program=program_of(data), data=data)
+
+
+async def _own(name: str) -> tuple[str, str, bytes]:
+    """The id, the folder and the document of a chat of ours; the last one without a name."""
+    from segue.cli.commands.sessions import find_session  # noqa: PLC0415
+    from segue.config.resources import open_store  # noqa: PLC0415
+    from segue.sessions.export import export_session  # noqa: PLC0415
+
+    store = open_store(read_settings([]).config)
+    try:
+        found = [await find_session(store, name)] if name else list(await store.find(limit=1))
+        if not found:
+            raise UsageError(
+                "There is no chat yet.", code="no_session", hint="List them: segue sessions list"
+            )
+        return found[0].id, found[0].directory, await export_session(store, found[0].id)
+    finally:
+        await store.close()
+
+
+def _take_in(move: Move, sidecars: Sidecars) -> list[str]:
+    """Into the store of our own sessions."""
+    from segue.config.resources import open_store  # noqa: PLC0415
+    from segue.sessions.imports import import_session  # noqa: PLC0415
+
+    async def take_in() -> str:
+        store = open_store(read_settings([]).config)
+        try:
+            journal, _ = await import_session(
+                store, move.data, title=move.plan.title, directory=move.plan.folder
+            )
+            await journal.close()
+            return journal.session
+        finally:
+            await store.close()
+
+    session = asyncio.run(take_in())
+    sidecars.keep(session, move.sidecar)
+    return ["segue", "-r", session]
 
 
 def _bare_id(session_id: str) -> str:
@@ -113,6 +166,17 @@ def _opencode() -> str:
             hint="Install it, or use --print > FILE and opencode import FILE.",
         )
     return found
+
+
+def _opencode_model() -> str:
+    """The model that opencode is configured to use; empty if it names none."""
+    done = subprocess.run([_opencode(), "debug", "config"], capture_output=True, check=False, timeout=120)  # noqa: S603
+    try:
+        config = read_json(done.stdout)
+    except TranscriptError:
+        return ""
+    model = config.get("model") if isinstance(config, dict) else None
+    return model if isinstance(model, str) else ""
 
 
 def _import(move: Move, sidecars: Sidecars) -> list[str]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _VERSION: Final = "1.18.33"
 _AGENT: Final = "build"
-_NO_PROVIDER: Final = "segue"
+_NO_PROVIDER: Final = "moved"
 _NOTHING: Final = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
 
 
@@ -57,7 +57,10 @@ class _Document:
 
     def _prompt(self, prompt: Prompt, note: str) -> None:
         message = self._new_id("msg")
-        info = {"role": "user", "agent": _AGENT, "model": self._model(self._plan.model)}
+        provider, _, model = self._plan.answers.partition("/")
+        # The model that answers next: opencode asks the one of the last prompt, and fails if it is not configured.
+        asked = {"providerID": provider, "modelID": model} if model else self._model(self._plan.model)
+        info = {"role": "user", "agent": _AGENT, "model": asked}
         parts = [{"type": "text", "text": note, "synthetic": True}] if note else []
         parts += [
             _file(part) if type(part) is Media else {"type": "text", "text": part.text}

@@ -69,14 +69,14 @@ Step: TypeAlias = Prompt | ModelReply
 
 
 @final
-class Steps(Struct, frozen=True):
+class SessionSteps(Struct, frozen=True):
     """What the target sees, and what it does not see, in words."""
 
     steps: tuple[Step, ...]
     notes: tuple[str, ...] = ()
 
 
-def steps_of(conversation: Conversation, names: ToolNames) -> Steps:
+def steps_of(conversation: Conversation, names: ToolNames) -> SessionSteps:
     """The conversation must be repaired: each call has one result, right behind its message."""
     return _Reader(names).read(conversation.messages)
 
@@ -89,7 +89,7 @@ class _Reader:
         self._as_text: dict[str, None] = {}
         self._files = 0
 
-    def read(self, messages: Sequence[Message]) -> Steps:
+    def read(self, messages: Sequence[Message]) -> SessionSteps:
         steps: list[Step] = []
         for index, message in enumerate(messages):
             match message.speaker:
@@ -104,7 +104,7 @@ class _Reader:
         kept = [step for step in steps if not _is_empty(step)]
         if kept and type(kept[0]) is ModelReply:
             kept.insert(0, Prompt((Text(BEGINNING),)))  # some providers want a user message first
-        return Steps(tuple(kept), tuple(self._notes()))
+        return SessionSteps(tuple(kept), tuple(self._notes()))
 
     def _notes(self) -> list[str]:
         notes = []

@@ -31,6 +31,8 @@ class SessionPlan(Struct, frozen=True, kw_only=True):
     began: datetime
     model: str = ""
     """The model that wrote last; empty if that is not known."""
+    answers: str = ""
+    """`provider/model` that answers next, for a program that stores it with the session; empty if it is not known."""
 
 
 class SessionWriter(Protocol):
