@@ -4,7 +4,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test check lint types typing documents coverage laws gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack memory-curve fuzz chaos clients bench bench-gateway bench-callers toolbench docs pictures format clean
+.PHONY: help demo chat test check lint types typing documents coverage laws gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack memory-curve fuzz chaos clients sessions moves bench bench-gateway bench-callers toolbench docs pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -94,6 +94,12 @@ chaos: $(SYNCED) ## kill the gateway at 100 random moments of an agent's work; e
 
 clients: $(SYNCED) ## real agents and frameworks through the gateway (fetches 1.5 GB once into ~/.cache/segue-clients)
 	$(BIN)/python -m scripts.clients --write
+
+sessions: $(SYNCED) ## faults planted in sessions of real agents, repaired by segue doctor --fix, and resumed by the agents (minutes)
+	$(BIN)/python -m scripts.clients.broken_sessions
+
+moves: $(SYNCED) ## sessions moved between all pairs of real agents and back (half an hour; writes the table of docs/move.md)
+	$(BIN)/python -m scripts.clients.moved_sessions --write
 
 crash-database: $(SYNCED) ## kill PostgreSQL itself at 200 random moments while four sessions are written
 	$(BIN)/python -m scripts.database_crash --kills 200

@@ -103,7 +103,17 @@ class Stage:
 
     def segue(self, *words: str) -> str:
         """Run a command of segue."""
-        done = subprocess.run(
+        done = self._run(*words)
+        if done.returncode:
+            raise RuntimeError(f"segue {' '.join(words)}: {done.stderr}")
+        return done.stdout
+
+    def exit_code(self, *words: str) -> int:
+        """How a command of segue ended."""
+        return self._run(*words).returncode
+
+    def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [sys.executable, "-m", "segue", *words],
             capture_output=True,
             text=True,
@@ -111,9 +121,6 @@ class Stage:
             check=False,
             env=self.environment,
         )
-        if done.returncode:
-            raise RuntimeError(f"segue {' '.join(words)}: {done.stderr}")
-        return done.stdout
 
     def log(self, since: int) -> list[Entry]:
         """What the emulators were asked, after so many requests."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,23 @@ def write_private(file: Path, text: str) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as draft:
             draft.write(text)
         Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def replace_file(file: Path, data: bytes) -> None:
+    """Write the file whole or not at all, with the mode that it had; a new one is its owner's alone."""
+    target = file.resolve()
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as draft:
+            draft.write(data)
+            draft.flush()
+            os.fsync(draft.fileno())
+        if target.exists():
+            shutil.copymode(target, name)
+        Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

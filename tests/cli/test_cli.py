@@ -66,7 +66,8 @@ def test_the_version_is_told_without_loading_anything_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("docter",), ("--wrong",), ("convert", "--wrong"), ("convert", "--to", "klingon"), ("doctor",)]
+    "words",
+    [("docter",), ("--wrong",), ("convert", "--wrong"), ("convert", "--to", "klingon"), ("doctor", "--fix")],
 )
 def test_wrong_usage_is_exit_2_with_a_message_and_no_traceback(words: tuple[str, ...]) -> None:
     told = segue(*words, stdin=as_bytes(openai_chat()))
@@ -204,9 +205,13 @@ def test_doctor_reads_a_session_file(tmp_path: Path) -> None:
     file = tmp_path / "session.jsonl"
     file.write_bytes(claude_code())
     told = segue("doctor", str(file))
-    assert told.returncode == Exit.FINDINGS
+    assert told.returncode == Exit.OK
     assert b"Claude Code session" in told.stdout
-    assert b"line 3, messages[1]" in told.stdout
+    assert b"line 6: call without a result" in told.stdout
+    assert b"Claude Code closes it itself" in told.stdout
+    elsewhere = segue("doctor", str(file), "--for", "anthropic")
+    assert elsewhere.returncode == Exit.FINDINGS
+    assert b"line 3, messages[1]" in elsewhere.stdout
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ COMMANDS: Final[dict[str, str]] = {
     "trust": "trust the config files of a project",
     "convert": "convert a request to another provider's format",
     "doctor": "find and repair what providers would refuse in a transcript",
+    "move": "take a session from one agent to another",
     "verify": "send hard histories to a real model, and see what it accepts",
     "serve": "serve all provider APIs: any client, any model",
     "gateway": "list the gateway's conversations; make keys for callers",

@@ -84,6 +84,11 @@ def sessions_directory(given: str = "") -> Path:
     return Path(given).expanduser() if given else _directories().user_data_path / "sessions"
 
 
+def moved_sessions_directory() -> Path:
+    """What `segue move` keeps of sessions, for their way back."""
+    return _directories().user_data_path / "moved-sessions"
+
+
 def gateway_directory(given: str = "") -> Path:
     """What the gateway remembers, and the key that it is encrypted with."""
     return Path(given).expanduser() if given else _directories().user_data_path / "gateway"

@@ -1,7 +1,7 @@
 """Which conversation a request belongs to. Nothing is guessed: what is not known for sure is a new conversation.
 
 By the client's own name for it, else by a reply of ours that it returns, else by the exact request that it continues
-(docs/decisions/0017-identity.md).
+(docs/decisions/0018-identity.md).
 """
 
 from __future__ import annotations

@@ -28,6 +28,9 @@ from segue.transcript.repairs import FAULTS, Repair
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from segue.interop.session_repairs.repaired_session import RepairedSession
+    from segue.interop.session_repairs.session_draft import SessionFault
+
 Level = Literal["error", "note"]
 
 
@@ -43,6 +46,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     what: str
     provider_error: str = ""
     status: int = 0
+    program: str = ""
+    """What the program whose session it is does with it; empty for a request."""
     fix: str = ""
     call_ids: tuple[str, ...] = ()
     lossy: bool = False
@@ -105,11 +110,12 @@ def examine(
     *,
     model: str = "",
     lines: Sequence[int] = (),
+    session: RepairedSession | None = None,
 ) -> Examination:
     """Look at a transcript as each target would. No target: its own dialect, or all of them if it has none.
 
     What only a switch would change counts as an error for targets that are named, and as a note where every target
-    is looked at.
+    is looked at. `session`: what its own program does with the faults of a session file.
     """
     named = tuple(targets)
     chosen = named or ((source.dialect,) if source.dialect else NAMES)
@@ -118,6 +124,8 @@ def examine(
         _diagnose(source, target, model, positions, counts=target in named or target == source.dialect)
         for target in (NAMES if "all" in chosen else chosen)
     )
+    if session is not None and not named:
+        diagnoses = tuple(_as_resumed(diagnosis, session) for diagnosis in diagnoses)
     return Examination(
         dialect=source.dialect,
         form=source.form,
@@ -168,6 +176,38 @@ def _diagnose(
     if not counts or source.conversation is not None:
         found = [_as_note_unless_broken(finding) for finding in found]
     return Diagnosis(target=target, model=chosen, findings=tuple(found))
+
+
+def _as_resumed(diagnosis: Diagnosis, session: RepairedSession) -> Diagnosis:
+    """The findings as the program meets them that resumes the session: some it heals, and some it hides."""
+    known = {fault.kind for fault in session.faults}
+    words = {finding.kind: finding for finding in diagnosis.findings if finding.provider_error}
+    faults = [_fault_finding(fault, words.get(fault.kind)) for fault in session.faults]
+    others = [
+        structs.replace(finding, level="note", program=healed, fix="")
+        if (healed := session.healed.get(finding.kind))
+        else finding
+        for finding in diagnosis.findings
+        if finding.kind not in known
+    ]
+    return structs.replace(diagnosis, findings=(*faults, *others))
+
+
+def _fault_finding(fault: SessionFault, refused: Finding | None) -> Finding:
+    """`refused`: a finding that has the provider's words for such a fault."""
+    tells = refused is not None and fault.effect == "refused"
+    return Finding(
+        level="note" if fault.effect == "healed" else "error",
+        code=refused.code if tells and refused is not None else fault.kind,
+        kind=fault.kind,
+        place=f"line {fault.line}",
+        what=fault.what,
+        provider_error=refused.provider_error if tells and refused is not None else "",
+        status=refused.status if tells and refused is not None else 0,
+        program=fault.then,
+        fix=fault.fix,
+        call_ids=fault.call_ids,
+    )
 
 
 def _as_stored(finding: Finding) -> Finding:

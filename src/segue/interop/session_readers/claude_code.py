@@ -25,11 +25,9 @@ _SPEAKERS = frozenset({"user", "assistant"})
 def read_claude_code(rows: list[Row]) -> SessionFile | None:
     if not any(_is_claude_code(row) for _, row in rows):
         return None
-    tree = _Tree(_once([(number, row) for number, row in rows if not row.get("isSidechain")]))
-    leaf = tree.leaf([text_of(row.get("leafUuid")) for _, row in rows if row.get("type") == "last-prompt"])
     said: list[Said] = []
     replies: dict[str, list[Any]] = {}
-    for number, row in _sent(tree, leaf) if leaf is not None else []:
+    for number, row in sent_rows(rows):
         message = fields(row.get("message"))
         content = message["content"]
         copied = list(content) if isinstance(content, list) else content
@@ -42,6 +40,13 @@ def read_claude_code(rows: list[Row]) -> SessionFile | None:
         model = _model(message) if row["type"] == "assistant" else None
         said.append(Said({"role": row["type"], "content": copied}, number, model))
     return messages_session("Claude Code session", said)
+
+
+def sent_rows(rows: list[Row]) -> list[Row]:
+    """The rows whose messages the next request holds."""
+    tree = _Tree(_once([(number, row) for number, row in rows if not row.get("isSidechain")]))
+    leaf = tree.leaf([text_of(row.get("leafUuid")) for _, row in rows if row.get("type") == "last-prompt"])
+    return _sent(tree, leaf) if leaf is not None else []
 
 
 def _model(message: dict[str, Any]) -> str:

@@ -23,15 +23,24 @@ _WIRE, _HOME = "anthropic-messages", "anthropic"
 def read_pi(rows: list[Row]) -> SessionFile | None:
     if not any(row.get("type") == "session" and "cwd" in row and "id" in row for _, row in rows):
         return None
-    entries = [row for row in rows if row[1].get("type") != "session"]
-    if any(isinstance(row.get("parentId"), str) for _, row in entries):
-        entries = current_branch(entries, entries[-1], id_key="id", parent_key="parentId")
     said = [
         Said(message, number, _model(entry))
-        for number, entry in _after_compaction(entries)
+        for number, entry in sent_entries(rows)
         if (message := _message(entry)) and message["content"]
     ]
-    return messages_session("pi session", said, **_settings(entries))
+    return messages_session("pi session", said, **_settings(_branch(rows)))
+
+
+def sent_entries(rows: list[Row]) -> list[Row]:
+    """The entries that the next request holds."""
+    return _after_compaction(_branch(rows))
+
+
+def _branch(rows: list[Row]) -> list[Row]:
+    entries = [row for row in rows if row[1].get("type") != "session"]
+    if any(isinstance(row.get("parentId"), str) for _, row in entries):
+        return current_branch(entries, entries[-1], id_key="id", parent_key="parentId")
+    return entries
 
 
 def _model(entry: dict[str, Any]) -> str | None:

@@ -21,12 +21,12 @@ _SPEAKERS = frozenset({"user", "assistant", "tool_result"})
 
 
 def read_qwen_code(rows: list[Row]) -> SessionFile | None:
-    spoken = [row for row in rows if _is_message(row[1])]
-    if not spoken:
+    branch = _branch(rows)
+    if not branch:
         return None
     said: list[Said] = []
     model = ""
-    for number, row in current_branch(rows, spoken[-1], id_key="uuid", parent_key="parentUuid"):
+    for number, row in branch:
         if row.get("subtype") == "chat_compression":  # it takes the place of everything before
             history = objects(fields(row.get("systemPayload")).get("compressedHistory"))
             said = [Said(message, number) for content in history for message in _messages(content)]
@@ -34,6 +34,20 @@ def read_qwen_code(rows: list[Row]) -> SessionFile | None:
             model = text_of(row.get("model")) or model
             said += [Said(message, number) for message in _messages(row["message"])]
     return session_of("Qwen Code session", "openai_chat", said, model=model)
+
+
+def sent_rows(rows: list[Row]) -> list[Row]:
+    """The rows behind the last compaction whose messages the next request holds."""
+    branch = _branch(rows)
+    cut = max(
+        (at for at, (_, row) in enumerate(branch) if row.get("subtype") == "chat_compression"), default=-1
+    )
+    return [row for row in branch[cut + 1 :] if _is_message(row[1])]
+
+
+def _branch(rows: list[Row]) -> list[Row]:
+    spoken = [row for row in rows if _is_message(row[1])]
+    return current_branch(rows, spoken[-1], id_key="uuid", parent_key="parentUuid") if spoken else []
 
 
 def _is_message(row: dict[str, Any]) -> bool:

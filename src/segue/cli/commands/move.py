@@ -1,0 +1,223 @@
+"""`segue move`: takes a session from one agent to another, which resumes it as one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from segue.cli.command_table import read_settings
+from segue.cli.display.terminal import print_status
+from segue.cli.exit_codes import Exit
+from segue.conversation.json_text import read_json
+from segue.errors import TranscriptError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from segue.interop.move import Move, SourceSession
+    from segue.interop.sidecar import Sidecars
+
+DESCRIPTION = """Writes a session of one agent as a session of another, where that agent finds it, and prints the command that
+resumes it. SESSION is a file, or an agent whose last session is meant: claude, codex, gemini, pi, qwen or opencode (opencode:ID
+for a certain one); last is your last chat in segue, and segue:ID a certain one. AGENT is claude, codex, gemini, opencode, pi, qwen
+or segue. The session itself is not touched. What the other agent cannot hold is kept, and put back when the conversation
+returns."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION", help="a file, or an agent whose last session is meant")
+    parser.add_argument("agent", metavar="AGENT", help="the agent that is to resume it")
+    parser.add_argument(
+        "--folder", metavar="DIR", default="", help="where it is to be resumed; default: where it was made"
+    )
+    parser.add_argument(
+        "--model",
+        metavar="PROVIDER/MODEL",
+        default="",
+        help="for opencode: who answers next, in its own words; default: the model that it is configured to use",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would be written, and write nothing")
+    parser.add_argument("--print", action="store_true", help="print the new session instead of writing it")
+    parser.add_argument("--run", action="store_true", help="resume it at once")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from segue.config.paths import moved_sessions_directory  # noqa: PLC0415 - loaded when there is something to move
+    from segue.interop.move import OPENCODE, OWN, plan_move  # noqa: PLC0415
+    from segue.interop.sidecar import Sidecars  # noqa: PLC0415
+
+    sidecars = Sidecars(moved_sessions_directory())
+    source = _source(arguments.session)
+    answers = arguments.model or (_opencode_model() if arguments.agent == OPENCODE else "")
+    move = plan_move(source, arguments.agent, folder=arguments.folder, sidecars=sidecars, answers=answers)
+    for note in move.notes:
+        print_status(f"not seen there: {note}")
+    if move.returns:
+        print_status("its own earlier lines are put back as they were, with their signatures")
+    if arguments.print:
+        sys.stdout.buffer.write(move.data)
+        return Exit.OK
+    if arguments.dry_run:
+        print_status(
+            f"{len(move.plan.steps)} steps would be written for {arguments.agent}; nothing was written."
+        )
+        return Exit.OK
+    write = {OPENCODE: _import, OWN: _take_in}.get(arguments.agent, _write)
+    command = write(move, sidecars)
+    print_status(f"Resume it with: cd {shlex.quote(move.plan.folder)} && {shlex.join(command)}")
+    if arguments.run:
+        os.chdir(move.plan.folder)
+        os.execvp(command[0], command)  # noqa: S606 - the agent takes the place of this process
+    return Exit.OK
+
+
+def _source(named: str) -> SourceSession:
+    from segue.interop.move import OPENCODE, OWN, SourceSession, program_of  # noqa: PLC0415
+    from segue.interop.stored_sessions import last_session, program_named, session_at  # noqa: PLC0415
+
+    program = program_named(named)
+    kind, _, session = named.partition(":")
+    if program is not None and not Path(named).exists():
+        stored = last_session(program)
+        return SourceSession(
+            program=program.name, data=stored.file.read_bytes(), id=_bare_id(stored.id), folder=stored.folder
+        )
+    if kind == OPENCODE and not Path(named).exists():
+        session = session or _last_in_opencode()
+        return SourceSession(program=OPENCODE, data=_exported(session), id=session, folder=str(Path.cwd()))
+    if named == "last" or kind == OWN:
+        own, folder, document = asyncio.run(_own(session))
+        return SourceSession(program=OWN, data=document, id=own, folder=folder)
+    file = Path(named)
+    data = file.read_bytes()
+    found = session_at(file)
+    if found is not None:
+        return SourceSession(
+            program=found.program.name, data=data, id=_bare_id(found.id), folder=found.folder
+        )
+    return SourceSession(program=program_of(data), data=data)
+
+
+async def _own(name: str) -> tuple[str, str, bytes]:
+    """The id, the folder and the document of a chat of ours; the last one without a name."""
+    from segue.cli.commands.sessions import find_session  # noqa: PLC0415
+    from segue.config.resources import open_store  # noqa: PLC0415
+    from segue.sessions.export import export_session  # noqa: PLC0415
+
+    store = open_store(read_settings([]).config)
+    try:
+        found = [await find_session(store, name)] if name else list(await store.find(limit=1))
+        if not found:
+            raise UsageError(
+                "There is no chat yet.", code="no_session", hint="List them: segue sessions list"
+            )
+        return found[0].id, found[0].directory, await export_session(store, found[0].id)
+    finally:
+        await store.close()
+
+
+def _take_in(move: Move, sidecars: Sidecars) -> list[str]:
+    """Into the store of our own sessions."""
+    from segue.config.resources import open_store  # noqa: PLC0415
+    from segue.sessions.imports import import_session  # noqa: PLC0415
+
+    async def take_in() -> str:
+        store = open_store(read_settings([]).config)
+        try:
+            journal, _ = await import_session(
+                store, move.data, title=move.plan.title, directory=move.plan.folder
+            )
+            await journal.close()
+            return journal.session
+        finally:
+            await store.close()
+
+    session = asyncio.run(take_in())
+    sidecars.keep(session, move.sidecar)
+    return ["segue", "-r", session]
+
+
+def _bare_id(session_id: str) -> str:
+    """pi resumes by a file, whose name ends with the id."""
+    return Path(session_id).stem.rpartition("_")[2] if os.sep in session_id else session_id
+
+
+def _write(move: Move, sidecars: Sidecars) -> list[str]:
+    from segue.interop.move import write_move  # noqa: PLC0415
+
+    stored = write_move(move, sidecars)
+    print_status(f"Written: {stored.file}")
+    return [word.replace("{id}", stored.id) for word in stored.program.resume]
+
+
+def _opencode() -> str:
+    found = shutil.which("opencode")
+    if found is None:
+        raise UsageError(
+            "opencode is not in PATH.",
+            code="no_program",
+            hint="Install it, or use --print > FILE and opencode import FILE.",
+        )
+    return found
+
+
+def _opencode_model() -> str:
+    """The model that opencode is configured to use; empty if it names none."""
+    done = subprocess.run([_opencode(), "debug", "config"], capture_output=True, check=False, timeout=120)  # noqa: S603
+    try:
+        config = read_json(done.stdout)
+    except TranscriptError:
+        return ""
+    model = config.get("model") if isinstance(config, dict) else None
+    return model if isinstance(model, str) else ""
+
+
+def _import(move: Move, sidecars: Sidecars) -> list[str]:
+    """By opencode's own command: its database is not ours."""
+    program = _opencode()
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        file.write(move.data)
+        file.flush()
+        done = subprocess.run(  # noqa: S603
+            [program, "import", file.name],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=move.plan.folder,
+            timeout=120,
+        )
+    if done.returncode:
+        raise UsageError(
+            f"opencode did not import the session: {(done.stderr or done.stdout).strip()[-300:]}",
+            code="import_failed",
+            hint="Look at the session with --print.",
+        )
+    sidecars.keep(move.session_id, move.sidecar)
+    return ["opencode", "-s", move.session_id]
+
+
+def _last_in_opencode() -> str:
+    words = [_opencode(), "session", "list", "-n", "1", "--format", "json"]
+    done = subprocess.run(words, capture_output=True, check=False, timeout=120)  # noqa: S603
+    listed = read_json(done.stdout) if done.stdout.strip() else []
+    if not isinstance(listed, list) or not listed:
+        raise UsageError("opencode has no sessions here.", code="no_session", hint="Start it in this folder.")
+    return str(listed[0].get("id", ""))
+
+
+def _exported(session: str) -> bytes:
+    done = subprocess.run([_opencode(), "export", session], capture_output=True, check=False, timeout=120)  # noqa: S603
+    if done.returncode:
+        raise UsageError(
+            f"opencode did not export the session: {done.stderr.decode(errors='replace').strip()[-300:]}",
+            code="export_failed",
+            hint="opencode session list shows the ids.",
+        )
+    return done.stdout

@@ -1,0 +1,187 @@
+"""Codex: items of the Responses wire, which are sent, and events, which are shown."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, final
+
+from segue.conversation.blocks import Media
+from segue.interop.session_writers.steps import ModelReply, Prompt, StoredCall
+from segue.interop.session_writers.written_session import milliseconds, moments, part_id, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from segue.interop.session_writers.written_session import SessionPlan
+
+_VERSION: Final = "0.169.0"
+_PATCH: Final = "apply_patch"
+_SHELL: Final = "exec_command"
+
+
+@final
+class CodexWriter:
+    """Numbered lines, as newer versions write them."""
+
+    def head(self, plan: SessionPlan) -> list[dict[str, Any]]:
+        # Without `model_provider` the one that is configured answers; any other name would be refused.
+        meta = {
+            "id": plan.id,
+            "timestamp": stamp(plan.began),
+            "cwd": plan.folder,
+            "originator": "codex_cli_rs",
+            "cli_version": _VERSION,
+            "source": "cli",
+            "history_mode": "paginated",
+        }
+        return [{"timestamp": stamp(plan.began), "ordinal": 0, "type": "session_meta", "payload": meta}]
+
+    def again(self, rows: list[dict[str, Any]], plan: SessionPlan) -> list[dict[str, Any]]:
+        def renamed(row: dict[str, Any]) -> dict[str, Any]:
+            if row.get("type") != "session_meta":
+                return row
+            payload = {name: value for name, value in row["payload"].items() if name != "model_provider"}
+            return {
+                **row,
+                "payload": {
+                    **payload,
+                    "id": plan.id,
+                    **({"session_id": plan.id} if "session_id" in payload else {}),
+                },
+            }
+
+        return [renamed(row) for row in rows]
+
+    def file(self, plan: SessionPlan, home: Path) -> Path:
+        began = plan.began
+        folder = home / f"{began:%Y}" / f"{began:%m}" / f"{began:%d}"
+        return folder / f"rollout-{began:%Y-%m-%dT%H-%M-%S}-{plan.id}.jsonl"
+
+    def rows(self, plan: SessionPlan, after: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        return _Rows(plan, after).written()
+
+
+class _Rows:
+    def __init__(self, plan: SessionPlan, after: Sequence[dict[str, Any]]) -> None:
+        numbers = [row["ordinal"] for row in after if type(row.get("ordinal")) is int]
+        self._ordinal = numbers[-1] + 1 if numbers else None
+        self._plan = plan
+        self._rows: list[dict[str, Any]] = []
+        self._moments = moments(plan.began)
+        self._turn = ""
+
+    def written(self) -> list[dict[str, Any]]:
+        if self._plan.note:
+            self._item({"type": "message", "role": "developer", "content": [_text(self._plan.note)]})
+        for number, step in enumerate(self._plan.steps):
+            if type(step) is Prompt:
+                self._end_turn()
+                self._begin_turn(number)
+                self._prompt(step)
+            elif type(step) is ModelReply:
+                if not self._turn:
+                    self._begin_turn(number)
+                self._reply(step)
+        self._end_turn()
+        return self._rows
+
+    def _prompt(self, prompt: Prompt) -> None:
+        content = [_image(part) if type(part) is Media else _text(part.text) for part in prompt.parts]
+        self._item({"type": "message", "role": "user", "content": content})
+        shown = [{"type": "text", "text": prompt.text, "text_elements": []}]
+        self._shown({"type": "UserMessage", "id": self._id("user"), "content": shown})
+
+    def _reply(self, reply: ModelReply) -> None:
+        if reply.text:
+            said = {"type": "output_text", "text": reply.text}
+            self._item({"type": "message", "role": "assistant", "content": [said]})
+            self._shown(
+                {
+                    "type": "AgentMessage",
+                    "id": self._id("reply"),
+                    "content": [{"type": "Text", "text": reply.text}],
+                }
+            )
+        for call in reply.calls:
+            self._item(_call(call))
+        for call in reply.calls:
+            self._item(_output(call))
+            if call.name == _SHELL:
+                self._shown(self._command(call))
+
+    def _command(self, call: StoredCall) -> dict[str, Any]:
+        return {
+            "type": "CommandExecution",
+            "id": call.id,
+            "command": ["bash", "-lc", str(call.arguments.get("cmd", ""))],
+            "cwd": f"file://{self._plan.folder}",
+            "parsed_cmd": [],
+            "source": "agent",
+            "status": "failed" if call.failed else "completed",
+            "aggregated_output": call.output,
+            "exit_code": 1 if call.failed else 0,
+            "duration": {"secs": 0, "nanos": 0},
+        }
+
+    def _begin_turn(self, number: int) -> None:
+        self._turn = part_id(self._plan, "turn", self._ordinal, number)
+        self._event({"type": "task_started", "turn_id": self._turn})
+
+    def _end_turn(self) -> None:
+        if self._turn:
+            self._event({"type": "task_complete", "turn_id": self._turn})
+            self._turn = ""
+
+    def _shown(self, item: dict[str, Any]) -> None:
+        now = milliseconds(self._plan.began)
+        event = {"type": "item_completed", "thread_id": self._plan.id, "turn_id": self._turn, "item": item}
+        self._event({**event, "started_at_ms": now, "completed_at_ms": now})
+
+    def _id(self, kind: str) -> str:
+        return part_id(self._plan, kind, self._ordinal, len(self._rows))
+
+    def _item(self, payload: dict[str, Any]) -> None:
+        self._add("response_item", payload)
+
+    def _event(self, payload: dict[str, Any]) -> None:
+        self._add("event_msg", payload)
+
+    def _add(self, kind: str, payload: dict[str, Any]) -> None:
+        moment: datetime = next(self._moments)
+        row = {"timestamp": stamp(moment), "type": kind, "payload": payload}
+        if self._ordinal is not None:
+            row["ordinal"] = self._ordinal
+            self._ordinal += 1
+        self._rows.append(row)
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "input_text", "text": text}
+
+
+def _image(media: Media) -> dict[str, Any]:
+    return {"type": "input_image", "image_url": f"data:{media.mime};base64,{media.data}"}
+
+
+def _call(call: StoredCall) -> dict[str, Any]:
+    if call.name == _PATCH:
+        text = str(call.arguments.get("input", ""))
+        return {
+            "type": "custom_tool_call",
+            "call_id": call.id,
+            "name": call.name,
+            "input": text,
+            "status": "completed",
+        }
+    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
+
+
+def _output(call: StoredCall) -> dict[str, Any]:
+    kind = "custom_tool_call_output" if call.name == _PATCH else "function_call_output"
+    output: Any = call.output
+    if call.media:
+        output = [*([_text(call.output)] if call.output else []), *map(_image, call.media)]
+    return {"type": kind, "call_id": call.id, "output": output}
