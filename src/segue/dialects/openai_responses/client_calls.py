@@ -79,7 +79,8 @@ def performed_there(items: Iterable[Any]) -> frozenset[str]:
             item["call_id"]
             for item in items
             if isinstance(item, dict)
-            and item.get("type") in CLIENT_CALLS
+            and isinstance(item.get("type"), str)
+            and item["type"] in CLIENT_CALLS
             and isinstance(item.get("call_id"), str)
             and runs_there(item)
         ]
@@ -94,7 +95,7 @@ def is_output(kind: str) -> bool:
 def kind_of(extra: Extra | None) -> str:
     """Which kind of call it is, by what it has of this wire's own."""
     kind = extra.form.get("type") if extra is not None else None
-    return kind if kind in CLIENT_CALLS else FUNCTION_CALL
+    return kind if isinstance(kind, str) and kind in CLIENT_CALLS else FUNCTION_CALL
 
 
 def answers(extra: Extra, kind: str) -> bool:

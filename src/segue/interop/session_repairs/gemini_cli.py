@@ -14,7 +14,7 @@ from segue.interop.session_repairs.session_draft import (
     at,
     new_id,
 )
-from segue.transcript.closure import WORDING
+from segue.transcript.outcomes import WORDING
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
