@@ -39,6 +39,8 @@ class Client:
 
     def __init__(self, number: int, agent: Agent, *, named: bool = False) -> None:
         self.number = number
+        self.begun = 0
+        """How often it began again."""
         self.agent = agent
         self.named = named
         self.pending: list[tuple[str, str, Any]] = []
@@ -49,10 +51,16 @@ class Client:
         self.switched = ""
         self.turn_route = ""
 
+    @property
+    def own(self) -> tuple[int, int]:
+        """Its conversation, as one who knows it would call it."""
+        return self.number, self.begun
+
     def begin_again(self) -> None:
         """A new conversation, or one that was compacted if it has a name."""
         self.agent.history, self.pending, self.told = [], [], ()
         if not self.named:
+            self.begun += 1
             self.conversation = self.switched = ""
 
 
@@ -61,10 +69,10 @@ class TenClients:
 
     def __init__(self, world: Any, switch: Callable[[str, str], Awaitable[bool]]) -> None:
         self._switch = switch
-        self._had: dict[Any, set[int]] = {}
-        """What can be seen of a conversation → who had it."""
-        self._owner: dict[str, int] = {}
-        """Conversation → whose it is."""
+        self._had: dict[Any, set[tuple[int, int]]] = {}
+        """What can be seen of a conversation → which had it."""
+        self._owner: dict[str, tuple[int, int]] = {}
+        """The gateway's id of a conversation → which it is."""
         self.moved = 0
         """Turns that a switch has moved."""
         self.lost = 0
@@ -87,7 +95,7 @@ class TenClients:
         client.agent.stream = stream
         client.pending = []
         expected = {client.switched or client.agent.model}
-        if twins := self._had.get(self._seen(client), set()) - {client.number}:
+        if twins := self._twins(client):
             expected.add(client.agent.model)
         client.agent.add_user(text)
         client.told += ("user", text)
@@ -95,40 +103,47 @@ class TenClients:
         route = reply.headers["x-segue-route"]
         assert route in expected, (client.number, route, expected, twins)
         self.moved += route != client.agent.model
-        if client.switched and route != client.switched:
-            self.lost += 1
-            client.switched = ""
         client.turn_route = route
-        self._keep(client, reply)
+        self._keep(client, reply, twins)
 
     async def answer(self, client: Client, *, stream: bool) -> None:
         """The results of its calls: they go to the model that made them."""
         if not client.pending:
             return
         client.agent.stream = stream
+        twins = self._twins(client)
         client.agent.add_results([(call_id, name, "rain") for call_id, name, _ in client.pending])
         client.told += ("tool", *(call_id for call_id, _, _ in client.pending))
         client.pending = []
         reply = await client.agent.send()
         assert reply.headers["x-segue-route"] == client.turn_route, client.number
-        self._keep(client, reply)
+        self._keep(client, reply, twins)
 
     async def switch(self, client: Client, model: str) -> None:
         if client.conversation:
             assert await self._switch(client.conversation, model)
             client.switched = model
 
+    def _twins(self, client: Client) -> set[tuple[int, int]]:
+        """Other conversations that are the same to the letter so far."""
+        return self._had.get(self._seen(client), set()) - {client.own}
+
     def _seen(self, client: Client) -> Any:
         agent = client.agent
         name = tuple(agent.own_headers.items())
-        return (agent.wire, agent.model, agent.system, name, client.told) if client.told else client.number
+        return (agent.wire, agent.model, agent.system, name, client.told) if client.told else client.own
 
-    def _keep(self, client: Client, reply: GatewayResponse) -> None:
+    def _keep(self, client: Client, reply: GatewayResponse, twins: set[tuple[int, int]]) -> None:
         assert reply.status == 200, reply.body
         whole = client.agent.whole(reply)
         client.pending = client.agent.add_reply(whole)
         ids = [call_id for call_id, _, _ in client.pending]
         client.told += ("model", client.agent.text(whole), *ids)
-        client.conversation = reply.headers["x-segue-conversation"]
-        assert self._owner.setdefault(client.conversation, client.number) == client.number
-        self._had.setdefault(self._seen(client), set()).add(client.number)
+        conversation = reply.headers["x-segue-conversation"]
+        if client.conversation not in ("", conversation):
+            assert twins, client.number
+            self.lost += bool(client.switched)
+            client.switched = ""
+        client.conversation = conversation
+        assert self._owner.setdefault(client.conversation, client.own) == client.own
+        self._had.setdefault(self._seen(client), set()).add(client.own)

@@ -119,10 +119,13 @@ class Memory:
         except JournalError as error:
             _LOG.warning("A reply was not remembered: %s", error)
 
-    async def recall(self, keys: Sequence[bytes]) -> Mapping[bytes, RememberedReply]:
-        """The replies under these keys; those never remembered, forgotten or of another caller are missing."""
+    async def recall(
+        self, keys: Sequence[bytes], anew: Sequence[bytes] = ()
+    ) -> Mapping[bytes, RememberedReply]:
+        """The replies under these keys; those never remembered, forgotten or of another caller are missing. `anew`: keys under
+        which another gateway may have written since, so that what is at hand does not count."""
         found: dict[bytes, RememberedReply] = {}
-        missing: list[bytes] = []
+        missing: list[bytes] = [*anew]
         for key in keys:
             if (held := self._cache.get(key)) is None:
                 missing.append(key)

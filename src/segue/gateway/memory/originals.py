@@ -76,6 +76,8 @@ async def recall_originals(
     key = caller, opening.name.text if opening is not None else "", hash(messages[0].text) if messages else 0
     known = memory.histories.get(key) if size else None
     common = known.common(messages) if known is not None else 0
+    if common:
+        common = min(common, _surely_known(messages, common))
     if known is None or not common:
         known, common = _NOTHING, 0
     fingerprints = known.fingerprints.continued(messages, common)
@@ -84,8 +86,11 @@ async def recall_originals(
     look = partial(_look_at, memory, caller, messages, common, fingerprints, opening)
     new = await read_beside(size, look)
     failures = memory.failed_reads
-    wanted = [key for keys in (*new.ids.values(), *new.places.values()) for key in keys]
-    recalled = await memory.recall(wanted) if wanted else {}
+    wanted = [key for keys in new.ids.values() for key in keys]
+    anew: list[bytes] = []
+    for index, keys in new.places.items():
+        (anew if messages[index].calls else wanted).extend(keys)
+    recalled = await memory.recall(wanted, anew) if wanted or anew else {}
     failed = memory.failed_reads != failures
     restored = known.restored[:common] + messages[common:]
     images = [index for index in known.images if index < common] + new.images
@@ -133,6 +138,16 @@ async def recall_originals(
         )
         memory.histories.keep(key, history, 2 * size)
     return originals
+
+
+def _surely_known(messages: tuple[Message, ...], common: int) -> int:
+    """How many of these messages are what they were in the last request. Calls that have no ids of their own are asked for
+    anew while they are open: another conversation may have been given the same ones by another model, at another gateway."""
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].speaker == "model":
+            unique = all(is_unique(call.native_id, call.name) for call in messages[index].calls)
+            return common if unique else index
+    return common
 
 
 @final
