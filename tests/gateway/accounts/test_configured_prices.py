@@ -105,7 +105,10 @@ def test_a_budget_holds_for_models_whose_price_the_configuration_sets() -> None:
             assert status == 403
             line = re.search(r'"openai/my-own-model\\?" = 0', body.decode().replace('\\"', '"'))
             assert line is not None, "who meets it is told which line to add"
-            rules = {"openai/my-own-model": 0, "openai/gpt-unheard-of": PriceRule(like="openai/gpt-4.1")}
+            rules: dict[str, float | PriceRule] = {
+                "openai/my-own-model": 0,
+                "openai/gpt-unheard-of": PriceRule(like="openai/gpt-4.1"),
+            }
             world.gateway.accounts.prices = PriceBook(rules)
             for model, spent in (("mine", 0), ("ours", 2 * 1000 + 8 * 100)):
                 status, body = await world.ask("chat", model, WORD)
