@@ -13,6 +13,8 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
 
     `input_tokens` is all of the input, `cached_tokens` the part of it read from a cache and `cache_write_tokens` the
     part written to one. `output_tokens` is all of the output, `reasoning_tokens` the part of it that was thought.
+    What is written for an hour, and what is heard or spoken, has prices of its own at some providers; `None` also if there was
+    nothing of it.
     """
 
     input_tokens: int | None = None
@@ -20,6 +22,10 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
+    cache_hour_tokens: int | None = None
+    """The part of `cache_write_tokens` that is kept for an hour."""
+    audio_input_tokens: int | None = None
+    audio_output_tokens: int | None = None
 
     @property
     def total_tokens(self) -> int | None:

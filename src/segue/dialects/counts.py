@@ -36,6 +36,9 @@ def counted(
     cached: int | None = None,
     cache_write: int | None = None,
     reasoning: int | None = None,
+    cache_hour: int | None = None,
+    heard: int | None = None,
+    spoken: int | None = None,
 ) -> Usage:
     """What a provider counted, as far as it can be true. Of parts that are more than their whole nobody knows which is wrong: then
     neither counts."""
@@ -45,4 +48,19 @@ def counted(
         read = cached = cache_write = None
     if reasoning is not None and written is not None and reasoning > written:
         reasoning = None
-    return Usage(read, written, cached, cache_write, reasoning)
+    return Usage(
+        read,
+        written,
+        cached,
+        cache_write,
+        reasoning,
+        _part(cache_hour, cache_write),
+        _part(heard, read),
+        _part(spoken, written),
+    )
+
+
+def _part(part: int | None, whole: int | None) -> int | None:
+    """None if there is nothing of it, or more than there is of the whole."""
+    known = believed(part) or 0
+    return known if 0 < known <= (whole or 0) else None

@@ -112,13 +112,14 @@ def usage_of(counts: Any) -> Usage | None:
     fresh, output = count(counts, "input_tokens"), count(counts, "output_tokens")
     if not (read or written or fresh or output):
         return None
-    details = counts.get("output_tokens_details")
+    details, kept = counts.get("output_tokens_details"), counts.get("cache_creation")
     return counted(
         None if fresh is None else fresh + (read or 0) + (written or 0),
         output,
         cached=read,
         cache_write=written,
         reasoning=count(details, "thinking_tokens") if isinstance(details, dict) else None,
+        cache_hour=count(kept, "ephemeral_1h_input_tokens") if isinstance(kept, dict) else None,
     )
 
 

@@ -248,7 +248,15 @@ def usage_of(counts: Mapping[str, Any]) -> Usage:
         total(count(counts, "candidatesTokenCount"), thoughts),
         cached=count(counts, "cachedContentTokenCount"),
         reasoning=thoughts,
+        heard=_audio_in(counts.get("promptTokensDetails")),
+        spoken=_audio_in(counts.get("candidatesTokensDetails")),
     )
+
+
+def _audio_in(details: Any) -> int | None:
+    """Of counts by modality."""
+    listed = [one for one in details if isinstance(one, dict)] if isinstance(details, list) else []
+    return total(*(count(one, "tokenCount") for one in listed if one.get("modality") == "AUDIO"))
 
 
 def _media_of(part: wire.Part) -> Media | None:

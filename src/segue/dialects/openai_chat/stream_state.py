@@ -328,7 +328,15 @@ def usage_of(counts: Counts | None) -> Usage | None:
     written = _first(
         _detail(counts.prompt_tokens_details, "cache_write_tokens"), counts.cache_creation_input_tokens
     )
-    usage = counted(prompt, completion, cached=cached, cache_write=written, reasoning=reasoning)
+    usage = counted(
+        prompt,
+        completion,
+        cached=cached,
+        cache_write=written,
+        reasoning=reasoning,
+        heard=_detail(counts.prompt_tokens_details, "audio_tokens"),
+        spoken=_detail(counts.completion_tokens_details, "audio_tokens"),
+    )
     return None if usage == Usage() else usage
 
 

@@ -22,6 +22,11 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     output: float = 0.0
     cached: float | None = None
     cache_write: float | None = None
+    cache_hour: float | None = None
+    """Writing to a cache that keeps it for an hour; `cache_write` if it is not set."""
+    audio_input: float | None = None
+    audio_output: float | None = None
+    """Sound; as other input and output if it is not set."""
     above: int = 0
     """The price holds for requests whose input is longer."""
 

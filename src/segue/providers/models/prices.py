@@ -32,6 +32,11 @@ class PriceRule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """Input that was read from a cache; as much as other input if it is not set."""
     cache_write: DollarsPerMillion | None = None
     """Input that was written to a cache; as much as other input if it is not set."""
+    cache_hour: DollarsPerMillion | None = None
+    """The same for a cache that keeps it for an hour; as much as `cache_write` if it is not set."""
+    audio_input: DollarsPerMillion | None = None
+    audio_output: DollarsPerMillion | None = None
+    """Sound; as much as other input and output if it is not set."""
     like: str = ""
     """provider/model, or provider/* for its model of the same name."""
 
@@ -57,15 +62,7 @@ class PriceBook:
             if not isinstance(rule, PriceRule):
                 return _dollars(usage, Price(input=rule, output=rule))
             if not rule.like:
-                return _dollars(
-                    usage,
-                    Price(
-                        input=rule.input or 0.0,
-                        output=rule.output or 0.0,
-                        cached=rule.cached,
-                        cache_write=rule.cache_write,
-                    ),
-                )
+                return _dollars(usage, _price(rule))
             provider, _, meant = rule.like.partition("/")
             model = model if meant == "*" else meant
         return None
@@ -81,6 +78,18 @@ class PriceBook:
             fitting = [rule for pattern, rule in self._rules.items() if fnmatchcase(name, pattern)]
             self._found[place] = fitting[-1] if fitting else None
         return self._found[place]
+
+
+def _price(rule: PriceRule) -> Price:
+    return Price(
+        input=rule.input or 0.0,
+        output=rule.output or 0.0,
+        cached=rule.cached,
+        cache_write=rule.cache_write,
+        cache_hour=rule.cache_hour,
+        audio_input=rule.audio_input,
+        audio_output=rule.audio_output,
+    )
 
 
 CATALOG_PRICES: Final = PriceBook()
@@ -108,12 +117,18 @@ def cost_of(usage: Usage, provider: str, model: str) -> float | None:
 def _dollars(usage: Usage, price: Price) -> float:
     # Input counts what was read from and written to a cache, and output what was thought: each is paid once.
     cached, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
+    hour = min(usage.cache_hour_tokens or 0, written)
     fresh = max((usage.input_tokens or 0) - cached - written, 0)
+    heard, spoken = min(usage.audio_input_tokens or 0, fresh), usage.audio_output_tokens or 0
+    cache_write = price.input if price.cache_write is None else price.cache_write
     dollars = (
-        fresh * price.input
+        (fresh - heard) * price.input
+        + heard * (price.input if price.audio_input is None else price.audio_input)
         + cached * (price.input if price.cached is None else price.cached)
-        + written * (price.input if price.cache_write is None else price.cache_write)
-        + (usage.output_tokens or 0) * price.output
+        + (written - hour) * cache_write
+        + hour * (cache_write if price.cache_hour is None else price.cache_hour)
+        + ((usage.output_tokens or 0) - spoken) * price.output
+        + spoken * (price.output if price.audio_output is None else price.audio_output)
     )
     return dollars / _MILLION
 
@@ -127,7 +142,10 @@ def _by_genai_prices(usage: Usage, provider: str, model: str) -> float | None:
         input_tokens=usage.input_tokens,
         cache_read_tokens=usage.cached_tokens,
         cache_write_tokens=usage.cache_write_tokens,
+        cache_write_1h_tokens=usage.cache_hour_tokens,
         output_tokens=usage.output_tokens,
+        input_audio_tokens=usage.audio_input_tokens,
+        output_audio_tokens=usage.audio_output_tokens,
     )
     name = catalog().prices.names.get(provider, provider)
     try:
