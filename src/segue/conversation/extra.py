@@ -33,7 +33,12 @@ class Extra(Struct, frozen=True, gc=False, omit_defaults=True):
         return bool(self.fields or self.hints) or (self.container is not None and self.container.reported)
 
     def written(self, encoded: dict[str, Any]) -> dict[str, Any]:
-        """The fields as we would write them, changed to the way they came."""
+        """The fields as we would write them, changed to the way they came. A list that came empty stays so only if it still is."""
         if self.absent:
             encoded = {name: value for name, value in encoded.items() if name not in self.absent}
-        return {**encoded, **self.form, **self.hints, **self.fields}
+        form = {
+            name: value
+            for name, value in self.form.items()
+            if value or type(listed := encoded.get(name)) is not list or not listed
+        }
+        return {**encoded, **form, **self.hints, **self.fields}

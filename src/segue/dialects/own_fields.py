@@ -231,8 +231,10 @@ def own_call(fields: dict[str, Any], extra: Extra, inner: str, came_as: str = ""
         return written
     given = as_fields(ours) if isinstance(ours, Struct) else ours
     changed = {
-        key: given[key] for key in ("name", "id") if key in came and given.get(key, came[key]) != came[key]
+        key: given[key] for key in ("name", "id") if key in given and given[key] != came.get(key, given[key])
     }
+    if given.get("id"):  # a result has it, so its call does
+        changed["id"] = given["id"]
     changed |= {
         key: given[key]
         for key in ("arguments", "args")
