@@ -22,7 +22,7 @@ from segue.gateway.accounts.register import ANYONE, Accounts
 from segue.gateway.accounts.volatile_store import VolatileAccountStore
 from segue.gateway.admission import LoopWatch, RunningRequests
 from segue.gateway.byte_budget import ByteBudget
-from segue.gateway.client_errors import busy_error, error_response, unexpected, write_error
+from segue.gateway.client_errors import busy_error, error_response, path_error, unexpected, write_error
 from segue.gateway.control import METRICS, open_control
 from segue.gateway.disconnection import work_until_gone
 from segue.gateway.doors import Doors, keys_of
@@ -94,8 +94,7 @@ class Gateway:
             self.settings.accounts,
             prices=PriceBook(config.prices),
         )
-        budget = ByteBudget(self.settings.limits.held_bytes)
-        self._budget = budget
+        self._budget = budget = ByteBudget(self.settings.limits.held_bytes)
         self._services = ClientServices(self.names, self.members, providers, memory, budget)
         self._callers = RunningRequests()
         self._readiness = Readiness(memory.store, self.accounts.store)
@@ -210,7 +209,7 @@ class Gateway:
         """None for operators' paths."""
         door = self._doors.find(head.method, head.path, head.headers)
         if door is None and not _is_operators(head):
-            raise _no_path(head)
+            raise path_error(head)
         return door
 
     def _wire(self, head: WebRequest, door: Door | None) -> Dialect:
@@ -297,7 +296,7 @@ class Gateway:
             answered = await self.accounts.administration.answer(request, account)
             answered = answered or await self._control(request, account)
         if answered is None:
-            raise _no_path(request)
+            raise path_error(request)
         await writer.whole(answered)
 
     async def _reply(
@@ -401,12 +400,3 @@ def _keep_pages_out(head: WebRequest) -> None:
         raise InvalidRequestError(
             "Only operators may do this, and no web page.", code="operators_only", status=403
         )
-
-
-def _no_path(request: WebRequest) -> InvalidRequestError:
-    return InvalidRequestError(
-        f"There is no {request.method} {request.path} here.",
-        code="not_found",
-        status=404,
-        hint="Check the base URL of the client: see docs/gateway.md.",
-    )

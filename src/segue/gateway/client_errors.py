@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from segue.dialects.dialect import Dialect
     from segue.gateway.accounts.account import Account
     from segue.gateway.accounts.admission import Refusal
-    from segue.gateway.web import ResponseWriter
+    from segue.gateway.web import ResponseWriter, WebRequest
     from segue.transcript.repairs import Repair
 
 _LOG: Final = logging.getLogger("segue.gateway")
@@ -142,6 +142,15 @@ def caller_error() -> CredentialsError:
         "The gateway does not know this key.",
         code=CALLER,
         hint="Send the key of a caller: whoever runs the gateway can make one.",
+    )
+
+
+def path_error(request: WebRequest) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"There is no {request.method} {request.path} here.",
+        code="not_found",
+        status=404,
+        hint="Check the base URL of the client: see docs/gateway.md.",
     )
 
 
