@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from segue.emulators.model_facts import facts_for
 from segue.emulators.openai_responses.checks import complaints
 from segue.emulators.rules import Context, first_enforced
+from segue.errors import TranscriptError
 from segue.interop.convert import convert
 
 MODEL = "gpt-5"
@@ -189,3 +191,11 @@ def test_what_is_written_for_any_mixture_of_calls_and_outputs_is_accepted(data: 
     again = convert(converted.body, to="openai_responses")
     assert [str(repair) for repair in again.repairs] == []
     assert again.request == converted.request
+
+
+@pytest.mark.parametrize("odd", [[], {}, 7, None, True])
+@pytest.mark.parametrize("field", ["type", "call_id"])
+def test_an_item_with_an_odd_type_or_id_is_read_or_refused_in_words(field: str, odd: Any) -> None:
+    for item in (call_of("shell_call"), output_of("shell_call"), output_of("local_shell_call", 1)):
+        with suppress(TranscriptError):
+            convert(body_of(call_of("shell_call", "call_other"), {**item, field: odd}), to="openai_responses")

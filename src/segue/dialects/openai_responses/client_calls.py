@@ -79,8 +79,8 @@ def performed_there(items: Iterable[Any]) -> frozenset[str]:
             item["call_id"]
             for item in items
             if isinstance(item, dict)
-            and isinstance(item.get("type"), str)
-            and item["type"] in CLIENT_CALLS
+            and isinstance(kind := item.get("type"), str)
+            and kind in CLIENT_CALLS
             and isinstance(item.get("call_id"), str)
             and runs_there(item)
         ]

@@ -110,9 +110,14 @@ def _decode_item(
             )
     if (call := client_calls.call_of(item)) is not None:
         return "model", [_decode_client_call(item, *call)]
-    if client_calls.is_output(kind) and not (there and item.get("call_id") in there):
+    if client_calls.is_output(kind) and not _is_answered_there(item, there):
         return "tool", [_decode_result(item, path)]
     return "model", [seal_block(item, _as_words(item), origin)]
+
+
+def _is_answered_there(item: dict[str, Any], there: frozenset[str]) -> bool:
+    call_id = item.get("call_id")
+    return isinstance(call_id, str) and call_id in there
 
 
 # Messages
