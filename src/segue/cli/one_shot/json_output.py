@@ -34,6 +34,9 @@ class Tokens(Struct, frozen=True, kw_only=True):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
+    cache_hour_tokens: int | None = None
+    audio_input_tokens: int | None = None
+    audio_output_tokens: int | None = None
 
 
 @final

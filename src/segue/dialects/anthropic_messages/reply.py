@@ -184,5 +184,11 @@ def counts_of(usage: Usage, *, known: bool = False) -> dict[str, Any]:
     }
     if usage.reasoning_tokens is not None:
         counts["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
+    if usage.cache_hour_tokens is not None and written:
+        hour = min(usage.cache_hour_tokens, written)
+        counts["cache_creation"] = {
+            "ephemeral_5m_input_tokens": written - hour,
+            "ephemeral_1h_input_tokens": hour,
+        }
     needed = () if known else ("input_tokens", "output_tokens")
     return {name: count for name, count in counts.items() if count is not None or name in needed}

@@ -344,7 +344,7 @@ def media_part(media: Media) -> dict[str, Any]:
     return {"fileData": {"mimeType": mime, "fileUri": media.url}}
 
 
-def counts_of(usage: Usage) -> dict[str, int]:
+def counts_of(usage: Usage) -> dict[str, Any]:
     thoughts = usage.reasoning_tokens
     counts = {
         "promptTokenCount": usage.input_tokens,
@@ -354,5 +354,15 @@ def counts_of(usage: Usage) -> dict[str, int]:
         "thoughtsTokenCount": thoughts,
         "cachedContentTokenCount": usage.cached_tokens,
         "totalTokenCount": usage.total_tokens,
+        "promptTokensDetails": _by_modality(usage.input_tokens, usage.audio_input_tokens),
+        "candidatesTokensDetails": _by_modality(usage.output_tokens, usage.audio_output_tokens),
     }
     return {name: value for name, value in counts.items() if value is not None}
+
+
+def _by_modality(tokens: int | None, audio: int | None) -> list[dict[str, Any]] | None:
+    """None if there is text only."""
+    if not audio:
+        return None
+    text = max((tokens or 0) - audio, 0)
+    return [{"modality": "TEXT", "tokenCount": text}, {"modality": "AUDIO", "tokenCount": audio}]

@@ -149,10 +149,18 @@ def counts_of(usage: Usage) -> dict[str, Any]:
         "completion_tokens": usage.output_tokens,
         "total_tokens": usage.total_tokens,
     }
-    prompt = {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens}
-    prompt = {name: count for name, count in prompt.items() if count is not None}
-    if prompt:
-        counts["prompt_tokens_details"] = prompt
-    if usage.reasoning_tokens is not None:
-        counts["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
+    parts = {
+        "prompt_tokens_details": {
+            "cached_tokens": usage.cached_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+            "audio_tokens": usage.audio_input_tokens,
+        },
+        "completion_tokens_details": {
+            "reasoning_tokens": usage.reasoning_tokens,
+            "audio_tokens": usage.audio_output_tokens,
+        },
+    }
+    for place, details in parts.items():
+        if known := {name: count for name, count in details.items() if count is not None}:
+            counts[place] = known
     return counts
