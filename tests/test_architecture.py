@@ -24,9 +24,9 @@ PARTS = {"wire.py", "rules.py", "request.py", "stream.py", "reply.py", "errors.p
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_module_has_one_subject_told_in_its_first_lines_and_at_most_400_lines(module: Path) -> None:
+def test_a_module_has_one_subject_told_in_its_first_lines_and_at_most_700_lines(module: Path) -> None:
     text = module.read_text()
-    assert len(text.splitlines()) <= 400
+    assert len(text.splitlines()) <= 700
     assert ast.get_docstring(ast.parse(text))
 
 
