@@ -17,6 +17,8 @@ import pytest
 
 from gateway.clients import AGENTS
 from gateway.world import ROUTES, GatewayResponse, GatewayWorld
+from segue.dialects.registry import DIALECTS
+from segue.errors import TranscriptError
 from strategies.broken_requests import MESSAGES, broken, items_of
 from strategies.client_histories import SPELLERS, ClientCall, ClientMove
 
@@ -104,6 +106,14 @@ def _reported(reply: GatewayResponse) -> set[str]:
     return {one.split("=")[0] for one in reply.headers.get("x-segue-repairs", "").split(", ")}
 
 
+def _is_readable(wire: str, body: dict[str, Any]) -> bool:
+    try:
+        DIALECTS[wire].decode_request(body)
+    except TranscriptError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("wire", AGENTS)
 def test_a_broken_request_reaches_its_own_provider_as_that_takes_it(wire: str) -> None:
     async def check(number: int) -> None:
@@ -120,8 +130,8 @@ def test_a_broken_request_reaches_its_own_provider_as_that_takes_it(wire: str) -
             reply.body[:300],
             json.dumps(items_of(wire, sent))[:2000],
         )
-        if not world.emulator.log:
-            assert reply.status == 400, what  # nobody can read it
+        if not _is_readable(wire, sent):  # its own provider gets it as it came, and refuses it itself
+            assert 400 <= reply.status < 500, what
             return
         assert reply.status == 200, what
         assert len(refused) <= 1, what

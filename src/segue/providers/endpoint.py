@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar, final
@@ -120,6 +120,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         if isinstance(error, ProviderError):
             body = error.body.decode("utf-8", "surrogateescape")
             error.body = redact_values(body, secrets).encode("utf-8", "surrogateescape")
+            error.members = _redacted(error.members, secrets)
 
     def at(self, base_url: str) -> Endpoint:
         return structs.replace(self, base_url=base_url.rstrip("/"))
@@ -184,6 +185,15 @@ class _Exchange:
         if isinstance(error, SegueError):  # what went wrong while the answer was read
             self._endpoint.named(error)
         return await self._carried.__aexit__(kind, error, trace)
+
+
+def _redacted(value: Any, secrets: Sequence[str]) -> Any:
+    """A JSON value without these secrets, in names and in texts."""
+    if isinstance(value, str):
+        return redact_values(value, secrets)
+    if isinstance(value, Mapping):
+        return {redact_values(name, secrets): _redacted(held, secrets) for name, held in value.items()}
+    return [_redacted(held, secrets) for held in value] if isinstance(value, list) else value
 
 
 def _seconds_until(date: str) -> float | None:
