@@ -180,7 +180,7 @@ def test_a_session_is_told_too_when_its_database_hangs(server: PostgresServer) -
         assert list(await store.find()) == []
         with server.frozen():
             began = time.monotonic()
-            with pytest.raises(StoreUnreachableError, match=r"silent for 0\.5 s"):
+            with pytest.raises(StoreUnreachableError, match=r"silent for 0\.5 s|does not answer"):
                 await store.find()
             assert time.monotonic() - began < 5
         assert list(await store.find()) == []
