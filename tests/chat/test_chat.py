@@ -1063,3 +1063,14 @@ def test_a_passing_failure_after_tools_have_run_is_tried_again_where_it_was_and_
             assert provider.requests[1].conversation == provider.requests[2].conversation
 
     asyncio.run(main())
+
+
+def test_a_misspelt_provider_and_a_name_without_one_suggest_what_is_meant() -> None:
+    with pytest.raises(UsageError, match="Did you mean anthropic/claude-sonnet-5-5"):
+        Chat("sonnet")
+
+    async def main() -> None:
+        with pytest.raises(UsageError, match='Did you mean "openai"'):
+            await Chat("openia/gpt-5").send("hi")
+
+    asyncio.run(main())

@@ -319,7 +319,7 @@ def test_a_refused_request_is_reported_with_its_ids_its_repairs_and_what_to_run(
     assert list(error["call_ids"]) == ["c0"]
     assert error["call_ids"]["c0"].startswith("toolu_")
     assert f"segue sessions export {session} | segue doctor - --for anthropic" in error["hint"]
-    assert "/view" in error["hint"]
+    assert "/view" not in error["hint"]
     assert "call c0 was sent as" not in told.err
     cloud.fail(kind="status", status=400)
     told = asked("-c", "--debug", "again")

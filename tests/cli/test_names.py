@@ -33,8 +33,21 @@ def test_a_name_that_is_not_clear_is_refused_with_the_choices(cloud: Cloud, aske
     told = asked("hi", "-m", "gpt-4.1")
     assert told.code == Exit.USAGE
     assert "openai/gpt-4.1, azure-openai/gpt-4.1" in told.err
-    assert 'Did you mean "gpt-4.1"?' in asked("hi", "-m", "gtp-4.1").err
+    assert "Did you mean openai/gpt-4.1 or " in asked("hi", "-m", "gtp-4.1").err
     assert cloud.bodies() == []
+
+
+def test_a_part_of_a_name_suggests_the_newest_models_that_have_it(cloud: Cloud, asked: Here) -> None:
+    told = asked("hi", "-m", "sonnet")
+    assert told.code == Exit.USAGE
+    assert "Did you mean anthropic/claude-sonnet-5-5 or " in told.err
+    assert cloud.bodies() == []
+
+
+def test_a_model_that_its_provider_does_not_know_suggests_a_similar_one(cloud: Cloud, asked: Here) -> None:
+    told = asked("hi", "-m", "openai/gpt-5-mni")
+    assert told.code == Exit.INPUT
+    assert "Did you mean openai/gpt-5-mini" in told.err
 
 
 def test_the_default_model_is_kept_and_shown(cloud: Cloud, asked: Here) -> None:
@@ -55,6 +68,15 @@ def test_the_default_model_is_kept_and_shown(cloud: Cloud, asked: Here) -> None:
         (("model",), 'Did you mean "models"?'),
         (("key", "set", "openai"), 'Did you mean "keys set openai"?'),
         (("login",), "segue keys set PROVIDER"),
+        (("logs",), "segue sessions list"),
+        (("cost",), "segue usage"),
+        (("stats",), "segue usage"),
+        (("init",), "segue keys set PROVIDER"),
+        (("mcp", "list"), ".mcp.json"),
+        (("tools",), "-T all"),
+        (("update",), "git pull"),
+        (("install",), "segue models pull NAME"),
+        (("exec",), "give the prompt itself"),
     ],
 )
 def test_near_misses_of_commands_are_caught(

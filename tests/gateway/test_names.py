@@ -132,3 +132,9 @@ def test_an_operator_may_switch_to_a_bare_name() -> None:
         assert (await world.ask(path, {"model": "llama3.2"})).status == 400
 
     asyncio.run(main())
+
+
+def test_a_name_that_nobody_has_suggests_a_similar_model() -> None:
+    with pytest.raises(InvalidRequestError, match="Did you mean anthropic/claude-sonnet-5-5") as refused:
+        names("anthropic").router("sonnet")
+    assert refused.value.status == 404

@@ -68,8 +68,8 @@ def test_all_problems_are_told_at_once_each_with_its_remedy() -> None:
         "headers.bad header",
         "key_command",
     }
-    assert found["api_keyy"].hint == "Did you mean api_key?"
-    assert found["timeouts.conect"].hint == "Did you mean timeouts.connect?"
+    assert found["api_keyy"].hint == 'Did you mean "api_key"?'
+    assert found["timeouts.conect"].hint == 'Did you mean "timeouts.connect"?'
     assert found["base_url"].value == "ftp://host"
     assert "openai_chat" in found["dialect"].hint
     assert all(problem.message and problem.hint for problem in found.values())
@@ -155,7 +155,7 @@ def test_a_provider_in_this_process_takes_settings_of_its_own_and_no_others() ->
     found = problems_of({"base_url": "http://x", "api_key": KEY, "threads": 0, "thread": 1}, "embedded")
     assert set(found) == {"base_url", "api_key", "threads", "thread"}
     assert "in this process" in found["base_url"].message
-    assert found["thread"].hint == "Did you mean threads?"
+    assert found["thread"].hint == 'Did you mean "threads"?'
     assert KEY not in str(found)
     assert set(problems_of({"model": "x"}, "scripted")) == {"model"}
     assert set(problems_of({"threads": 2, "context": 9}, "vllm")) == {"threads"}

@@ -117,15 +117,13 @@ class Exchanges(Struct, kw_only=True):
                 return kept
 
     def _advise(self, error: InvalidRequestError, attempt: Attempt) -> None:
-        """A refusal of the request itself: how to see what was sent, and what is wrong with it."""
-        if attempt.sent is None or not attempt.sent.body:  # a provider of one's own, without a wire
+        """A refusal of the request itself: how to find what is wrong with it, where that is not known already."""
+        if (
+            error.hint or attempt.sent is None or not attempt.sent.body
+        ):  # a provider of one's own, without a wire
             return
         session, dialect = self.session.journal.session, attempt.sent.origin.dialect
-        advice = (
-            "See what was sent: /view. "
-            f"Find the cause: segue sessions export {session} | segue doctor - --for {dialect}"
-        )
-        error.hint = f"{error.hint} {advice}".strip()
+        error.hint = f"Find the cause: segue sessions export {session} | segue doctor - --for {dialect}"
 
     def continuation(self) -> Routing | None:
         """Where a turn that has failed can be continued: elsewhere, and only if its last reply left nothing behind."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, final
 import msgspec
 from msgspec import Struct
 
-from segue.config.validation import suggestion
 from segue.errors import JournalError, UsageError
+from segue.spelling import suggestion
 
 if TYPE_CHECKING:
     from segue.config.schema import Config

@@ -185,8 +185,39 @@ NEAR_MISSES: Final[dict[str, str]] = {
     "proxy": "serve the gateway: segue serve",
     "import": "import a session: segue sessions import FILE",
     "export": "export a session: segue sessions export ID",
+    "logs": "list the sessions: segue sessions list; what the gateway did: segue usage, segue gateway ps",
+    "log": "list the sessions: segue sessions list; what the gateway did: segue usage, segue gateway ps",
+    "cost": "what the gateway's callers spent: segue usage; in a chat: /stats",
+    "costs": "what the gateway's callers spent: segue usage; in a chat: /stats",
+    "stats": "what the gateway's callers spent: segue usage; in a chat: /stats",
+    "spend": "what the gateway's callers spent: segue usage",
+    "init": "nothing has to be set up: store a key with segue keys set PROVIDER; settings: segue config",
+    "setup": "nothing has to be set up: store a key with segue keys set PROVIDER; settings: segue config",
+    "configure": "show and check the settings: segue config",
+    "mcp": "write MCP servers into .mcp.json and use their tools with -T SERVER; see docs/tools.md",
+    "tools": "offer tools with -T: segue -T all, -T read_file, -T file.py:function",
+    "update": "update the clone and install it again: git pull && python -m pip install .",
+    "upgrade": "update the clone and install it again: git pull && python -m pip install .",
+    "install": "download a model: segue models pull NAME; plugins are Python packages: pip install NAME",
+    "uninstall": "remove a model: segue models rm NAME; segue itself: pip uninstall segue-llm",
+    "pull": "download a model: segue models pull NAME",
+    "exec": 'give the prompt itself: segue "…"',
+    "ask": 'give the prompt itself: segue "…"',
+    "prompt": 'give the prompt itself: segue "…"',
+    "agent": "list your subagents: segue agents; start a program through the gateway: segue run PROGRAM",
+    "status": "check the providers: segue health; the gateway's conversations: segue gateway ps",
+    "ping": "check the providers: segue health",
+    "fix": "repair a transcript or a session: segue doctor --fix FILE",
+    "repair": "repair a transcript or a session: segue doctor --fix FILE",
+    "check": "check a transcript: segue doctor FILE; the settings: segue config check",
+    "start": "serve the gateway: segue serve; a chat: segue",
+    "stop": "stop the gateway with Ctrl-C, or end its process",
+    "test": "try segue without a key: segue demo",
+    "commands": "list the commands: segue --help",
 }
-"""Words that people take for commands, and what they probably want."""
+"""Words that people take for commands, because other tools have them, and what they probably want."""
+_ACTIONS_ELSEWHERE: Final = frozenset(("add", "get", "list", "ls", "remove", "rm", "set", "show"))
+"""What other tools take behind such a word: `mcp list`."""
 
 
 def near_miss(words: list[str]) -> str:
@@ -194,7 +225,7 @@ def near_miss(words: list[str]) -> str:
     if not words:
         return ""
     first, rest = words[0].lower(), [word for word in words[1:] if not word.startswith("-")]
-    if first in NEAR_MISSES and not rest:
+    if first in NEAR_MISSES and (not rest or rest[0] in _ACTIONS_ELSEWHERE):
         return f"{NEAR_MISSES[first]}."
     from difflib import get_close_matches  # noqa: PLC0415
 

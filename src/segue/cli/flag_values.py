@@ -9,9 +9,9 @@ import msgspec
 
 from segue.config.schema import OptionSettings
 from segue.config.templates import find_template
-from segue.config.validation import suggestion
 from segue.conversation.options import NO_OPTIONS, Options
 from segue.errors import UsageError
+from segue.spelling import suggestion
 
 if TYPE_CHECKING:
     import argparse

@@ -13,11 +13,12 @@ from msgspec import Struct
 
 from segue.config.model_names import known_offers, usable_offers, without_note
 from segue.config.resources import configured_providers, local_provider_names, require_provider
-from segue.config.validation import suggestion
 from segue.errors import SegueError, UsageError
 from segue.providers.addresses import addresses, find_address
 from segue.providers.models.cards import default_model
 from segue.providers.models.catalog import catalog
+from segue.providers.models.makers import model_suggestion
+from segue.spelling import suggestion
 
 if TYPE_CHECKING:
     from segue.config.schema import Config
@@ -66,11 +67,11 @@ def full_name(name: str, config: Config, providers: KnownProviders) -> str:
     if len(offers) > 1:
         offers = usable_offers(name, config, providers) or offers[:1]
     if not offers:
-        names = [*config.aliases, *config.profiles, *known, *(model.id for model in catalog().model)]
+        ours = suggestion(name, [*config.aliases, *config.profiles, *known])
         raise UsageError(
             f'"{name}" is not an alias, a profile, a provider or a known model.',
             code="bad_model_name",
-            hint=suggestion(name, names) or "Write provider/model. List the models: segue models",
+            hint=ours or model_suggestion(name) or "Write provider/model. List the models: segue models",
         )
     if len(offers) > 1:
         raise UsageError(

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, final
 from msgspec import Struct, structs
 
 from segue.config.paths import AGENTS
-from segue.config.validation import suggestion
 from segue.errors import SegueError, UsageError
 from segue.plugins import contribution, contributions
 from segue.routing.router import Model
+from segue.spelling import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

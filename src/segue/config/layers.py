@@ -18,8 +18,9 @@ from segue.config.paths import project_directories, project_file, user_file
 from segue.config.schema import Config
 from segue.config.toml_lines import SettingPath, line_of, lines_of
 from segue.config.trust import is_trusted, judged_settings
-from segue.config.validation import NOT_BY_TYPE, ConfigFault, config_faults, suggestion
+from segue.config.validation import NOT_BY_TYPE, ConfigFault, config_faults
 from segue.errors import UsageError
+from segue.spelling import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

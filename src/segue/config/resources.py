@@ -10,13 +10,13 @@ from msgspec import structs, to_builtins
 
 from segue.config.paths import keys_file, mcp_lists_directory, sessions_directory
 from segue.config.trust import is_trusted
-from segue.config.validation import suggestion
 from segue.errors import UsageError
 from segue.postgres.address import is_database_url
 from segue.providers.addresses import find_address
 from segue.providers.config import read_provider_config
 from segue.providers.models.prices import PriceBook
 from segue.providers.registry import KnownProviders
+from segue.spelling import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Collection

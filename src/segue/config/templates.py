@@ -16,9 +16,9 @@ from msgspec import Struct
 from segue.config.paths import TEMPLATES
 from segue.config.schema import OptionSettings
 from segue.config.trust import read_named
-from segue.config.validation import suggestion
 from segue.errors import UsageError
 from segue.plugins import contribution, contributions
+from segue.spelling import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -13,6 +12,7 @@ from segue.config.schema import Config
 from segue.config.toml_lines import SettingPath
 from segue.errors import UsageError
 from segue.postgres.address import read_address
+from segue.spelling import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -58,12 +58,6 @@ def config_faults(table: Mapping[str, Any]) -> list[ConfigFault]:
         *_store_faults(table),
         *_price_faults(table),
     ]
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """A question, if something known is spelt nearly so."""
-    near = get_close_matches(word, sorted(known), n=1, cutoff=0.65)
-    return f'Did you mean "{near[0]}"?' if near else ""
 
 
 def _check(path: SettingPath, value: Any, shape: inspect.Type) -> Iterator[ConfigFault]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Final, final
 
 from segue.dialects.dialect import Dialect
 from segue.errors import UsageError
+from segue.spelling import suggestion
 
 _FOLDERS: Final[Mapping[str, str]] = {
     "openai_chat": "openai_chat",
@@ -64,12 +64,10 @@ def proper_name(name: str) -> str:
     proper = ALIASES.get(proper, proper)
     if proper in _FOLDERS:
         return proper
-    near = get_close_matches(proper, (*NAMES, *ALIASES), 1)
     raise UsageError(
         f'There is no dialect "{name}".',
         code="unknown_dialect",
-        hint=(f"Did you mean {ALIASES.get(near[0], near[0])}? " if near else "")
-        + f"Known are: {', '.join(NAMES)}.",
+        hint=f"{suggestion(proper, (*NAMES, *ALIASES))} Known are: {', '.join(NAMES)}.".lstrip(),
     )
 
 

@@ -13,6 +13,7 @@ from segue.dialects.registry import is_form_of
 from segue.dialects.server import ServedModel
 from segue.errors import InvalidRequestError, SegueError, UsageError
 from segue.providers.addresses import find_address, is_home
+from segue.providers.models.makers import model_suggestion
 from segue.routing.route import facts_from, parse_route, provider_of
 from segue.routing.router import SingleRouter
 
@@ -189,7 +190,7 @@ class ModelNames:
 
 
 def unknown_model(asked: str) -> InvalidRequestError:
-    hint = "Ask for provider/model, an alias, a profile, or a name in gateway.models."
+    hint = f"{model_suggestion(asked)} Ask for provider/model, an alias, a profile, or a name in gateway.models.".lstrip()
     if offers := known_offers(asked.removeprefix("models/")):
         provider = offers[0].partition("/")[0]
         address = find_address(provider)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final, final
 
 import msgspec
@@ -15,6 +14,7 @@ from segue.providers.addresses import AuthStyle, address_of, complete_url
 from segue.providers.auth import Secret
 from segue.providers.capabilities import ConfigProblem
 from segue.redaction import remember_secret_variable
+from segue.spelling import suggestion
 from segue.transports.transport import ReplyLimits, Timeouts
 
 IN_PROCESS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -197,8 +197,7 @@ def _read(wanted: Any, value: Any) -> Any:
 
 
 def _unknown(name: str, key: str, known: Sequence[str]) -> ConfigProblem:
-    near = get_close_matches(key, known, 1)
-    hint = f"Did you mean {near[0]}?" if near else f"Known are: {', '.join(known)}."
+    hint = suggestion(key, known) or f"Known are: {', '.join(known)}."
     return _problem(name, key, "***", "This setting does not exist.", hint)
 
 

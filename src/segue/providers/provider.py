@@ -23,6 +23,7 @@ from segue.providers.health import check_health
 from segue.providers.models.cards import card_for_model, default_model
 from segue.providers.models.learned import LearnedCards
 from segue.providers.models.listing import ModelList, show_model
+from segue.providers.models.makers import model_suggestion
 from segue.providers.reply_events import EVENTS_AT_ONCE, ReplyReader
 from segue.providers.request_writer import RequestWriter
 from segue.providers.services import new_fitting, services_of
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from segue.transcript.repairs import Repair
     from segue.transports.transport import WireResponse
 
+_NOT_FOUND: Final = 404
 _ANY: Final = "default"
 """The name of a model where none is named; in the cards, the first model of a server."""
 
@@ -201,6 +203,8 @@ class Provider(ProviderAdapter):
                 return await self._send(request, self._prepare(request), waiting, opened)
             error.call_ids = written.call_ids()
             error.repairs = tuple(str(repair) for repair in written.sent.repairs)
+            if error.path == "model" or error.status == _NOT_FOUND:
+                error.hint = error.hint or model_suggestion(written.sent.origin.model, self.name)
             raise
 
     def endpoint_of(self, model: str, *, stream: bool = True) -> tuple[Endpoint, str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -15,13 +15,13 @@ from segue.providers.config import IN_PROCESS, ProviderConfig
 from segue.providers.factory import base_url_of, connect, key_of
 from segue.providers.models.prices import CATALOG_PRICES
 from segue.providers.scripted import ScriptedProvider
+from segue.spelling import suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from segue.plugins import Contribution
-    from segue.providers.adapter import ProviderAdapter
+    from segue.providers.adapter import ProviderAdapter, Providers
     from segue.transports.transport import Transport
 
 Make: TypeAlias = Callable[[], "ProviderAdapter"]
@@ -120,11 +120,21 @@ def _checked(name: str, adapter: ProviderAdapter) -> ProviderAdapter:
     return adapter
 
 
+def names_of(providers: Providers) -> list[str]:
+    """The names that providers can be found by; empty where they cannot be listed."""
+    if isinstance(providers, Mapping):
+        return list(providers)
+    listed = getattr(providers, "list", None)
+    return listed() if callable(listed) else []
+
+
 def not_registered(name: str, known: list[str]) -> UsageError:
     return UsageError(
         f'Provider "{name}" not registered',
         code="unknown_provider",
-        hint=f"Known are: {', '.join(known)}." if known else "None is registered yet.",
+        hint=f"{suggestion(name, known)} Known are: {', '.join(known)}.".lstrip()
+        if known
+        else "None is registered yet.",
     )
 
 

@@ -35,10 +35,12 @@ def parse_route(name: str, options: Options = Options()) -> Route:  # noqa: B008
     cut = min((at for at in (name.find("/"), name.find(":")) if at >= 0), default=-1)
     provider, model = name[:cut].strip(), name[cut + 1 :].strip()
     if cut < 0 or not provider or not model:
+        from segue.providers.models.makers import model_suggestion  # noqa: PLC0415 - only a wrong name needs it
+
         raise UsageError(
             f'"{name}" names no provider and model.',
             code="bad_model_name",
-            hint="Write provider/model, for example anthropic/claude-sonnet-4-6.",
+            hint=model_suggestion(name) or "Write provider/model, for example anthropic/claude-sonnet-4-6.",
         )
     return Route(provider=provider, model=model, options=options)
 
@@ -59,11 +61,9 @@ Facts: TypeAlias = "Callable[[Route], MemberFacts]"
 def provider_of(route: Route, providers: Providers) -> ProviderAdapter:
     found = providers.get(route.provider)
     if found is None:
-        raise UsageError(
-            f'Provider "{route.provider}" not registered.',
-            code="unknown_provider",
-            hint="Register it, or choose one of those that are.",
-        )
+        from segue.providers.registry import names_of, not_registered  # noqa: PLC0415 - only a wrong name needs it
+
+        raise not_registered(route.provider, names_of(providers))
     return found
 
 

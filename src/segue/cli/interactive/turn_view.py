@@ -19,7 +19,7 @@ from segue.cli.error_report import error_lines, trouble_words
 from segue.cli.interactive.call_view import CallView
 from segue.cli.interactive.switch_view import show_switch
 from segue.conversation.message import Conversation
-from segue.errors import OverloadError, RateLimitError, TransportError
+from segue.errors import InvalidRequestError, OverloadError, RateLimitError, TransportError
 from segue.events import (
     ChatEvent,
     Compaction,
@@ -342,6 +342,8 @@ def show_error(screen: Screen, error: SegueError, *, model: str = "") -> None:
     """What went wrong, and what to do."""
     first, *more = error_lines(error, model=model)
     screen.paragraph(f"✗ {first}", "red", 2)
+    if isinstance(error, InvalidRequestError) and not error.path:
+        more.append("See what was sent: /view")
     for line in more:
         screen.paragraph(f"  {line}", indent=2)
 

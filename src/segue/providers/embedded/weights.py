@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import tomllib
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,6 +15,7 @@ from msgspec import Struct
 from platformdirs import user_data_path
 
 from segue.errors import UsageError
+from segue.spelling import suggestion
 
 FOLDER_VARIABLE = "SEGUE_MODELS"
 _ENDING = ".gguf"
@@ -92,10 +92,8 @@ class Folder:
         models = {weights.name: weights for weights in self.all()}
         if name in models:
             return models[name]
-        near = get_close_matches(name, models, 1)
-        meant = f' Did you mean "{near[0]}"?' if near else ""
         raise UsageError(
-            f'There is no embedded model "{name}".{meant}',
+            f'There is no embedded model "{name}". {suggestion(name, models)}'.rstrip(),
             code="model_not_found",
             path="model",
             hint=f"Known are {', '.join(models)}; any other {_ENDING} file can be put into {self.path}.",
