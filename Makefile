@@ -4,7 +4,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test check lint types typing documents coverage laws gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack memory-curve fuzz chaos clients sessions moves bench bench-gateway bench-callers toolbench docs pictures format clean
+.PHONY: help demo chat test quick release check lint types typing documents coverage laws gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack memory-curve fuzz chaos clients sessions moves bench bench-gateway bench-callers toolbench docs pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -25,6 +25,20 @@ chat: $(SYNCED)  ## talk to a small model in this very process: no key, no serve
 test: $(SYNCED)  ## all of check, and all tests
 	$(MAKE) --no-print-directory --jobs 2 --output-sync check
 	$(BIN)/pytest -q -n 4
+
+quick: $(SYNCED) ## lint and the tests of the core, for every commit (under two minutes)
+	$(MAKE) --no-print-directory lint
+	$(BIN)/pytest -q -n 4 tests/conversation tests/transcript tests/dialects tests/routing tests/config tests/emulators
+
+release: $(SYNCED) ## build the packages, check them in an environment of their own, and list what they need
+	rm -rf dist build/release
+	$(BIN)/uv build --quiet
+	$(BIN)/uv tool run --quiet twine check --strict dist/*.whl dist/*.tar.gz
+	$(BIN)/uv venv --quiet build/release
+	$(BIN)/uv pip install --quiet --python build/release/bin/python dist/*.whl
+	build/release/bin/segue --version
+	build/release/bin/segue demo > /dev/null
+	$(BIN)/uv export --quiet --locked --no-dev --all-extras --no-emit-project --format cyclonedx1.5 --output-file dist/sbom.cdx.json
 
 check: lint types typing documents ## lint, types, import contracts, generated documents
 

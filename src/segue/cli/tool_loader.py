@@ -15,7 +15,7 @@ from segue.config.paths import AGENTS
 from segue.errors import SegueError, UsageError
 from segue.plugins import contribution, contributions
 from segue.routing.router import Model
-from segue.spelling import suggestion
+from segue.suggestions import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -16,7 +16,7 @@ from segue.providers.addresses import find_address
 from segue.providers.config import read_provider_config
 from segue.providers.models.prices import PriceBook
 from segue.providers.registry import KnownProviders
-from segue.spelling import suggestion
+from segue.suggestions import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -75,7 +75,7 @@ def read_named(files: NamedFiles, name: str, start: Path, others: Iterable[str] 
     names that are known elsewhere."""
     kind, folder, found = files.kind, files.user_folder(), files.find(start)
     if name not in found:
-        from segue.spelling import suggestion  # noqa: PLC0415 - only a wrong name needs it
+        from segue.suggestions import suggestion  # noqa: PLC0415 - only a wrong name needs it
 
         raise UsageError(
             f'There is no {kind} "{name}".',

@@ -12,7 +12,7 @@ from segue.config.schema import Config
 from segue.config.toml_lines import SettingPath
 from segue.errors import UsageError
 from segue.postgres.address import read_address
-from segue.spelling import suggestion
+from segue.suggestions import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -8,7 +8,7 @@ from typing import Any, Final, final
 
 from segue.dialects.dialect import Dialect
 from segue.errors import UsageError
-from segue.spelling import suggestion
+from segue.suggestions import suggestion
 
 _FOLDERS: Final[Mapping[str, str]] = {
     "openai_chat": "openai_chat",

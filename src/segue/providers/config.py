@@ -14,7 +14,7 @@ from segue.providers.addresses import AuthStyle, address_of, complete_url
 from segue.providers.auth import Secret
 from segue.providers.capabilities import ConfigProblem
 from segue.redaction import remember_secret_variable
-from segue.spelling import suggestion
+from segue.suggestions import suggestion
 from segue.transports.transport import ReplyLimits, Timeouts
 
 IN_PROCESS: Final[Mapping[str, tuple[str, ...]]] = {

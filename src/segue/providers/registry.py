@@ -15,7 +15,7 @@ from segue.providers.config import IN_PROCESS, ProviderConfig
 from segue.providers.factory import base_url_of, connect, key_of
 from segue.providers.models.prices import CATALOG_PRICES
 from segue.providers.scripted import ScriptedProvider
-from segue.spelling import suggestion
+from segue.suggestions import suggestion
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -176,7 +176,7 @@ async def _show(adapter: ProviderAdapter, model: str, arguments: argparse.Namesp
 
 
 def _unknown(adapter: ProviderAdapter, model: str, listed: list[ModelInfo]) -> UsageError:
-    from segue.spelling import suggestion  # noqa: PLC0415
+    from segue.suggestions import suggestion  # noqa: PLC0415
 
     return UsageError(
         f'{adapter.name} has no model "{model}".',

@@ -15,7 +15,7 @@ from msgspec import Struct
 from platformdirs import user_data_path
 
 from segue.errors import UsageError
-from segue.spelling import suggestion
+from segue.suggestions import suggestion
 
 FOLDER_VARIABLE = "SEGUE_MODELS"
 _ENDING = ".gguf"
