@@ -12,6 +12,7 @@ from segue.conversation.document import encode_document
 from segue.conversation.json_safe import ensure_json_safe
 from segue.conversation.json_text import read_json
 from segue.dialects.card import UNKNOWN
+from segue.dialects.client_bytes import spelled_as
 from segue.dialects.plan import Plan, plan
 from segue.dialects.references import references_in
 from segue.dialects.registry import DIALECTS
@@ -89,13 +90,20 @@ def write_request(source: SourceRequest, *, to: str, model: str = "", strict: bo
     if strict:
         _refuse_loss(repairs, to)
     return Converted(
-        body=planned.body,
+        body=_as_it_came(planned.body, source, to),
         source=source.dialect or CONVERSATION,
         to=to,
         model=model,
         repairs=repairs,
         notes=notes,
     )
+
+
+def _as_it_came(planned: bytes, source: SourceRequest, to: str) -> bytes:
+    """For its own wire a request keeps its order of keys, so that writing it again changes no byte."""
+    if source.body is None or source.dialect != to:
+        return planned
+    return spelled_as(planned, msgspec.json.encode(source.body), DIALECTS[to].messages_field)
 
 
 def plan_request(source: SourceRequest, conversation: Conversation, *, to: str, model: str) -> Plan:

@@ -61,9 +61,13 @@ def read_message(variant: Variant, given: dict[str, Any], path: str, origin: Ori
     came = {name: value for name, value in given.items() if name not in _OWN_PLACE or value is None}
     around = kinds.found(came, {"role": "user" if role == "user" else "system", "content": content})
     name = given.get("name")
-    if isinstance(name, str) and name:  # several users in one conversation
+    if isinstance(name, str) and name and not _is_blank(blocks):  # several users in one conversation
         blocks = [Text(f"{name}:", None, Extra(variant.name, form=_UNWRITTEN)), *blocks]
     return Message("user", (*begun_blocks(tuple(blocks), around), *calls), instruction=role != "user")
+
+
+def _is_blank(blocks: list[Block]) -> bool:
+    return all(type(block) is Text and not block.text.strip() for block in blocks)
 
 
 def refused_fields(variant: Variant, given: dict[str, Any]) -> list[str]:
