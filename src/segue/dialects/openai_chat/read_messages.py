@@ -212,8 +212,15 @@ def _other_content(given: dict[str, Any], dialect: str) -> list[Block]:
     unwritten = Extra(dialect, form=_UNWRITTEN)
     beside: list[Block] = [Text(refusal, None, unwritten)] if isinstance(refusal, str) and refusal else []
     if isinstance(audio, dict) and audio.get("id"):
-        beside.append(Text(f"[spoken reply {audio['id']}, held by the provider]", None, unwritten))
+        beside.append(Text(_spoken_words(audio), None, unwritten))
     return beside
+
+
+def _spoken_words(audio: dict[str, Any]) -> str:
+    words = audio.get("transcript")
+    return (
+        words if isinstance(words, str) and words else f"[spoken reply {audio['id']}, held by the provider]"
+    )
 
 
 def _with_seal(blocks: list[Block], signature: str, origin: Origin) -> list[Block]:
