@@ -88,6 +88,11 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
     "a result of null": ("openai_chat", chat(called(), result(None)), "field_corrected"),
     "an empty list as result": ("openai_chat", chat(called(), result([])), "field_corrected"),
     "content of null": ("openai_chat", chat({"role": "user", "content": None}), "field_corrected"),
+    "a file that is none": (
+        "openai_chat",
+        chat({"role": "user", "content": [{"type": "file", "file": {"filename": "a.pdf"}}]}),
+        "fields_dropped",
+    ),
     "an image in a result": (
         "openai_chat",
         chat(
