@@ -43,8 +43,9 @@ def _pip(cache: Path, program: Program) -> None:
     if not program.pip or (folder / _COMPLETE).exists():
         return
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-    words = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", *program.pip]
-    subprocess.run(words, check=True, timeout=SECONDS)
+    # On a busy machine pip took longer than that for the largest of them.
+    words = [sys.executable, "-m", "uv", "pip", "install", "-q", "--python", str(folder / "bin" / "python")]
+    subprocess.run([*words, *program.pip], check=True, timeout=SECONDS)
     (folder / _COMPLETE).touch()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
@@ -357,5 +358,36 @@ def test_a_strict_client_that_asks_for_nothing_special_is_served(wire: str, rout
         headers = {**agent.headers, "x-segue-strict": "true"}
         reply = await world.ask(agent.path(route), body, headers=headers)
         assert reply.status == 200, reply.body
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("target", ROUTES)
+def test_a_spoken_reply_whose_words_come_along_is_content(target: str) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        spoken = {"id": "audio_held", "transcript": "It rains in Rome."}
+        messages = [{"role": "user", "content": "Hello."}, {"role": "assistant", "audio": spoken}, SHORT]
+        reply = await world.ask("/v1/chat/completions", {"model": ROUTES[target], "messages": messages})
+        assert reply.status == 200, reply.body
+        assert "It rains in Rome." in json.dumps(world.emulator.log[-1].body)
+        assert "held by the provider" not in json.dumps(world.emulator.log[-1].body)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("case", REFERRING, ids=lambda case: f"{case.wire}-{case.name}")
+def test_a_refusal_says_what_to_do(case: Referring) -> None:
+    async def main() -> None:
+        route = ROUTES["anthropic" if case.wire != "anthropic" else "chat"]
+        reply = await GatewayWorld().ask(
+            case.path(route, stream=False), case.body(route, stream=False), headers=case.headers
+        )
+        error = DIALECTS[case.wire].decode_error(reply.status, {}, reply.body)
+        assert re.search(r"(Send|Offer|Remove) .*\.$", error.message), error.message
+        if re.search("file|tool|item|image|spoken", case.name) and case.name != "item_reference":
+            assert "go back to a model of" in error.message
+            place = re.search(r"(messages|input|contents|tools)[.\[]\d", error.message)
+            assert place is not None, error.message
 
     asyncio.run(main())

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from gateway.referring_requests import REFERRING, Referring
 from segue.errors import TranscriptError
 from segue.interop.convert import NOT_HELD, convert
 from segue.interop.doctor import examine, fix_transcript
 from segue.interop.source import read_request
+from segue.providers.models.cards import default_model
 
 USER = {"role": "user", "content": "And now?"}
 THREAD = {"thread": {"type": "continue", "previous_message_id": "msg_1"}}
@@ -95,3 +97,23 @@ def test_strict_refuses_a_lost_option() -> None:
     body = {"model": "gpt-4.1", "messages": [USER], "logit_bias": {"50256": -100}}
     with pytest.raises(TranscriptError, match="logit_bias"):
         convert(body, source="openai_chat", to="anthropic", model="claude-sonnet-4-6", strict=True)
+
+
+@pytest.mark.parametrize("case", REFERRING, ids=lambda case: f"{case.wire}-{case.name}")
+@pytest.mark.parametrize("to", ["anthropic", "openai_chat", "gemini", "openai_responses"])
+def test_what_only_a_provider_holds_is_refused_or_reported_as_lost(case: Referring, to: str) -> None:
+    body = {"model": "any", **case.fields}
+    if to == case.wire:
+        return
+    try:
+        done = convert(body, to=to, source=case.wire, model=default_model(to))
+    except TranscriptError as error:
+        assert error.path
+        return
+    lost = {repair.kind for repair in done.repairs if repair.lossy or repair.kind == "option_not_sent"}
+    assert lost or case.sees.encode() in done.body
+    if "file" in case.name and "tools" not in case.fields:
+        assert any(case.sees in repair.decision for repair in done.repairs), done.repairs
+    if lost:
+        with pytest.raises(TranscriptError):
+            convert(body, to=to, source=case.wire, model=default_model(to), strict=True)

@@ -255,11 +255,13 @@ def own_result(
 ) -> dict[str, Any]:
     """A result as it came, if it is still the same."""
     fields = as_fields(result)
-    written = extra.written(fields)
     came = extra.form.get(field)
+    if came in (None, "") and text:  # it came without any; where the field stands is as we write it
+        form = {name: value for name, value in extra.form.items() if name != field}
+        absent = tuple(name for name in extra.absent if name != field)
+        return structs.replace(extra, form=form, absent=absent).written(fields)
+    written = extra.written(fields)
     if isinstance(came, list):
         parts = filled_parts(came, text, shown, read)
         written[field] = fields[field] if parts is None else parts
-    elif (field in extra.absent or field in extra.form) and came in (None, "") and text:
-        written[field] = fields[field]
     return written

@@ -12,8 +12,9 @@ from segue.conversation.document import encode_document
 from segue.conversation.json_safe import ensure_json_safe
 from segue.conversation.json_text import read_json
 from segue.dialects.card import UNKNOWN
+from segue.dialects.client_bytes import spelled_as
 from segue.dialects.plan import Plan, plan
-from segue.dialects.references import references_in
+from segue.dialects.references import Reference, references_in
 from segue.dialects.registry import DIALECTS
 from segue.errors import TranscriptError
 from segue.interop.source import AUTO, CONVERSATION, SourceRequest, read_request, target_name
@@ -89,7 +90,7 @@ def write_request(source: SourceRequest, *, to: str, model: str = "", strict: bo
     if strict:
         _refuse_loss(repairs, to)
     return Converted(
-        body=planned.body,
+        body=_as_it_came(planned.body, source, to),
         source=source.dialect or CONVERSATION,
         to=to,
         model=model,
@@ -98,10 +99,17 @@ def write_request(source: SourceRequest, *, to: str, model: str = "", strict: bo
     )
 
 
+def _as_it_came(planned: bytes, source: SourceRequest, to: str) -> bytes:
+    """For its own wire a request keeps its order of keys, so that writing it again changes no byte."""
+    if source.body is None or source.dialect != to:
+        return planned
+    return spelled_as(planned, msgspec.json.encode(source.body), DIALECTS[to].messages_field)
+
+
 def plan_request(source: SourceRequest, conversation: Conversation, *, to: str, model: str) -> Plan:
     """The request that a dialect's own provider would be sent. No model: the careful rules."""
-    if to != source.dialect:
-        _refuse_part(source, to)
+    references = _references(source) if to != source.dialect else []
+    _refuse_part(references, to)
     options, unsent = _options_for(source, to, model)
     planned = plan(
         conversation,
@@ -111,15 +119,35 @@ def plan_request(source: SourceRequest, conversation: Conversation, *, to: str, 
         tools=source.tools,
         options=options,
     )
-    return structs.replace(planned, repairs=(*planned.repairs, *unsent))
+    held = _lost_files(references, planned.body, to)
+    return structs.replace(planned, repairs=(*planned.repairs, *unsent, *held))
 
 
-def _refuse_part(source: SourceRequest, to: str) -> None:
-    """A request that is only the end of a conversation means something to the provider alone that holds the rest."""
+def _references(source: SourceRequest) -> list[Reference]:
+    """What the request refers to and does not hold."""
     own = source.options.own
     fields = source.body or ({**own.form, **own.fields} if own is not None else {})
     table = DIALECTS[source.dialect].server.references if source.dialect else ()
-    for found in references_in(fields, table, source.dialect):
+    return references_in(fields, table, source.dialect)
+
+
+def _lost_files(references: list[Reference], planned: bytes, to: str) -> list[Repair]:
+    """Of each file that the target gets neither itself nor by its id."""
+    files = [found for found in references if found.stands_for == "file"]
+    if not files:
+        return []
+    known = references_in(msgspec.json.decode(planned), DIALECTS[to].server.references, to)
+    sent = {found.name for found in known}
+    return [
+        Repair("fields_dropped", to, found.path, decision=f"{found.name}, which only its provider holds")
+        for found in files
+        if found.name not in sent
+    ]
+
+
+def _refuse_part(references: list[Reference], to: str) -> None:
+    """A request that is only the end of a conversation means something to the provider alone that holds the rest."""
+    for found in references:
         if found.stands_for in ("history", "summary"):
             raise TranscriptError(
                 f"It stands for a part of the conversation that only the provider holds, and {to} would not get that.",

@@ -301,7 +301,13 @@ class Composer:
                 return
 
     def report_stand_in(self, message: int, call: AnsweredCall) -> None:
-        dialect, path = self.rules.target.dialect, f"messages[{message}]"
+        dialect, path, came = self.rules.target.dialect, f"messages[{message}]", call.extra
+        if (
+            came is not None
+            and came.dialect == dialect
+            and came.form.get(self.rules.reasoning.call_seal_field)
+        ):
+            return
         self.repairs.append(repair_of("call_seal_filled", dialect, path, (call,)))
 
     # Calls and completions

@@ -151,7 +151,7 @@ def _report(
     before = len(repairs)
     path, ids, sent = f"messages[{start}]", (encodable(answered.call_id),), (answered.id,)
     if answered.seal is composer.stand_in is not None:
-        repairs.append(Repair("call_seal_filled", dialect, path, ids, sent, sent))
+        composer.report_stand_in(start, answered)
     if composer.fills and not (composer.has_thoughts and any(type(block) is Reasoning for block in own)):
         repairs.append(Repair("reasoning_filled", dialect, path, ids, sent, sent))
         own = (composer.filler, *own)

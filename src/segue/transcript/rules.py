@@ -63,6 +63,8 @@ class ReasoningRules(Struct, frozen=True):
     """Whether a message may end with a thought."""
     call_seal: str = ""
     """What stands for the missing seal on the first call of a step, where the target insists on one."""
+    call_seal_field: str = ""
+    """The target's field that a client keeps such a stand-in in: it came with the call, so that nothing is filled in."""
 
 
 class MediaRules(Struct, frozen=True):

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from segue.dialects.references import UNNAMED, ReferenceField, member_name, whole_name
 
-_SEND_IT: Final = "Send the content itself, or ask for a model of the provider that holds it."
+_SEND_IT: Final = "Send the content itself, remove the file, or go back to a model of that provider."
 _NOT_HELD: Final = "`{name}` is held by the provider that gave this id, and another one answers here."
 _file: Final = member_name("file_id")
 
@@ -58,14 +58,14 @@ REFERENCES: Final = (
         stands_for="tools",
         names=whole_name,
         message="A container is at the provider that made it, and another one answers here.",
-        hint="Send the request without a container, or ask for a model of that provider.",
+        hint="Send the request without a container, or go back to a model of that provider.",
     ),
     ReferenceField(
         place="mcp_servers",
         stands_for="tools",
         names=whole_name,
         message="The provider that answers here asks no MCP servers, so the model would not have their tools.",
-        hint="Offer the tools themselves, or ask for a model of the provider that runs them.",
+        hint="Offer the tools themselves, or go back to a model of the provider that runs them.",
     ),
     ReferenceField(
         place="messages[].content[]",
@@ -73,7 +73,7 @@ REFERENCES: Final = (
         names=_compacted,
         marks=(b'"compaction"',),
         message="Only the provider that compacted this conversation can read the block, and another one answers here.",
-        hint="Send the messages that it stands for.",
+        hint="Send the messages that it stands for, or go back to a model of that provider.",
     ),
     ReferenceField(
         place="messages[].content[]",

@@ -64,7 +64,9 @@ def read_content(value: Any, path: str, origin: Origin) -> Iterator[Message]:
         fields = {"text": part} if isinstance(part, str) else record(part, place)
         _join(blocks, _with_own(fields, _decode_part(fields, place, origin)))
     ours = role if role in ("model", "system", "developer") else "user"
-    around = _KINDS.found(content, {"role": ours, "parts": given})
+    # Calls are the model's, whatever role they came with.
+    came = {**content, "role": ours} if any(type(block) is ToolCall for block in blocks) else content
+    around = _KINDS.found(came, {"role": ours, "parts": given})
     found = begun_blocks(tuple(blocks), around)
     if role == "model":
         yield Message("model", found, origin)

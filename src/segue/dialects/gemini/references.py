@@ -42,7 +42,7 @@ def _files(place: str) -> ReferenceField:
         names=_file,
         marks=(b"ile_uri", b"ileUri"),
         message="The file {name} is held by the provider that it was uploaded to, and another one answers here.",
-        hint="Send inlineData instead.",
+        hint="Send inlineData instead, remove the file, or go back to a model of that provider.",
     )
 
 
@@ -58,6 +58,6 @@ REFERENCES: Final = (
         stands_for="tools",
         names=_tool,
         message="The tool searches in what only its provider holds, and another one answers here.",
-        hint="Offer functions instead, or ask for a model of that provider.",
+        hint="Remove the tool or offer functions instead, or go back to a model of that provider.",
     ),
 )

@@ -19,6 +19,7 @@ GEMINI = Rules(
     reasoning=ReasoningRules(
         replay="plain",  # GEM-25: its own thoughts may come back
         call_seal="skip_thought_signature_validator",  # GEM-21, GEM-22
+        call_seal_field="thoughtSignature",
     ),
     media=MediaRules(  # GEM-41, GEM-42
         user=_IMAGES | {"application/pdf", "text/plain", "audio/*"},

@@ -39,6 +39,6 @@ REFERENCES: Final = (
         names=_file,
         marks=(b'"file_id"',),
         message="The file '{name}' is held by the provider that gave this id, and another one answers here.",
-        hint="Send an address instead.",
+        hint="Send an address instead, remove the file, or go back to a model of that provider.",
     ),
 )

@@ -61,9 +61,13 @@ def read_message(variant: Variant, given: dict[str, Any], path: str, origin: Ori
     came = {name: value for name, value in given.items() if name not in _OWN_PLACE or value is None}
     around = kinds.found(came, {"role": "user" if role == "user" else "system", "content": content})
     name = given.get("name")
-    if isinstance(name, str) and name:  # several users in one conversation
+    if isinstance(name, str) and name and not _is_blank(blocks):  # several users in one conversation
         blocks = [Text(f"{name}:", None, Extra(variant.name, form=_UNWRITTEN)), *blocks]
     return Message("user", (*begun_blocks(tuple(blocks), around), *calls), instruction=role != "user")
+
+
+def _is_blank(blocks: list[Block]) -> bool:
+    return all(type(block) is Text and not block.text.strip() for block in blocks)
 
 
 def refused_fields(variant: Variant, given: dict[str, Any]) -> list[str]:
@@ -208,8 +212,15 @@ def _other_content(given: dict[str, Any], dialect: str) -> list[Block]:
     unwritten = Extra(dialect, form=_UNWRITTEN)
     beside: list[Block] = [Text(refusal, None, unwritten)] if isinstance(refusal, str) and refusal else []
     if isinstance(audio, dict) and audio.get("id"):
-        beside.append(Text(f"[spoken reply {audio['id']}, held by the provider]", None, unwritten))
+        beside.append(Text(_spoken_words(audio), None, unwritten))
     return beside
+
+
+def _spoken_words(audio: dict[str, Any]) -> str:
+    words = audio.get("transcript")
+    return (
+        words if isinstance(words, str) and words else f"[spoken reply {audio['id']}, held by the provider]"
+    )
 
 
 def _with_seal(blocks: list[Block], signature: str, origin: Origin) -> list[Block]:

@@ -13,10 +13,10 @@ def _file(part: Any) -> str:
 
 
 def _spoken(message: Any) -> str:
-    """A reply that was spoken, of which only the provider has the words."""
+    """A reply that was spoken, of which only the provider has the words; clients may return them with it."""
     if not isinstance(message, dict) or message.get("content"):
         return ""
-    return member_name("id")(message.get("audio"))
+    return "" if member_name("transcript")(message.get("audio")) else member_name("id")(message.get("audio"))
 
 
 REFERENCES: Final = (
@@ -25,15 +25,15 @@ REFERENCES: Final = (
         stands_for="file",
         names=_file,
         marks=(b'"file_id"',),
-        message="The file '{name}' is held by the provider that gave this id, and another one answers here.",
-        hint="Send file_data instead.",
+        message="The file '{name}' in {path} is held by the provider that gave this id, and another one answers here.",
+        hint="Send file_data instead, remove the file, or go back to a model of that provider.",
     ),
     ReferenceField(
         place="messages[]",
         stands_for="file",
         names=_spoken,
         marks=(b'"audio"',),
-        message="The spoken reply '{name}' is held by the provider that made it, and another one answers here.",
-        hint="Send its words as content.",
+        message="The spoken reply '{name}' in {path} is held by the provider that made it, and another one answers here.",
+        hint="Send its words as content or as audio.transcript, or go back to a model of that provider.",
     ),
 )

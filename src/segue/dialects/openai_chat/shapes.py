@@ -66,6 +66,7 @@ def _part(variant: Variant) -> Shape:
                 "file": ObjectShape(
                     {"file_id": WORDS, "file_data": WORDS, "filename": WORDS},
                     closed=variant.fields is not None,
+                    some_of=frozenset({"file_id", "file_data"}),
                 )
             },
             {"file": UNFIT},

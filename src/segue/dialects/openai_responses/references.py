@@ -45,8 +45,8 @@ def _item(substance: Substance, names: Callable[[Any], str]) -> ReferenceField:
         stands_for=substance,
         names=names,
         marks=(b'"compaction', b'"image_generation_call"'),
-        message="Only the provider that made this item can read it, and another one answers here.",
-        hint="Send the items that it stands for.",
+        message="Only the provider that made {path} can read it, and another one answers here.",
+        hint="Send what it stands for, or go back to a model of that provider.",
     )
 
 
@@ -65,8 +65,8 @@ def _files(place: str) -> ReferenceField:
         stands_for="file",
         names=_file,
         marks=(b'"file_id"',),
-        message="The file '{name}' is held by the provider that gave this id, and another one answers here.",
-        hint="Send file_data or an address instead.",
+        message="The file '{name}' in {path} is held by the provider that gave this id, and another one answers here.",
+        hint="Send file_data or an address instead, remove the file, or go back to a model of that provider.",
     )
 
 
@@ -107,7 +107,7 @@ REFERENCES: Final = (
         place="tools[]",
         stands_for="tools",
         names=_tool,
-        message="The tool works with what only its provider holds, and another one answers here.",
-        hint="Offer functions instead, or ask for a model of that provider.",
+        message="The tool in {path} works with what only its provider reaches, and another one answers here.",
+        hint="Remove the tool or offer functions instead, or go back to a model of that provider.",
     ),
 )
