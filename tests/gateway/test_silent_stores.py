@@ -34,7 +34,7 @@ from segue.gateway.accounts.admission import Reserved, Standing
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from sessions.power_loss import compiler
 
-_AT_ONCE = 30
+_AT_ONCE = 100
 ALLOW = '[gateway.accounts]\nwhen_away = "allow"\n'
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import json
 import tracemalloc
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -236,19 +237,109 @@ def test_what_is_held_never_exceeds_the_budget_nor_a_caller_its_share(
 # Replies
 
 STREAMS = {
-    "openai_chat": b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n',
-    "openai_responses": b'data: {"type":"response.output_text.delta","output_index":0,"delta":"a"}\n\n',
-    "anthropic": b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}\n\n',
-    "gemini": b'data: {"candidates":[{"content":{"parts":[{"text":"a"}]}}]}\n\n',
-    "ollama": b'{"message":{"role":"assistant","content":"a"}}\n',
-    "mistral": b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n',
+    "openai_chat": (
+        {"choices": [{"delta": {"content": "a"}}]},
+        {"choices": [{"delta": {"reasoning_content": "a"}}]},
+        {
+            "choices": [
+                {
+                    "delta": {
+                        "tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "1"}}]
+                    }
+                }
+            ]
+        },
+        {"choices": []},
+        {},
+    ),
+    "openai_responses": (
+        {"type": "response.output_text.delta", "output_index": 0, "delta": "a"},
+        {
+            "type": "response.reasoning_summary_text.delta",
+            "output_index": 0,
+            "summary_index": 0,
+            "delta": "a",
+        },
+        {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": "1"},
+        {"type": "keepalive"},
+        {},
+    ),
+    "anthropic": (
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "a"}},
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "input_json_delta", "partial_json": "1"},
+        },
+        {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 1}},
+        {"type": "ping"},
+        {},
+    ),
+    "gemini": (
+        {"candidates": [{"content": {"parts": [{"text": "a"}]}}]},
+        {"candidates": [{"content": {"parts": [{"text": "a", "thought": True}]}}]},
+        {"candidates": [{"content": {"parts": [{"functionCall": {"name": "f", "args": {}}}]}}]},
+        {"candidates": [{"groundingMetadata": {"webSearchQueries": []}}]},
+        {},
+    ),
+    "ollama": (
+        {"message": {"role": "assistant", "content": "a"}},
+        {"message": {"role": "assistant", "thinking": "a"}},
+        {"message": {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}},
+        {},
+    ),
+    "mistral": (
+        {"choices": [{"delta": {"content": "a"}}]},
+        {
+            "choices": [
+                {"delta": {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "a"}]}]}}
+            ]
+        },
+        {
+            "choices": [
+                {
+                    "delta": {
+                        "tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "1"}}]
+                    }
+                }
+            ]
+        },
+        {},
+    ),
 }
+"""The shortest portions there are, of every kind."""
 
 
-@pytest.mark.parametrize("wire", sorted(STREAMS))
-def test_what_is_kept_of_a_streamed_reply_is_bounded_by_its_bytes(wire: str) -> None:
-    """The shortest portions there are."""
-    data = STREAMS[wire] * 5_000
+def streamed(wire: str, portion: dict[str, Any]) -> bytes:
+    written = json.dumps(portion, separators=(",", ":")).encode()
+    return written + b"\n" if wire == "ollama" else b"data: " + written + b"\n\n"
+
+
+def test_every_wire_has_its_portions() -> None:
+    assert STREAMS.keys() == set(WIRES)
+
+
+def kept_of(read: Callable[[], object]) -> int:
+    """Bytes that stay of what is read."""
+    read()  # what is loaded once
+    gc.collect()
+    tracemalloc.start()
+    try:
+        kept = read()
+        gc.collect()
+        size = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    del kept
+    return size
+
+
+@pytest.mark.parametrize(
+    ("wire", "number"), [(wire, number) for wire in sorted(STREAMS) for number in range(len(STREAMS[wire]))]
+)
+def test_what_is_kept_of_a_streamed_reply_is_bounded_by_its_bytes(wire: str, number: int) -> None:
+    data = streamed(wire, STREAMS[wire][number]) * 3_000
 
     def read() -> tuple[list[Event], object]:
         decoder = DIALECTS[wire].new_decoder()
@@ -257,12 +348,78 @@ def test_what_is_kept_of_a_streamed_reply_is_bounded_by_its_bytes(wire: str) -> 
             events += decoder.feed(data[start : start + (1 << 14)])
         return events, fold(events, Origin())
 
-    read()
-    gc.collect()
-    tracemalloc.start()
-    kept = read()
-    gc.collect()
-    size = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    assert kept[0]
-    assert size <= 3 * len(data) + ALWAYS
+    assert kept_of(read) <= (FACTOR if number else 3) * len(data) + ALWAYS
+
+
+REPLY_PLACES = ("content", "block", "calls", "arguments", "counts", "own field", "error")
+
+
+def reply_of(wire: str, unit: str, count: int, place: str) -> bytes:
+    """A whole reply, or the body of a refusal, with this unit so many times at one of its places."""
+    many = "[" + ",".join([unit] * count) + "]"
+    within = {
+        "content": "MARK",
+        "block": [{"type": "text", "text": "MARK"}, {"type": "own", "held": "MARK"}],
+        "calls": "a",
+        "arguments": "a",
+    }.get(place, "a")
+    calls: Any = "MARK" if place == "calls" else []
+    if place == "arguments":
+        calls = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "TEXT"}}]
+    counts: Any = {"input_tokens": "MARK", "details": "MARK"} if place == "counts" else {}
+    own = {"x": "MARK"} if place == "own field" else {}
+    called = {"type": "function_call", "id": "1", "call_id": "c", "name": "f", "arguments": "TEXT"}
+    item = {"type": "message", "id": "1", "role": "assistant", "content": within}
+    fields: dict[str, Any]
+    match wire:
+        case "openai_responses":
+            output = calls if place == "calls" else [called] if place == "arguments" else [item]
+            fields = {"id": "1", "status": "completed", "output": output, "usage": counts}
+        case "anthropic":
+            blocks = {"arguments": [{"type": "tool_use", "id": "c", "name": "f", "input": {"a": "MARK"}}]}
+            content = blocks.get(place, calls if place == "calls" else within)
+            fields = {"id": "1", "type": "message", "role": "assistant", "content": content, "usage": counts}
+        case "gemini":
+            args = {"functionCall": {"name": "f", "args": {"a": "MARK"}}}
+            parts = {"calls": calls, "arguments": [args], "content": "MARK", "block": [{"fileData": "MARK"}]}
+            content = {"role": "model", "parts": parts.get(place, [{"text": "a"}])}
+            fields = {"candidates": [{"content": content, "finishReason": "STOP"}], "usageMetadata": counts}
+        case "ollama":
+            message = {"role": "assistant", "content": within, "tool_calls": calls}
+            fields = {"message": message, "done": True, **({"prompt_eval_count": "MARK"} if counts else {})}
+        case _:
+            message = {"role": "assistant", "content": within, "tool_calls": calls}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            fields = {"id": "1", "choices": [choice], "usage": counts}
+    if place == "error":
+        fields = {"error": {"message": "no", "type": "a", "details": "MARK"}}
+    text = json.dumps({**fields, **own})
+    text = text.replace('"TEXT"', json.dumps('{"values":' + many + "}"))
+    return text.replace('"MARK"', many).encode()
+
+
+@given(
+    wire=st.sampled_from(WIRES),
+    unit=st.sampled_from(UNITS),
+    count=st.integers(300, 1_500),
+    place=st.sampled_from(REPLY_PLACES),
+)
+@example(wire="openai_chat", unit="{}", count=3_000, place="calls")
+@example(wire="anthropic", unit='{"type":"text","text":"a"}', count=3_000, place="content")
+@example(wire="openai_responses", unit='{"type":"function_call"}', count=3_000, place="calls")
+@example(wire="gemini", unit='{"functionCall":{"name":"f"}}', count=3_000, place="calls")
+@example(wire="mistral", unit="[[[]]]", count=3_000, place="block")
+@example(wire="ollama", unit="{}", count=3_000, place="calls")
+def test_what_is_kept_of_a_whole_reply_is_bounded_by_its_bytes_and_values(
+    wire: str, unit: str, count: int, place: str
+) -> None:
+    body = reply_of(wire, unit, count, place)
+    dialect = DIALECTS[wire]
+
+    def read() -> object:
+        if place == "error":
+            return dialect.decode_error(400, {}, body)
+        events = dialect.decode_reply(body)
+        return events, fold(events, Origin())
+
+    assert kept_of(read) <= FACTOR * weight_of(body) + ALWAYS

@@ -13,8 +13,8 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
 
     `input_tokens` is all of the input, `cached_tokens` the part of it read from a cache and `cache_write_tokens` the
     part written to one. `output_tokens` is all of the output, `reasoning_tokens` the part of it that was thought.
-    What is written for an hour, and what is heard or spoken, has prices of its own at some providers; `None` also if there was
-    nothing of it.
+    What is written for an hour, what is heard or spoken, and what a provider's own tools did has prices of its own at some
+    providers; `None` also if there was nothing of it.
     """
 
     input_tokens: int | None = None
@@ -26,6 +26,17 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     """The part of `cache_write_tokens` that is kept for an hour."""
     audio_input_tokens: int | None = None
     audio_output_tokens: int | None = None
+    web_searches: int | None = None
+    """That the provider made for the reply."""
+    file_searches: int | None = None
+    """The same in files that it keeps."""
+    other_tool_runs: int | None = None
+    """Of the provider's own tools, which it charges in a way that cannot be told from a reply, such as by the time they run."""
+    tier: str | None = None
+    """How the reply was made, if not in the usual way: `flex`, `priority`, `batch` and other words of providers, with spaces
+    between several."""
+    charged: float | None = None
+    """Dollars, by the provider's own word."""
 
     @property
     def total_tokens(self) -> int | None:
@@ -42,9 +53,21 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
 
     def plus(self, other: Usage) -> Usage:
         """Both together. What neither knows stays unknown."""
-        counts = zip(structs.astuple(self), structs.astuple(other), strict=True)
-        return Usage(*[mine if more is None else (mine or 0) + more for mine, more in counts])
+        counts = {
+            name: mine if more is None else (mine or 0) + more
+            for name in _COUNTS
+            for mine, more in [(getattr(self, name), getattr(other, name))]
+        }
+        return Usage(**counts, tier=self._tier_with(other))
+
+    def _tier_with(self, other: Usage) -> str | None:
+        if self.tier == other.tier or other.total_tokens is None:
+            return self.tier
+        return other.tier if self.total_tokens is None else MIXED_TIERS
 
 
+MIXED_TIERS = "mixed"
+"""Of what was made in several ways: together it has no price."""
+_COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "tier")
 NO_USAGE = Usage()
 """Of what no model was asked for, or where none was reported."""

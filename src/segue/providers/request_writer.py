@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from segue.transcript.repairs import Repair
 
 KEPT_SESSIONS = 256
-KEPT_BYTES = 32 << 20
-"""Conversations are kept whole, so only the most recent ones: no more of them, and no more bytes of their requests."""
+KEPT_BYTES = 64 << 20
+"""Conversations are kept whole, so only the most recent ones: no more of them, and no more bytes of what they take."""
+_SESSION_BYTES: Final = 4096
+_STEP_BYTES: Final = 256
+_HELD: Final = 2
+"""What is kept of a session takes so much, as much for each step, and its request so many times."""
 _NOTHING: Final[tuple[PlanState | None, int]] = (None, 0)
 
 
@@ -91,9 +95,10 @@ class RequestWriter(Struct):
         self._keep(request, state, size)
         return repairs
 
-    def _keep(self, request: ChatRequest, state: PlanState, size: int) -> None:
+    def _keep(self, request: ChatRequest, state: PlanState, body: int) -> None:
         if not request.session:
             return
+        size = _SESSION_BYTES + _STEP_BYTES * len(state.transcript.steps) + _HELD * body
         session = request.session, request.model
         if (old := self._kept.pop(session, None)) is not None:
             self._kept_bytes -= old[1]

@@ -15,6 +15,8 @@ from segue.config.layers import load_settings
 from segue.config.model_names import reference_faults
 from segue.conversation.usage import Usage
 from segue.errors import UsageError
+from segue.gateway.accounts.admission import MILLION
+from segue.gateway.accounts.store import UsageRow
 from segue.providers.models.prices import PriceBook, PriceRule, cost_of
 
 USAGE = Usage(1_000_000, 1_000_000, cached_tokens=400_000, cache_write_tokens=100_000)
@@ -139,3 +141,28 @@ def home(tmp_path: Path) -> Home:
 
 def test_a_price_book_without_rules_is_the_catalog() -> None:
     assert PriceBook().cost_of(USAGE, "openai", "gpt-4.1") == cost_of(USAGE, "openai", "gpt-4.1")
+
+
+@pytest.mark.parametrize(
+    ("counts", "least", "unpriced"),
+    [
+        ({"service_tier": "standard"}, 0.3, 0),
+        ({"service_tier": "batch"}, 0.15, 0),
+        ({"server_tool_use": {"web_search_requests": 2}}, 0.32, 0),
+        ({"service_tier": "priority"}, 0.3, 1),
+    ],
+)
+def test_how_a_reply_was_made_counts_for_a_budget_and_what_has_no_price_is_marked(
+    counts: dict[str, Any], least: float, unpriced: int
+) -> None:
+    async def story() -> tuple[int, list[UsageRow]]:
+        async with paid_world() as world:
+            usage = {"input_tokens": 100_000, "output_tokens": 0, **counts}
+            world.provider.scripts.append(Scripted(counts=usage))
+            assert (await world.ask("anthropic", "anthropic", WORD * 20_000))[0] == 200
+            standing, _, rows = await world.settled()
+            return standing.day_spent, rows
+
+    spent, rows = asyncio.run(story())
+    assert spent == pytest.approx(least * MILLION)
+    assert sum(row.unpriced for row in rows) == unpriced

@@ -44,12 +44,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.gateway.server import address_of, open_listener  # noqa: PLC0415 - loads the server
+    from segue.gateway.log_output import patient_log  # noqa: PLC0415
+    from segue.terminal_text import styled  # noqa: PLC0415
 
     sets = [*arguments.sets, *_sets_of(arguments)]
     config = _load(sets)
+    with patient_log(styled if sys.stderr.isatty() else str):
+        logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
+        return _run(arguments, config, sets)
+
+
+def _run(arguments: argparse.Namespace, config: Config, sets: list[str]) -> int:
+    from segue.gateway.server import address_of, open_listener  # noqa: PLC0415 - loads the server
+
     settings = config.gateway
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr)
     if arguments.fd is not None:
         with socket.socket(fileno=arguments.fd) as listener:
             _serve(config, listener, sets, until_closed=arguments.until_closed)

@@ -37,6 +37,11 @@ class Tokens(Struct, frozen=True, kw_only=True):
     cache_hour_tokens: int | None = None
     audio_input_tokens: int | None = None
     audio_output_tokens: int | None = None
+    web_searches: int | None = None
+    file_searches: int | None = None
+    other_tool_runs: int | None = None
+    tier: str | None = None
+    charged: float | None = None
 
 
 @final

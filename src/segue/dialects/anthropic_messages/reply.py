@@ -22,7 +22,7 @@ from segue.conversation.events import (
 from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.errors import encode_error, error_from
 from segue.dialects.calls import compact_arguments
-from segue.dialects.counts import count, counted
+from segue.dialects.counts import count, counted, with_price_facts
 from segue.dialects.errors import FailedResponse
 from segue.dialects.opaque_blocks import KIND, opaque_block
 from segue.errors import ProtocolError
@@ -113,13 +113,19 @@ def usage_of(counts: Any) -> Usage | None:
     if not (read or written or fresh or output):
         return None
     details, kept = counts.get("output_tokens_details"), counts.get("cache_creation")
-    return counted(
+    ran = counts.get("server_tool_use")
+    usage = counted(
         None if fresh is None else fresh + (read or 0) + (written or 0),
         output,
         cached=read,
         cache_write=written,
         reasoning=count(details, "thinking_tokens") if isinstance(details, dict) else None,
         cache_hour=count(kept, "ephemeral_1h_input_tokens") if isinstance(kept, dict) else None,
+    )
+    return with_price_facts(
+        usage,
+        *(counts.get(name) for name in ("service_tier", "speed", "inference_geo")),
+        web_searches=ran.get("web_search_requests") if isinstance(ran, dict) else None,
     )
 
 

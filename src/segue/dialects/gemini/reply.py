@@ -22,7 +22,7 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects.calls import compact_arguments
 from segue.dialects.chunk_streams import ChunkReader
-from segue.dialects.counts import count, counted, total
+from segue.dialects.counts import count, counted, total, with_price_facts
 from segue.dialects.data_urls import kind_of
 from segue.dialects.garbled_lines import UNREADABLE, check_encoding
 from segue.dialects.gemini import opaque_parts, wire
@@ -97,12 +97,13 @@ def decode_reply(body: bytes) -> list[Event]:
 class ReplyReader(ChunkReader):
     """Reads a reply, whole or in portions."""
 
-    __slots__ = ("_called", "_counts", "_partial", "_started")
+    __slots__ = ("_called", "_counts", "_partial", "_searches", "_started")
 
     def __init__(self) -> None:
         super().__init__()
         self._partial: dict[str, Any] | None = None
         self._counts = Raw()
+        self._searches = 0
         self._started = False
         self._called = False
 
@@ -149,6 +150,8 @@ class ReplyReader(ChunkReader):
                     events.append(TextDelta(self._index, text))
                 else:
                     self._read_part(part, events)
+        if candidate.grounding_metadata is not None:
+            self._searches = max(self._searches, _searches_in(candidate.grounding_metadata))
         reason = candidate.finish_reason
         if reason is not None:
             self._finish(_NUMBERED.get(reason, str(reason)), events)
@@ -233,17 +236,17 @@ class ReplyReader(ChunkReader):
         if not self._counts:
             return
         try:
-            usage = usage_of(wire.COUNTS.decode(self._counts))
+            usage = usage_of(wire.COUNTS.decode(self._counts), self._searches)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return
         if usage != Usage():
             events.append(UsageReported(usage))
 
 
-def usage_of(counts: Mapping[str, Any]) -> Usage:
+def usage_of(counts: Mapping[str, Any], searches: int = 0) -> Usage:
     """GEM-56: thoughts are counted beside the candidate, and what Google's own tools read beside the prompt."""
     thoughts = count(counts, "thoughtsTokenCount")
-    return counted(
+    usage = counted(
         total(count(counts, "promptTokenCount"), count(counts, "toolUsePromptTokenCount")),
         total(count(counts, "candidatesTokenCount"), thoughts),
         cached=count(counts, "cachedContentTokenCount"),
@@ -251,6 +254,16 @@ def usage_of(counts: Mapping[str, Any]) -> Usage:
         heard=_audio_in(counts.get("promptTokensDetails")),
         spoken=_audio_in(counts.get("candidatesTokensDetails")),
     )
+    if usage == Usage():
+        return usage
+    tier = counts.get("serviceTier") or counts.get("trafficType")
+    return with_price_facts(usage, tier, web_searches=searches)
+
+
+def _searches_in(grounding: Any) -> int:
+    """How often Google was asked for the reply."""
+    asked = grounding.get("webSearchQueries") if isinstance(grounding, dict) else None
+    return len(asked) if isinstance(asked, list) else 0
 
 
 def _audio_in(details: Any) -> int | None:

@@ -137,6 +137,7 @@ class Candidate(Struct, rename="camel", gc=False):
 
     content: Content | None = None
     finish_reason: str | int | None = None
+    grounding_metadata: Any = None
 
 
 class Portion(Struct, rename="camel", gc=False):

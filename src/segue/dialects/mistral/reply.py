@@ -22,7 +22,7 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects.calls import arguments_text
 from segue.dialects.chunk_streams import ChunkReader
-from segue.dialects.counts import count, counted
+from segue.dialects.counts import count, counted, with_price_facts
 from segue.dialects.data_urls import media_from
 from segue.dialects.errors import FailedResponse
 from segue.dialects.garbled_lines import UNREADABLE, check_encoding
@@ -199,7 +199,8 @@ def usage_of(counts: Mapping[str, Any]) -> Usage:
     cached = count(details, "cached_tokens") if isinstance(details, dict) else None
     if cached is None:
         cached = count(counts, "num_cached_tokens")
-    return counted(count(counts, "prompt_tokens"), count(counts, "completion_tokens"), cached=cached)
+    usage = counted(count(counts, "prompt_tokens"), count(counts, "completion_tokens"), cached=cached)
+    return usage if usage == Usage() else with_price_facts(usage, counts.get("service_tier"))
 
 
 # The other way

@@ -21,7 +21,7 @@ from segue.conversation.events import (
     UsageReported,
 )
 from segue.conversation.usage import Usage
-from segue.dialects.counts import believed, count, counted
+from segue.dialects.counts import XAI_TICKS, believed, count, counted, with_price_facts
 from segue.dialects.data_urls import media_from
 from segue.dialects.openai_chat.errors import error_in_reply
 from segue.dialects.openai_chat.inline_reasoning import InlineThoughts
@@ -81,6 +81,7 @@ class ReplyReader:
         self._inline = InlineThoughts() if variant.inline_thoughts else None
         self._audio: list[str] = []
         self._usage: Counts | None = None
+        self._tier: Any = None
         self._finish: str | None = None
         self._refused = False
         self._answered = False
@@ -121,6 +122,8 @@ class ReplyReader:
             if choice.error:  # ORT-01
                 self.fail(error_in_reply(self._variant, choice.error), events)
                 return
+        if portion.service_tier is not None:
+            self._tier = portion.service_tier
         if portion.usage is not None:
             self._usage = portion.usage
         elif portion.x_groq is not None:  # GRQ-03
@@ -171,7 +174,7 @@ class ReplyReader:
             events.append(Sealed(self._thought, payload, "encrypted" if opaque else "signature"))
         if self._audio:
             events.append(MediaArrived(self._new(), Media("audio", "audio/wav", "".join(self._audio))))
-        usage = usage_of(self._usage)
+        usage = usage_of(self._usage, self._tier)
         if usage is not None:
             events.append(UsageReported(usage))
 
@@ -310,8 +313,9 @@ def _grows(key: str, value: Any) -> bool:
     return key in _GROWING and isinstance(value, str)
 
 
-def usage_of(counts: Counts | None) -> Usage | None:
-    """CHAT-65: the prompt counts gross, cached tokens included. Where reasoning is counted apart, it is added."""
+def usage_of(counts: Counts | None, tier: Any = None) -> Usage | None:
+    """CHAT-65: the prompt counts gross, cached tokens included. Where reasoning is counted apart, it is added. `tier`: the word
+    that stands beside the counts."""
     if counts is None:
         return None
     prompt, completion = believed(counts.prompt_tokens), believed(counts.completion_tokens)
@@ -337,7 +341,22 @@ def usage_of(counts: Counts | None) -> Usage | None:
         heard=_detail(counts.prompt_tokens_details, "audio_tokens"),
         spoken=_detail(counts.completion_tokens_details, "audio_tokens"),
     )
-    return None if usage == Usage() else usage
+    if usage == Usage():
+        return None
+    return with_price_facts(usage, tier or counts.service_tier, charged=_charged(counts))
+
+
+def _charged(counts: Counts) -> Any:
+    """What xAI, OpenRouter and Perplexity say that they charge. With the user's own key, OpenRouter's part is apart."""
+    ticks = believed(counts.cost_in_usd_ticks)
+    if ticks is not None:
+        return ticks / XAI_TICKS
+    if isinstance(counts.cost, dict):
+        return counts.cost.get("total_cost")
+    if counts.is_byok is not True or not isinstance(counts.cost, int | float):
+        return counts.cost
+    upstream = (counts.cost_details or {}).get("upstream_inference_cost")
+    return counts.cost + upstream if isinstance(upstream, int | float) else None
 
 
 def _detail(details: Mapping[str, Any] | None, name: str) -> int | None:

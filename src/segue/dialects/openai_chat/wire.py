@@ -140,6 +140,11 @@ class Counts(Struct, gc=False):
     prompt_cache_hit_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
+    service_tier: Any = None
+    cost: Any = None
+    is_byok: Any = None
+    cost_details: Any = None
+    cost_in_usd_ticks: Any = None
 
 
 @final
@@ -167,6 +172,7 @@ class Portion(Struct, gc=False):
     choices: list[Choice] | None = None
     usage: Counts | None = None
     x_groq: Groq | None = None
+    service_tier: Any = None
     error: Any = None
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -19,7 +20,7 @@ from segue.conversation.events import (
     TextDelta,
     UsageReported,
 )
-from segue.dialects.counts import count, counted
+from segue.dialects.counts import XAI_TICKS, count, counted, with_price_facts
 from segue.dialects.errors import FailedResponse
 from segue.dialects.opaque_blocks import KIND
 from segue.dialects.openai_responses import wire
@@ -39,6 +40,8 @@ INCOMPLETE: Mapping[Any, FinishReason] = {  # RESP-62
     "max_messages": "length",
     "content_filter": "content_filter",
 }
+_CHARGED_OTHERWISE: Final = ("code_interpreter_call", "image_generation_call")
+"""By the container and by the image, of which an item tells nothing."""
 REFUSED = "refusal"
 """Our name for the end of a reply in which the model itself refused."""
 
@@ -71,7 +74,7 @@ def ended(response: Mapping[str, Any], reader: ItemReader) -> Iterator[Event]:
     """The events at the end of a response, from its final state (RESP-62)."""
     usage = usage_of(response.get("usage"))
     if usage is not None:
-        yield UsageReported(usage)
+        yield UsageReported(_priced(usage, response))
     status, error = response.get("status"), response.get("error")
     if status == "failed" or isinstance(error, dict):
         yield Failed(error_from(error if isinstance(error, dict) else {"message": "The reply failed."}))
@@ -101,6 +104,28 @@ def usage_of(counts: Any) -> Usage | None:
         cache_write=count(read, "cache_write_tokens"),
         reasoning=count(written, "reasoning_tokens") if isinstance(written, dict) else None,
     )
+
+
+def _priced(usage: Usage, response: Mapping[str, Any]) -> Usage:
+    """The counts with what else the price of a response depends on."""
+    ran = Counter([item.get("type") for item in _items(response, "output") if _is_charged(item)])
+    ticks = count(response["usage"], "cost_in_usd_ticks")
+    return with_price_facts(
+        usage,
+        response.get("service_tier"),
+        web_searches=ran["web_search_call"],
+        file_searches=ran["file_search_call"],
+        other_tool_runs=sum(ran[kind] for kind in _CHARGED_OTHERWISE),
+        charged=None if ticks is None else ticks / XAI_TICKS,
+    )
+
+
+def _is_charged(item: Any) -> bool:
+    """Searches are, pages that the provider opens or looks through are not."""
+    if not isinstance(item, dict) or not isinstance(item.get("type"), str):
+        return False
+    action = item.get("action")
+    return item["type"] != "web_search_call" or not isinstance(action, dict) or action.get("type") == "search"
 
 
 def _text(held: Mapping[str, Any], name: str) -> str:

@@ -58,8 +58,9 @@ def settle(accounts: Accounts, admission: Admission | None, expected: Charge, re
     report.usage_estimated = any(one.estimated for one in handovers)
     priced = [one.dollars for one in report.expenses if one.dollars is not None]
     report.dollars = sum(priced) if priced else None
-    came_to = Charge(report.usage.total_tokens or 0, sum(_micros(one, expected) for one in report.expenses))
-    accounts.ended(admission, came_to, *_usage_rows(report, expected))
+    spent = [_micros(accounts.prices, one, expected) for one in report.expenses]
+    came_to = Charge(report.usage.total_tokens or 0, sum(spent))
+    accounts.ended(admission, came_to, *_usage_rows(report, spent))
 
 
 def _expense(prices: PriceBook, route: str, usage: Usage) -> Expense:
@@ -67,12 +68,15 @@ def _expense(prices: PriceBook, route: str, usage: Usage) -> Expense:
     return Expense(route, usage, prices.cost_of(usage, provider, model))
 
 
-def _micros(expense: Expense, expected: Charge) -> int:
-    """Where nobody knows the price, what was reserved; callers with budgets are let through to such a model only to end a
-    turn that began there."""
+def _micros(prices: PriceBook, expense: Expense, expected: Charge) -> int:
+    """Where nobody knows the price, what was reserved, or what is known of it if that is more. Callers with budgets are let
+    through to a model without a price only to end a turn that began there."""
     if expense.usage.total_tokens is None:
         return 0
-    return expected.micros if expense.dollars is None else micros(expense.dollars)
+    if expense.dollars is not None:
+        return micros(expense.dollars)
+    provider, _, model = expense.route.partition("/")
+    return max(expected.micros, micros(prices.least_cost(expense.usage, provider, model)))
 
 
 @asynccontextmanager
@@ -111,7 +115,7 @@ async def counted_for_nothing(
         yield
     finally:
         if admission is not None:
-            accounts.ended(admission, Charge(), *_usage_rows(report, Charge()))
+            accounts.ended(admission, Charge(), *_usage_rows(report, []))
 
 
 def standing_of(admission: Admission) -> CallerStanding:
@@ -192,8 +196,9 @@ def _day(number: int) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(number * 86_400))
 
 
-def _usage_rows(report: RequestReport, expected: Charge) -> list[UsageRow]:
-    """One for the route that answered, or was asked last, and one for every other that has something to be paid."""
+def _usage_rows(report: RequestReport, spent_micros: Sequence[int]) -> list[UsageRow]:
+    """One for the route that answered, or was asked last, and one for every other that has something to be paid. The second:
+    what each expense of the report comes to."""
     day, asked = _day(int(time.time() // 86_400)), storable(report.asked)[:200]
     answered = UsageRow(
         day=day,
@@ -207,7 +212,7 @@ def _usage_rows(report: RequestReport, expected: Charge) -> list[UsageRow]:
         failovers=report.failovers,
     )
     rows = {answered.place: answered}
-    for one in report.expenses:
+    for one, spent_for_it in zip(report.expenses, spent_micros, strict=False):
         usage = one.usage
         spent = UsageRow(
             day=day,
@@ -218,7 +223,7 @@ def _usage_rows(report: RequestReport, expected: Charge) -> list[UsageRow]:
             output_tokens=usage.output_tokens or 0,
             cached_tokens=usage.cached_tokens or 0,
             reasoning_tokens=usage.reasoning_tokens or 0,
-            micros=_micros(one, expected),
+            micros=spent_for_it,
             unpriced=int(usage.total_tokens is not None and one.dollars is None),
         )
         if usage.total_tokens is not None:

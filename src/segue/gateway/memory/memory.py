@@ -11,9 +11,12 @@ import binascii
 import logging
 import secrets
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
+
+from msgspec import Struct
 
 from segue.errors import JournalError
+from segue.gateway.byte_budget import weight_of
 from segue.gateway.memory.histories import KnownHistories
 from segue.gateway.memory.installation_key import DIGEST_BYTES
 from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_reply
@@ -36,6 +39,17 @@ _KEPT_IDS: Final = 1024
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz234567"
 """Of base32."""
 _SHORT: Final = 256
+_KEY_BYTES: Final = 256
+"""What a key takes beside its reply, and what holds the two together."""
+
+
+@final
+class _AtHand(Struct):
+    """A reply in the cache, which holds it under one key or several."""
+
+    reply: RememberedReply
+    size: int
+    keys: int = 0
 
 
 class Memory:
@@ -48,7 +62,7 @@ class Memory:
         """What was recalled for recent requests."""
         self.failed_reads = 0
         self._key = key
-        self._cache: OrderedDict[bytes, tuple[RememberedReply, int]] = OrderedDict()
+        self._cache: OrderedDict[bytes, _AtHand] = OrderedDict()
         self._cache_bytes = cache_bytes
         self._cached_bytes = 0
         self._conversations: dict[tuple[str, str], str] = {}
@@ -111,7 +125,7 @@ class Memory:
         data = encode_reply(reply)
         # Those by which `recall_originals` looks for it; `sole_conversation` asks the store.
         exact = own[:2] if reply.name or reply.message.calls else ()
-        self._keep_at_hand(tuple(dict.fromkeys((*keys, *exact))), reply, len(data))
+        self._keep_at_hand(tuple(dict.fromkeys((*keys, *exact))), reply, data)
         keys, firsts = tuple(dict.fromkeys((*keys, *own))), tuple(map(self._first, own))
         record = MemoryRecord(keys, self._sealed((*keys, *firsts), data), firsts)
         try:
@@ -131,13 +145,13 @@ class Memory:
                 missing.append(key)
             else:
                 self._cache.move_to_end(key)
-                found[key] = held[0]
+                found[key] = held.reply
         if missing:
             for key, body in (await self._read(missing)).items():
                 data = self._opened(key, body)
                 if data is not None:
                     found[key] = decode_reply(data)
-                    self._keep_at_hand((key,), found[key], len(data))
+                    self._keep_at_hand((key,), found[key], data)
         return found
 
     async def sole_conversation(self, place: bytes, name: str) -> str:
@@ -242,15 +256,22 @@ class Memory:
             _LOG.warning("Replies were not recalled: %s", error)
             return {}
 
-    def _keep_at_hand(self, keys: tuple[bytes, ...], reply: RememberedReply, size: int) -> None:
+    def _keep_at_hand(self, keys: tuple[bytes, ...], reply: RememberedReply, data: bytes) -> None:
+        """`data`: the reply as it is stored. What is read from it takes several times as much, above all of a short one."""
+        held = _AtHand(reply, weight_of(data))
         for key in keys:
-            if (old := self._cache.pop(key, None)) is not None:
-                self._cached_bytes -= old[1]
-            self._cache[key] = reply, size
-            self._cached_bytes += size
+            self._forget(key)
+            self._cache[key] = held
+            held.keys += 1
+        self._cached_bytes += held.size + _KEY_BYTES * len(keys)
         while self._cached_bytes > self._cache_bytes:
-            _, (_, dropped) = self._cache.popitem(last=False)
-            self._cached_bytes -= dropped
+            self._forget(next(iter(self._cache)))
+
+    def _forget(self, key: bytes) -> None:
+        if (held := self._cache.pop(key, None)) is None:
+            return
+        held.keys -= 1
+        self._cached_bytes -= _KEY_BYTES if held.keys else _KEY_BYTES + held.size
 
 
 def new_conversation_id() -> str:

@@ -67,11 +67,40 @@ class ModelKind(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @final
+class TierPrice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What tokens cost that are made in another way than the usual one, as a multiple of the usual price."""
+
+    provider: str
+    tier: str
+    match: tuple[str, ...] = ("*",)
+    """Patterns of models."""
+    factor: float
+    long: bool = True
+    """Whether it holds for long requests too, where those have prices of their own."""
+
+
+@final
+class ToolPrice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a provider takes for what its own tools do, in dollars for each time."""
+
+    provider: str
+    match: tuple[str, ...] = ("*",)
+    web_search: float | None = None
+    file_search: float | None = None
+    once: bool = False
+    """Searches of one reply are paid once, however many there are."""
+
+
+@final
 class PriceTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """The providers whose replies cost nothing, and the names of providers in other price lists."""
+    """The providers whose replies cost nothing, those that say themselves what they charge, and the names of providers in other
+    price lists; and what costs more or less than the tokens of a model alone."""
 
     free: tuple[str, ...]
+    own_word: tuple[str, ...]
     names: dict[str, str]
+    tier: tuple[TierPrice, ...]
+    tool: tuple[ToolPrice, ...]
 
 
 @final
@@ -99,6 +128,23 @@ def catalog_model(provider: str, model: str) -> CatalogModel | None:
     return exact or next(
         (listed for listed in offered if any(fnmatchcase(name, other) for other in listed.also)), None
     )
+
+
+def tier_price(provider: str, model: str, tier: str) -> TierPrice | None:
+    """None if nobody knows it."""
+    fitting = (each for each in catalog().prices.tier if each.provider == provider and each.tier == tier)
+    return next((each for each in fitting if _fits(model, each.match)), None)
+
+
+def tool_price(provider: str, model: str) -> ToolPrice | None:
+    """None if nobody knows it."""
+    fitting = (each for each in catalog().prices.tool if each.provider == provider)
+    return next((each for each in fitting if _fits(model, each.match)), None)
+
+
+def _fits(model: str, patterns: tuple[str, ...]) -> bool:
+    name = model.lower()
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 @lru_cache(maxsize=4096)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias, final
 
 from msgspec import Meta, Struct
 
 from segue.conversation.usage import Usage
-from segue.providers.models.catalog import Price, catalog, catalog_model
+from segue.providers.models.catalog import Price, catalog, catalog_model, tier_price, tool_price
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +20,8 @@ _MOST_LIKE: Final = 8
 """A model may cost like one that costs like another, but not in a circle."""
 _MOST_FOUND: Final = 4096
 DollarsPerMillion: TypeAlias = Annotated[float, Meta(ge=0, le=1_000_000)]
+DollarsPerThousand: TypeAlias = Annotated[float, Meta(ge=0, le=1_000_000)]
+TierFactor: TypeAlias = Annotated[float, Meta(ge=0, le=1000)]
 
 
 @final
@@ -37,8 +39,20 @@ class PriceRule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     audio_input: DollarsPerMillion | None = None
     audio_output: DollarsPerMillion | None = None
     """Sound; as much as other input and output if it is not set."""
+    web_search: DollarsPerThousand | None = None
+    file_search: DollarsPerThousand | None = None
+    """A thousand searches by the provider's own tools; as its other models if it is not set."""
+    tiers: dict[str, TierFactor] = {}
+    """What replies cost that are made in another way, as a multiple: { flex = 0.5, priority = 2 }."""
     like: str = ""
     """provider/model, or provider/* for its model of the same name."""
+
+
+@final
+class _Cost(NamedTuple):
+    dollars: float
+    exact: bool = True
+    """Else something in it has a price that nobody knows, and it is what the rest costs."""
 
 
 @final
@@ -52,17 +66,26 @@ class PriceBook:
         self._found: dict[tuple[str, str], float | PriceRule | None] = {}
 
     def cost_of(self, usage: Usage, provider: str, model: str) -> float | None:
-        """Dollars. None: nobody knows the price, or the provider did not count."""
+        """Dollars. None: nobody knows the price of it or of a part of it, or the provider did not count."""
+        cost = self._cost(usage, provider, model)
+        return cost.dollars if cost is not None and cost.exact else None
+
+    def least_cost(self, usage: Usage, provider: str, model: str) -> float:
+        """Dollars for all in it that has a known price."""
+        cost = self._cost(usage, provider, model)
+        return cost.dollars if cost is not None else 0.0
+
+    def _cost(self, usage: Usage, provider: str, model: str) -> _Cost | None:
         if usage.input_tokens is None and usage.output_tokens is None:
             return None
         for _ in range(_MOST_LIKE):
             rule = self._rule(provider, model)
             if rule is None:
-                return cost_of(usage, provider, model)
+                return _catalog_cost(usage, provider, model)
             if not isinstance(rule, PriceRule):
-                return _dollars(usage, Price(input=rule, output=rule))
+                rule = PriceRule(input=rule, output=rule)
             if not rule.like:
-                return _dollars(usage, _price(rule))
+                return _with_surcharges(_dollars(usage, _price(rule)), usage, provider, model, rule)
             provider, _, meant = rule.like.partition("/")
             model = model if meant == "*" else meant
         return None
@@ -102,16 +125,56 @@ def prices_of(providers: object) -> PriceBook:
 
 
 def cost_of(usage: Usage, provider: str, model: str) -> float | None:
-    """The price of what was used. `None`: the model has no known price, or the provider did not count."""
-    if usage.input_tokens is None and usage.output_tokens is None:
-        return None
-    if provider in catalog().prices.free:
-        return 0.0
+    """The price of what was used. `None`: it has no known price, or a part of it, or the provider did not count."""
+    return CATALOG_PRICES.cost_of(usage, provider, model)
+
+
+def _catalog_cost(usage: Usage, provider: str, model: str) -> _Cost | None:
+    prices = catalog().prices
+    if provider in prices.free:
+        return _Cost(0.0)
+    if usage.charged is not None and provider in prices.own_word:
+        return _Cost(usage.charged)
     listed = catalog_model(provider, model)
     if listed is None or listed.price is None:
-        return _by_genai_prices(usage, provider, model)
+        dollars = _by_genai_prices(usage, provider, model)
+        return None if dollars is None else _with_surcharges(dollars, usage, provider, model)
     is_long = listed.long is not None and (usage.input_tokens or 0) > listed.long.above
-    return _dollars(usage, listed.long if is_long and listed.long is not None else listed.price)
+    price = listed.long if is_long and listed.long is not None else listed.price
+    return _with_surcharges(_dollars(usage, price), usage, provider, model, is_long=is_long)
+
+
+def _with_surcharges(
+    tokens: float,
+    usage: Usage,
+    provider: str,
+    model: str,
+    rule: PriceRule | None = None,
+    *,
+    is_long: bool = False,
+) -> _Cost:
+    """The price of the tokens, and what is paid more or less for how they were made and for what the provider's tools did."""
+    if usage.tier is None and not (usage.web_searches or usage.file_searches or usage.other_tool_runs):
+        return _Cost(tokens)
+    rule = rule or PriceRule()
+    exact = not usage.other_tool_runs
+    for tier in (usage.tier or "").split():
+        listed = tier_price(provider, model, tier)
+        factor = rule.tiers.get(tier)
+        if factor is None and listed is not None and (listed.long or not is_long):
+            factor = listed.factor
+        exact = exact and (factor is not None or not tokens)
+        tokens *= 1.0 if factor is None else factor
+    tools, fees = tool_price(provider, model), 0.0
+    once = tools is not None and tools.once
+    for times, own, known in (
+        (usage.web_searches, rule.web_search, tools and tools.web_search),
+        (usage.file_searches, rule.file_search, tools and tools.file_search),
+    ):
+        each = known if own is None else own / 1000
+        exact = exact and not (times and each is None)
+        fees += (1 if once and times else times or 0) * (each or 0.0)
+    return _Cost(tokens + fees, exact)
 
 
 def _dollars(usage: Usage, price: Price) -> float:
