@@ -163,9 +163,13 @@ class Responder:
                 assert_never(event)
 
     def _start(self, event: Event) -> ReplyStarted:
-        own = event.id if type(event) is ReplyStarted and self._native else ""
-        return ReplyStarted(
-            self._minting.reply_id(own, self._client.reply_prefix), self._request.model, self._tools
+        began = event if type(event) is ReplyStarted else ReplyStarted()
+        own = began.id if self._native else ""
+        return structs.replace(
+            began,
+            id=self._minting.reply_id(own, self._client.reply_prefix),
+            model=self._request.model,
+            tools=self._tools,
         )
 
     # Texts, thoughts, media

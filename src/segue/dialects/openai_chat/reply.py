@@ -62,7 +62,7 @@ def encode_reply(variant: Variant, reply: Reply) -> bytes:
     body: dict[str, Any] = {
         "id": reply.id,
         "object": "chat.completion",
-        "created": 0,
+        "created": int(reply.created),
         "model": reply.model,
         "choices": [choice],
     }

@@ -40,6 +40,7 @@ SERVER = ServerFacts(
     standing_headers=rate_headers,
     returned_headers=("x-ratelimit-", "openai-"),
     session_headers=("x-session-id", "session_id"),
+    choices_field=("n",),
     streams_counts=_streams_counts,
     keep_alive=b": keep-alive\n\n",
     error_frame=lambda error: sse.encode(encode_error(error)[1]),
