@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, final
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from segue.dialects.references import ReferenceField
 from segue.errors import SegueError
@@ -222,6 +222,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """Before every path, for clients of a wire that shares its paths with another: `/mistral`."""
     client_marks: tuple[tuple[str, str], ...] = ()
     """Headers, each with a part of its value in lower case, that show a client of this wire where paths are shared."""
+    shown_by: Callable[[Mapping[str, Raw]], bool | None] = lambda _: None
+    """Whether the fields of a chat, as they came, show a client of this wire; None if they show nothing."""
     key_headers: tuple[str, ...] = ("authorization",)
     """Where a client's key is; `authorization` has "Bearer" before it."""
     key_query: str = ""

@@ -1,4 +1,4 @@
-"""Mistral's API as a server serves it. It shares its paths with OpenAI's; the client's name tells them apart."""
+"""Mistral's API as a server serves it. It shares its paths with OpenAI's; what a client sends tells them apart."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from segue.dialects.mistral.references import REFERENCES
+from segue.dialects.mistral.request import shown_by
 from segue.dialects.mistral.stream import error_frame
 from segue.dialects.mistral.wire import ENCODER
 from segue.dialects.openai_lists import decode_embedding, encode_embeddings, encode_models, model_fields
@@ -39,6 +40,7 @@ SERVER = ServerFacts(
     ),
     prefix="/mistral",
     client_marks=(("user-agent", "mistral"),),
+    shown_by=shown_by,
     standing_headers=rate_headers,
     returned_headers=("x-ratelimit-", "ratelimit"),
     session_headers=("x-session-id", "session_id"),

@@ -35,6 +35,7 @@ SERVER = ServerFacts(
         )
     ),
     prefix="/openai",
+    client_marks=(("user-agent", "openai"),),
     beta_headers=("openai-beta",),
     forwarded_headers=("openai-beta", "openai-organization", "openai-project"),
     standing_headers=rate_headers,
