@@ -32,17 +32,33 @@ def offered_tools(
 ) -> list[tuple[int, ToolSpec]]:
     """The tools that a wire can be offered, with their positions: not those that another provider runs."""
     offered: list[tuple[int, ToolSpec]] = []
+    namespaces = _namespaces(tools, dialect)
     for index, tool in enumerate(tools):
         if tool.kind == "server" and own(tool.extra, dialect) is None:
             repairs.append(Repair("tool_not_offered", dialect, f"tools[{index}]", decision=f'"{tool.name}"'))
             continue
-        offered.append((index, tool))
+        about = namespaces.get(tool.namespace, "")
+        described = "\n\n".join(filter(None, (tool.description, about)))
+        offered.append((index, structs.replace(tool, description=described) if about else tool))
         extra = tool.extra
         if extra is not None and extra.dialect != dialect and (extra.fields or extra.hints):
             kind: Kind = "fields_dropped" if extra.fields else "hints_dropped"
             names = ", ".join((*extra.fields, *extra.hints))
             repairs.append(Repair(kind, dialect, f"tools[{index}]", decision=f"{extra.dialect}: {names}"))
     return offered
+
+
+def _namespaces(tools: Sequence[ToolSpec], dialect: str) -> dict[str, str]:
+    """What is said of the groups that tools came in, for a wire that has no groups."""
+    found: dict[str, str] = {}
+    for tool in tools:
+        around = tool.extra.container if tool.namespace and tool.extra is not None else None
+        if around is None or around.dialect == dialect:
+            continue
+        about = around.fields.get("description") or around.form.get("description")
+        if isinstance(about, str) and about:
+            found[tool.namespace] = f"{tool.namespace}: {about}"
+    return found
 
 
 def own_extra(options: Options, dialect: str) -> dict[str, Any]:
