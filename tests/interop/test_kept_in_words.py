@@ -106,3 +106,24 @@ def test_the_transcript_of_a_spoken_reply_is_its_text() -> None:
     assert (shown["content"], shown["audio"]["transcript"]) == (None, "It rains.")
     again = fold(chat.decode_reply(chat.encode_reply(Reply(message, id="r"))), Origin("openai_chat"))
     assert again.message.text == "It rains."
+
+
+def _twins(second: str) -> dict[str, Any]:
+    tools = [
+        {"type": "function", "function": {"name": "find", "description": said}} for said in ("One.", second)
+    ]
+    return {"model": "gpt-4.1", "messages": [{"role": "user", "content": "Hello."}], "tools": tools}
+
+
+@pytest.mark.parametrize("to", ["anthropic", "gemini", "mistral", "ollama", "kimi"])
+def test_of_two_tools_with_one_name_one_is_sent_and_that_is_reported(to: str) -> None:
+    sent, repairs = _sent(_twins("Two."), to)
+    assert (sent.count('"find"'), "One." in sent, "Two." in sent) == (1, True, False)
+    assert repairs[0] == ("tool_not_offered", True)
+    sent, repairs = _sent(_twins("One."), to)
+    assert sent.count('"find"') == 1
+    assert repairs[0] == ("field_corrected", False)
+
+
+def test_two_tools_with_one_name_stay_two_on_a_wire_that_takes_them() -> None:
+    assert json.loads(convert(_twins("Two."), to="openai_chat").body)["tools"] == _twins("Two.")["tools"]

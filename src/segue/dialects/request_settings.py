@@ -5,7 +5,7 @@ depend on what is known about the model.
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
@@ -27,15 +27,40 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Transcript
 
 
+_TAKE_TWINS: Final = frozenset({"openai_chat", "openai_responses"})
+"""Wires whose own providers take several tools of one name; others refuse such a request (ANT-42)."""
+
+
 def offered_tools(
     tools: Sequence[ToolSpec], dialect: str, repairs: list[Repair]
 ) -> list[tuple[int, ToolSpec]]:
-    """The tools that a wire can be offered, with their positions: not those that another provider runs."""
+    """The tools that a wire can be offered, with their positions: not those that another provider runs, and of several with one
+    name the first."""
     offered: list[tuple[int, ToolSpec]] = []
     namespaces = _namespaces(tools, dialect)
+    first: dict[str, ToolSpec] = {}
     for index, tool in enumerate(tools):
+        twin = first.setdefault(tool.name, tool)
+        if twin is not tool and dialect not in _TAKE_TWINS:
+            same = (twin.description, twin.parameters) == (tool.description, tool.parameters)
+            repairs.append(
+                Repair(
+                    "field_corrected" if same else "tool_not_offered",
+                    dialect,
+                    f"tools[{index}]",
+                    decision=f'"{tool.name}" is offered twice; the first one is sent',
+                )
+            )
+            continue
         if tool.kind == "server" and own(tool.extra, dialect) is None:
-            repairs.append(Repair("tool_not_offered", dialect, f"tools[{index}]", decision=f'"{tool.name}"'))
+            repairs.append(
+                Repair(
+                    "tool_not_offered",
+                    dialect,
+                    f"tools[{index}]",
+                    decision=f'only its own provider runs "{tool.name}"',
+                )
+            )
             continue
         about = namespaces.get(tool.namespace, "")
         described = "\n\n".join(filter(None, (tool.description, about)))

@@ -33,7 +33,7 @@ _WORDS: Final[dict[Kind, tuple[str, str]]] = {
     "schema_reduced": ("a tool's schema that the target does not take in full", "reduced to what it takes"),
     "fields_dropped": ("fields that only their own wire has", "dropped"),
     "hints_dropped": ("marks that only help the provider of their own wire", "dropped"),
-    "tool_not_offered": ("a tool that only its own provider runs", "not offered"),
+    "tool_not_offered": ("a tool that the target cannot have", "not offered"),
     "thinking_changed": (
         "an open tool turn without a thought of the target",
         "until its end it does not think as asked",

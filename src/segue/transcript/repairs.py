@@ -100,7 +100,7 @@ _SENTENCES: dict[FaultClass, dict[Kind, str]] = {
         "choice_weakened": "the target cannot be made to choose this tool; it is asked to",
         "option_not_sent": "the target does not know this option",
         "thinking_changed": "the open tool turn began without a thought of the target; until its end it does not think as asked",
-        "tool_not_offered": "a tool that only its own provider runs, not offered",
+        "tool_not_offered": "a tool that the target cannot have, not offered",
         "fields_dropped": "fields that the target has no place for, not sent",
         "hints_dropped": "marks that only help the provider of another wire, not sent",
         "item_dropped": "an item that only the API of the model knows, not sent to the client",
