@@ -182,16 +182,19 @@ def _script(name: str) -> Callable[[Turn], Start]:
     def start(turn: Turn) -> Start:
         if not turn.resume:
             (turn.work / "history.json").unlink(missing_ok=True)
-        file = Path(__file__).with_name("agents") / f"{name}.py"
+        file = Path(__file__).with_name("agents") / name
         points = {"AGENT_URL": turn.pointer.url, "AGENT_KEY": turn.pointer.key}
-        return Start([turn.python(), str(file), turn.pointer.model, turn.prompt], points)
+        if file.suffix == ".py":
+            return Start([turn.python(), str(file), turn.pointer.model, turn.prompt], points)
+        points["AGENT_MODULES"] = turn.package("")
+        return Start([turn.node, str(file), turn.pointer.model, turn.prompt], points)
 
     return start
 
 
 def _agent(name: str, title: str, wire: Wire, package: str, script: str) -> Program:
     return Program(
-        name=name, title=title, wire=wire, pip=(package,), start=_script(f"with_{script}"), resumes=True
+        name=name, title=title, wire=wire, pip=(package,), start=_script(f"with_{script}.py"), resumes=True
     )
 
 
@@ -244,5 +247,21 @@ PROGRAMS = (
     _agent("mistral", "Mistral SDK", "mistral", "mistralai", "mistral"),
     _agent("ollama", "Ollama SDK", "ollama", "ollama", "ollama"),
     _agent("langchain", "LangChain", "chat", "langchain-openai", "langchain"),
+    _agent(
+        "langchain-mistral",
+        "LangChain, Mistral client",
+        "mistral",
+        "langchain-mistralai",
+        "langchain_mistral",
+    ),
+    _agent("strands", "Strands, Ollama", "ollama", "strands-agents[ollama]", "strands"),
+    Program(
+        name="ai-sdk",
+        title="AI SDK, Mistral provider",
+        wire="mistral",
+        npm=("ai", "@ai-sdk/mistral"),
+        start=_script("with_ai_sdk.mjs"),
+        resumes=True,
+    ),
     _agent("pydantic-ai", "pydantic-ai", "chat", "pydantic-ai-slim[openai]", "pydantic_ai"),
 )

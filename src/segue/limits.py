@@ -6,6 +6,8 @@ from typing import Final
 
 MAX_EXCHANGES: Final = 10
 """Requests to the model within one turn."""
+DEFAULT_MODEL: Final = "default"
+"""The name for whichever model a provider uses where none is named."""
 COMPACT_AT: Final = 0.85
 """Share of the room for input at which a conversation is compacted."""
 COMPACT_TO: Final = 0.5

@@ -122,3 +122,81 @@ def test_resuming_and_blocking_take_the_same(turn: TurnOptions) -> None:
         chat.send("1", raises=False)
         assert chat.resume(**turn).text in "ab"
         assert [event.type for event in chat.stream("2", **turn)][-1] == "finish"
+
+
+def test_what_is_named_by_itself_holds_for_one_turn() -> None:
+    async def main() -> None:
+        pair = Pair(system="Be brief.", options=Options(temperature=0.5, seed=1))
+        async with pair.chat as chat:
+            await chat.send("1", temperature=0, max_tokens=7, system="Rhyme.", options=Options(top_p=0.1))
+            await chat.send("2")
+            first, second = pair.a.requests
+            assert (first.options.temperature, first.options.max_tokens) == (0, 7)
+            assert (first.options.top_p, first.options.seed) == (0.1, 1)
+            assert first.conversation.system == "Rhyme."
+            assert (second.options.temperature, second.options.max_tokens) == (0.5, None)
+            assert second.conversation.system == chat.conversation.system == "Be brief."
+
+    asyncio.run(main())
+
+
+def test_a_provider_answers_one_turn_with_the_model_that_is_named_or_its_own() -> None:
+    async def main() -> None:
+        pair = Pair()
+        async with pair.chat as chat:
+            assert str(await chat.send("1", provider="b")) == "b"
+            assert str(await chat.send("2", provider="b", model="vendor/m")) == "b"
+            assert [request.model for request in pair.b.requests] == ["default", "vendor/m"]
+            assert str(await chat.send("3")) == "a"
+            with pytest.raises(UsageError, match="only one can be meant"):
+                await chat.send("4", provider="b", model=Route(provider="a", model="m"))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("method", ["send", "stream", "resume", "stream_resumed"])
+def test_a_keyword_that_nobody_knows_is_refused_with_the_one_that_may_be_meant(method: str) -> None:
+    async def main() -> None:
+        content = ("Hello",) if method in ("send", "stream") else ()
+        async with Pair().chat as chat:
+
+            async def call(**given: Any) -> None:
+                called = getattr(chat, method)(*content, **given)
+                if method in ("send", "resume"):
+                    await called
+
+            with pytest.raises(
+                TypeError, match=rf"Chat.{method}\(\) .* 'max_turn'. Did you mean \"max_turns\"\?"
+            ):
+                await call(max_turn=1)
+            with pytest.raises(TypeError, match=r"'xyz'\. Known are: model, tools"):
+                await call(xyz=1)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"temperature": "0"},
+        {"temperature": True},
+        {"max_tokens": 1.5},
+        {"max_turns": "2"},
+        {"system": 3},
+        {"provider": None},
+        {"options": {"temperature": 1}},
+        {"tools": "weather"},
+        {"tools": 5},
+        {"model": 5},
+    ],
+)
+def test_a_value_of_another_type_is_refused_before_the_turn(given: dict[str, Any]) -> None:
+    async def main() -> None:
+        pair = Pair()
+        async with pair.chat as chat:
+            with pytest.raises(UsageError, match=r"Expected .*, not ") as caught:
+                await chat.send("1", **given)
+            assert caught.value.path == next(iter(given))
+            assert (chat.busy, pair.a.requests) == (False, [])
+
+    asyncio.run(main())

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from segue.chat.chat import Chat
+from segue.conversation.options import Options
 from segue.emulators.emulator import Emulator
 from segue.emulators.model_reply import Call, Reply, Say, Think
 from segue.emulators.responder import ScriptedResponder
@@ -54,3 +55,21 @@ def test_a_tool_turn_with_a_model_that_does_not_stream(model: str, *, refuses: b
     refusals = [entry.rule for entry in emulator.log if entry.verdict == "refused"]
     assert refusals == (["OAI-08"] if refuses else [])
     assert len(emulator.log) - len(refusals) == 3
+
+
+@pytest.mark.parametrize("model", ["gpt-4.1", "gpt-5.5"])
+def test_a_chat_that_asks_for_whole_replies_gets_them(model: str) -> None:
+    emulator = Emulator(strict=True, responder=ScriptedResponder(REPLIES))
+
+    async def main(base_url: str) -> None:
+        environment = {"OPENAI_API_KEY": "any", "OPENAI_BASE_URL": base_url}
+        registry = default_registry(environ=environment, keyring=False)
+        options = Options(stream=False)
+        async with Chat(f"openai/{model}", providers=registry, tools=[weather], options=options) as chat:
+            assert str(await chat.send("Do I need an umbrella?")) == "It rains in Rome."
+            assert [bool(entry.body.get("stream")) for entry in emulator.log] == [False, False]
+            await chat.send("Thanks.", options=Options(stream=True))
+            assert emulator.log[-1].body["stream"] is True
+
+    with serve(emulator=emulator) as api:
+        asyncio.run(main(f"{api.url('openai')}/v1"))

@@ -12,6 +12,7 @@ from segue.errors import TranscriptError
 from segue.transcript.outcomes import same_outcome
 from segue.transcript.pairing import DraftBuilder
 from segue.transcript.render import render
+from segue.transcript.rules import Rules
 from segue.transcript.steps import Transcript
 from strategies.targets import TARGETS
 from transcript.readers import batches_of, calls_of, completions_of, kinds_of, said
@@ -420,3 +421,31 @@ def test_results_with_the_same_id_are_compared_whatever_their_wire_has_beside_th
     assert sorted(outputs(user("a"), *before, model(read("x")), user("b"))) == ["1", "2"]
     assert outputs(user("a"), model(read("x")), behind, behind, user("b")) == ["2"]
     assert outputs(user("a"), model(read("x")), model(read("x")), *before, user("b")) == ["1", "2"]
+
+
+@pytest.mark.parametrize("rules", TARGETS.values(), ids=TARGETS)
+def test_a_text_between_calls_and_their_results_was_said_with_the_calls(rules: Rules) -> None:
+    chat = Conversation().append(
+        user("Read it."),
+        model(ToolCall("", "read", {"path": "a"})),
+        model("I will look."),  # how Strands stores a reply on Ollama's wire
+        tool(ToolResult("", "read", "violet")),
+    )
+    transcript = render(chat, None, rules)
+    assert [type(step).__name__ for step in transcript.steps] == ["UserStep", "ModelStep"]
+    assert "result_moved" not in kinds_of(transcript)
+    assert [call.completion.text for call in calls_of(transcript)] == ["violet"]
+    assert Text("I will look.") in transcript.steps[1].blocks
+
+
+def test_a_text_behind_calls_that_nobody_answered_stays_behind_them() -> None:
+    chat = Conversation().append(
+        user("Read it."), model(ToolCall("", "read", {"path": "a"})), model("Never mind."), user("Go on.")
+    )
+    transcript = render(chat, None, TARGETS["anthropic"])
+    assert [type(step).__name__ for step in transcript.steps] == [
+        "UserStep",
+        "ModelStep",
+        "ModelStep",
+        "UserStep",
+    ]

@@ -24,7 +24,7 @@ from segue.chat.compaction.trigger import CompactionSettings
 from segue.chat.event_stream import EventStream
 from segue.chat.lifecycle import ChatSession, ChatSettings
 from segue.chat.turn import Turn, can_resume
-from segue.chat.turn_settings import TurnOptions, TurnSettings
+from segue.chat.turn_settings import TurnOptions, TurnSettings, check_options
 from segue.conversation.json_safe import encodable
 from segue.conversation.options import Options
 from segue.errors import SegueError, UsageError
@@ -212,6 +212,7 @@ class Chat:
         `output`: the type that the answer must have, or a JSON Schema; its value is `answer.output`. `raises=False`: return
         the answer of a failed turn too, with its `error`. What else is given holds for this turn only.
         """
+        check_options("send", turn)
         return await self._answer(user_message(content), output, turn, raises=raises)
 
     def stream(self, *content: Content, output: Any = None, **turn: Unpack[TurnOptions]) -> EventStream:
@@ -219,6 +220,7 @@ class Chat:
 
         Whoever stops iterating cancels the turn. An error is an event; `answer` has the rest.
         """
+        check_options("stream", turn)
         message = user_message(content)
         return EventStream(lambda emit: self._begin(message, output, turn, emit))
 
@@ -242,10 +244,12 @@ class Chat:
         Calls that ran are not run again; of those that a crash cut short the model reads that their effect is unknown.
         It takes and raises what `send` does.
         """
+        check_options("resume", turn)
         return await self._answer(None, output, turn, raises=raises)
 
     def stream_resumed(self, *, output: Any = None, **turn: Unpack[TurnOptions]) -> EventStream:
         """`resume` with the events of the turn while it runs."""
+        check_options("stream_resumed", turn)
         return EventStream(lambda emit: self._begin(None, output, turn, emit))
 
     async def _answer(

@@ -15,8 +15,9 @@ from msgspec import Struct, structs
 from segue.chat.budget import Budget
 from segue.chat.compaction.trigger import CompactionSettings, Compactor
 from segue.chat.output_type import output_type
-from segue.chat.turn_settings import TurnOptions, TurnSettings
+from segue.chat.turn_settings import TurnOptions, TurnSettings, model_of, options_of
 from segue.conversation.blocks import Media
+from segue.conversation.json_safe import encodable
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import NO_OPTIONS, Options
 from segue.errors import JournalError, SegueError, UsageError
@@ -176,11 +177,13 @@ class ChatSession:
         budget = self.settings.budget
         if (max_turns := options.get("max_turns")) is not None:
             budget = structs.replace(budget, max_turns=max_turns)  # raises where it allows none
+        model = model_of(options)
         return TurnSettings(
             output=None if output is None else output_type(output),
-            router=self.checked_router(options["model"]) if "model" in options else None,
+            router=self.checked_router(model) if model is not None else None,
             tools=self.tool_set(options["tools"]) if "tools" in options else None,
-            options=options.get("options", NO_OPTIONS),
+            options=options_of(options),
+            system=encodable(options["system"]) if "system" in options else None,
             budget=budget,
         )
 
@@ -190,9 +193,12 @@ class ChatSession:
         options = self.turn.options.over(route.options.over(state.options))
         if output is not None:
             options = structs.replace(options, response_schema=output.schema)
+        system = self.turn.system
         request = ChatRequest(
             model=route.model,
-            conversation=state.conversation,
+            conversation=state.conversation
+            if system is None
+            else structs.replace(state.conversation, system=system),
             ledger=state.ledger,
             tools=self.tools.specs,
             options=options,

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict, final
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypedDict, final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from segue.chat.budget import Budget
 from segue.chat.output_type import OutputType
-from segue.conversation.options import Options
+from segue.conversation.options import NO_OPTIONS, Options
+from segue.errors import UsageError
+from segue.limits import DEFAULT_MODEL
+from segue.routing.route import Route
 from segue.routing.router import Router
+from segue.suggestions import suggestion
 from segue.tools.definition import ToolSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from types import UnionType
 
-    from segue.routing.route import Route
     from segue.tools.definition import Tool
 
 
@@ -30,6 +34,70 @@ class TurnOptions(TypedDict, total=False):
     """Over those of the chat, wherever they are set."""
     max_turns: int
     """Exchanges with the model."""
+    provider: str
+    """Who answers this turn, with the `model` of that name, or with its default one."""
+    system: str
+    """Instead of the chat's system prompt."""
+    temperature: float
+    """As in `options`, like the next one."""
+    max_tokens: int
+
+
+_TYPES: Final[Mapping[str, tuple[type | UnionType, str]]] = {
+    "tools": (Iterable, "functions and tools"),
+    "options": (Options, "Options"),
+    "max_turns": (int, "a whole number"),
+    "provider": (str, "the name of a provider"),
+    "system": (str, "a text"),
+    "temperature": (int | float, "a number"),
+    "max_tokens": (int, "a whole number"),
+}
+
+
+def check_options(method: str, given: Mapping[str, object]) -> None:
+    """Raises TypeError for a name that a method does not know, and UsageError for a value that cannot be meant."""
+    for name, value in given.items():
+        if name not in TurnOptions.__annotations__:
+            known = (*TurnOptions.__annotations__, "output", "raises")
+            hint = suggestion(name, known) or f"Known are: {', '.join(known)}."
+            raise TypeError(f"Chat.{method}() got an unexpected keyword argument {name!r}. {hint}")
+        wanted, words = _TYPES.get(name, (object, ""))
+        unlikely = bool if name != "tools" else str
+        if not isinstance(value, wanted) or (name in _TYPES and isinstance(value, unlikely)):
+            raise UsageError(
+                f"Expected {words}, not {value!r:.100}.",
+                code="bad_option",
+                path=name,
+                hint=f"Give {words}, or leave {name} out.",
+            )
+
+
+def options_of(given: TurnOptions) -> Options:
+    """The options of a turn, those that are named by themselves over the others."""
+    named = {name: given[name] for name in ("temperature", "max_tokens") if name in given}
+    return structs.replace(given.get("options", NO_OPTIONS), **named)
+
+
+def model_of(given: TurnOptions) -> str | Route | Router | None:
+    """Who answers the turn; None if the chat's own model does."""
+    model = given.get("model")
+    if not (model is None or isinstance(model, str | Route) or hasattr(model, "routes")):
+        raise UsageError(
+            f"Expected a name, a route or a router, not {model!r:.100}.",
+            code="bad_option",
+            path="model",
+            hint="Write provider/model, for example anthropic/claude-sonnet-4-6.",
+        )
+    if "provider" not in given:
+        return model
+    if not isinstance(model, str | None):
+        raise UsageError(
+            "provider and a route are given, and only one can be meant.",
+            code="bad_option",
+            path="provider",
+            hint="Leave provider out: the route names it.",
+        )
+    return f"{given['provider']}/{model or DEFAULT_MODEL}"
 
 
 @final
@@ -41,4 +109,5 @@ class TurnSettings(Struct, frozen=True, kw_only=True):
     tools: ToolSet | None = None
     options: Options = Options()
     """Over those of the chat, wherever they are set."""
+    system: str | None = None
     budget: Budget = Budget()

@@ -32,6 +32,10 @@ class ReplyStarted(Struct, frozen=True, gc=False, tag="reply_started"):
     model: str = ""
     tools: tuple[ToolSpec, ...] = ()
     """For a client: those of its tools that are no plain functions, so that calls of them get the form it expects."""
+    created: float = 0.0
+    """For a client: when the reply began, in seconds since 1970; 0 if it is not known."""
+    waited: float = 0.0
+    """For a client: the seconds between the request and this moment."""
 
 
 @final
@@ -102,6 +106,8 @@ class Finished(Struct, frozen=True, gc=False, tag="finished"):
 
     reason: FinishReason
     raw: str = ""
+    seconds: float = 0.0
+    """For a client: how long all of it took, from the request on; 0 if it is not known."""
 
 
 @final
@@ -139,7 +145,10 @@ class Reply(Struct, frozen=True):
     raw_finish: str = ""
     error: SegueError | None = None
     tools: tuple[ToolSpec, ...] = ()
-    """As in `ReplyStarted`."""
+    """As in `ReplyStarted`, like the next two; `seconds` as in `Finished`."""
+    created: float = 0.0
+    waited: float = 0.0
+    seconds: float = 0.0
 
 
 def fold(events: Iterable[Event], origin: Origin, *, made_under: str = "") -> Reply:
@@ -166,6 +175,9 @@ def fold(events: Iterable[Event], origin: Origin, *, made_under: str = "") -> Re
         last.raw,
         error,
         started.tools,
+        started.created,
+        started.waited,
+        last.seconds,
     )
 
 

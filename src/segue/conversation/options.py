@@ -18,7 +18,8 @@ class Options(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Everything about a request that is neither the conversation nor the tools."""
 
     model: str = ""
-    stream: bool = False
+    stream: bool | None = None
+    """False: ask for the whole reply at once. None: whatever the target does best."""
     max_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None

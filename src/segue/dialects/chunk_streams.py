@@ -119,6 +119,7 @@ class ChunkEncoder(ABC):
     def __init__(self, model: str) -> None:
         self._model = model
         self._id = ""
+        self._started = ReplyStarted()
         self._usage = Usage()
         self._finished: Finished | None = None
         self._over = False
@@ -145,7 +146,7 @@ class ChunkEncoder(ABC):
     def _feed(self, event: Event) -> bytes:
         match event:
             case ReplyStarted(reply_id, model):
-                self._id = reply_id
+                self._started, self._id = event, reply_id
                 self._model = self._model or model
                 self._text = self._thought = None
             case UsageReported(usage):

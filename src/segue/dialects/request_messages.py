@@ -99,11 +99,20 @@ def join_texts(texts: Iterable[str]) -> str:
     return joined
 
 
+_FAILED = "error:"
+
+
 def completion_text(done: Completion, wire: str, index: int) -> str:
-    """A result on a wire whose results are text without a flag for failures: the text must say it."""
+    """A result on a wire whose results are nothing but text."""
     if done.media:
         raise unencodable(wire, "media in a tool's result", index)
-    if done.is_error and done.reason is None and done.text[:5].lower() != "error":
+    return outcome_text(done)
+
+
+def outcome_text(done: Completion) -> str:
+    """What a result says on a wire that has no flag for failures. Nobody reads one from such a text: a result that merely begins with
+    this word is none."""
+    if done.is_error and done.reason is None and not done.text[:6].lower().startswith(_FAILED):
         return f"Error: {done.text}"
     return done.text
 

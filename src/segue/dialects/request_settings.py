@@ -5,7 +5,7 @@ depend on what is known about the model.
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
@@ -27,22 +27,63 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Transcript
 
 
+_TAKE_TWINS: Final = frozenset({"openai_chat", "openai_responses"})
+"""Wires whose own providers take several tools of one name; others refuse such a request (ANT-42)."""
+
+
 def offered_tools(
     tools: Sequence[ToolSpec], dialect: str, repairs: list[Repair]
 ) -> list[tuple[int, ToolSpec]]:
-    """The tools that a wire can be offered, with their positions: not those that another provider runs."""
+    """The tools that a wire can be offered, with their positions: not those that another provider runs, and of several with one
+    name the first."""
     offered: list[tuple[int, ToolSpec]] = []
+    namespaces = _namespaces(tools, dialect)
+    first: dict[str, ToolSpec] = {}
     for index, tool in enumerate(tools):
-        if tool.kind == "server" and own(tool.extra, dialect) is None:
-            repairs.append(Repair("tool_not_offered", dialect, f"tools[{index}]", decision=f'"{tool.name}"'))
+        twin = first.setdefault(tool.name, tool)
+        if twin is not tool and dialect not in _TAKE_TWINS:
+            same = (twin.description, twin.parameters) == (tool.description, tool.parameters)
+            repairs.append(
+                Repair(
+                    "field_corrected" if same else "tool_not_offered",
+                    dialect,
+                    f"tools[{index}]",
+                    decision=f'"{tool.name}" is offered twice; the first one is sent',
+                )
+            )
             continue
-        offered.append((index, tool))
+        if tool.kind == "server" and own(tool.extra, dialect) is None:
+            repairs.append(
+                Repair(
+                    "tool_not_offered",
+                    dialect,
+                    f"tools[{index}]",
+                    decision=f'only its own provider runs "{tool.name}"',
+                )
+            )
+            continue
+        about = namespaces.get(tool.namespace, "")
+        described = "\n\n".join(filter(None, (tool.description, about)))
+        offered.append((index, structs.replace(tool, description=described) if about else tool))
         extra = tool.extra
         if extra is not None and extra.dialect != dialect and (extra.fields or extra.hints):
             kind: Kind = "fields_dropped" if extra.fields else "hints_dropped"
             names = ", ".join((*extra.fields, *extra.hints))
             repairs.append(Repair(kind, dialect, f"tools[{index}]", decision=f"{extra.dialect}: {names}"))
     return offered
+
+
+def _namespaces(tools: Sequence[ToolSpec], dialect: str) -> dict[str, str]:
+    """What is said of the groups that tools came in, for a wire that has no groups."""
+    found: dict[str, str] = {}
+    for tool in tools:
+        around = tool.extra.container if tool.namespace and tool.extra is not None else None
+        if around is None or around.dialect == dialect:
+            continue
+        about = around.fields.get("description") or around.form.get("description")
+        if isinstance(about, str) and about:
+            found[tool.namespace] = f"{tool.namespace}: {about}"
+    return found
 
 
 def own_extra(options: Options, dialect: str) -> dict[str, Any]:

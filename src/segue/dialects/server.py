@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, final
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from segue.dialects.references import ReferenceField
 from segue.errors import SegueError
@@ -222,6 +222,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """Before every path, for clients of a wire that shares its paths with another: `/mistral`."""
     client_marks: tuple[tuple[str, str], ...] = ()
     """Headers, each with a part of its value in lower case, that show a client of this wire where paths are shared."""
+    shown_by: Callable[[Mapping[str, Raw]], bool | None] = lambda _: None
+    """Whether the fields of a chat, as they came, show a client of this wire; None if they show nothing."""
     key_headers: tuple[str, ...] = ("authorization",)
     """Where a client's key is; `authorization` has "Bearer" before it."""
     key_query: str = ""
@@ -257,6 +259,10 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     stream_type: str = "text/event-stream; charset=utf-8"
     streams_counts: Callable[[Mapping[str, Any]], bool] = lambda _: True
     """Whether a client that streams is shown what was used, by the fields of its request."""
+    choices_field: tuple[str, ...] = ()
+    """Where a request says how many replies it wants side by side; empty if the wire knows no such thing."""
+    counts_at_start: bool = False
+    """Whether a stream begins with the tokens of the request, by which clients plan before its end."""
     keep_alive: bytes = b""
     """A frame that every client ignores; empty if there is none."""
     error_frame: Callable[[SegueError], bytes]
@@ -271,8 +277,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     encode_models: Callable[[Sequence[ServedModel], Mapping[str, str]], bytes]
     """The list of models; the query may ask for a part."""
     encode_model: Callable[[ServedModel], bytes]
-    encode_loaded: Callable[[Operation, Mapping[str, Any]], bytes | None] | None = None
-    """The answer to a request that only has its model loaded; None if it asks the model something."""
+    encode_loaded: Callable[[Operation, Mapping[str, Any], float], bytes | None] | None = None
+    """The answer to a request that only has its model loaded, at this moment; None if it asks the model something."""
     encode_count: Callable[[int], bytes] | None = None
     """None if clients of this wire cannot ask for a count."""
     references: tuple[ReferenceField, ...] = ()
@@ -284,6 +290,13 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """None if the wire knows no stored replies."""
     decode_embedding: Callable[[Mapping[str, Any]], EmbeddingRequest] | None = None
     encode_embeddings: EmbeddingsEncoder | None = None
+
+    def choices_in(self, body: Mapping[str, Any]) -> int:
+        """How many replies a request wants side by side."""
+        wanted: Any = body if self.choices_field else 1
+        for name in self.choices_field:
+            wanted = wanted.get(name, 1) if isinstance(wanted, Mapping) else 1
+        return wanted if isinstance(wanted, int) else 1
 
     def count_in(self, text: bytes) -> int:
         """How many of what the provider counts are in a part of a request."""

@@ -27,6 +27,7 @@ from segue.gateway.control import METRICS, open_control
 from segue.gateway.disconnection import work_until_gone
 from segue.gateway.doors import Doors, keys_of
 from segue.gateway.exchange import Exchange
+from segue.gateway.large_bodies import read_beside
 from segue.gateway.members import Members
 from segue.gateway.names import ModelNames
 from segue.gateway.readiness import Readiness
@@ -176,6 +177,8 @@ class Gateway:
             body = await read_body(receive, head, self.settings.limits, deadline, held)
             request = structs.replace(head, body=body, weight=held.size)
             report.request_bytes = len(body)
+            if door is not None:
+                door = await read_beside(request.weight, partial(self._doors.by_body, door, request))
         except SegueError as error:
             report.error = error.code
             await writer.whole(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from itertools import groupby
+from time import monotonic, time
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, final
 
 from msgspec import structs
@@ -19,17 +20,19 @@ from segue.conversation.events import (
     Finished,
     ReasoningDelta,
     Reply,
+    ReplyStarted,
     TextDelta,
     UsageReported,
     fold,
 )
+from segue.conversation.usage import Usage
 from segue.dialects.reply_translation import ReplyTranslation
 from segue.dialects.whole_reply import WholeReplyDecoder, decoder_for
 from segue.errors import ProtocolError, SegueError
 from segue.gateway.handovers import estimate_of, hand_over
 from segue.gateway.model_field import ModelField, renamed
 from segue.gateway.text_tool_replies import portions_of, split_sent, text_tool_portions
-from segue.gateway.usage_estimates import mark_of
+from segue.gateway.usage_estimates import input_estimate, mark_of
 from segue.transcript.client_wire import ClientRequest
 from segue.transcript.repairs import Repair
 from segue.transcript.respond import Responder
@@ -39,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
     from segue.conversation.blocks import Reasoning
-    from segue.conversation.usage import Usage
     from segue.dialects.dialect import ReplyEncoder
     from segue.gateway.handovers import Handover
     from segue.gateway.turns import ClientTurn
@@ -92,6 +94,27 @@ class RouteAttempt(Protocol):
 
 
 @final
+class ReplyTiming:
+    """When a reply began, how long it was waited for, and how long it took: what clients of some wires read in it."""
+
+    def __init__(self) -> None:
+        self.began = False
+        self._asked = monotonic()
+
+    def stamp(self, events: list[Event]) -> list[Event]:
+        """The same events, those that begin and end a reply with their time."""
+        passed = monotonic() - self._asked
+        stamped = [
+            structs.replace(event, seconds=passed) if type(event) is Finished else event for event in events
+        ]
+        if not self.began:
+            self.began = True
+            started = stamped.pop(0) if type(stamped[0]) is ReplyStarted else ReplyStarted()
+            stamped.insert(0, structs.replace(started, created=time(), waited=passed))
+        return stamped
+
+
+@final
 class TranslatedAttempt:
     """The request is planned for the provider's wire, and its reply made valid on the client's."""
 
@@ -131,6 +154,7 @@ class TranslatedAttempt:
         self._responder: Responder | None = None
         self._translation: ReplyTranslation | None = None
         self._encoder: ReplyEncoder = turn.dialect.new_encoder(turn.asked)
+        self._timing = ReplyTiming()
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
         in_words = self._request.policy.text_form is REACT
@@ -164,6 +188,8 @@ class TranslatedAttempt:
             return events, b""
         last = type(events[-1])
         ends = last is Failed or last is Finished
+        if ends or not self._timing.began:
+            events = self._timing.stamp(events)
         if not (self._keep or ends):
             return events, translation.feed(events if self._shows_counts else _without_counts(events))
         if self._whole:
@@ -207,6 +233,8 @@ class TranslatedAttempt:
             capsule=self._capsule,
         )
         self._translation = ReplyTranslation(self._responder, self._encoder)
+        if turn.stream and turn.dialect.server.counts_at_start:
+            self._encoder.feed(UsageReported(Usage(input_tokens=input_estimate(turn))))
 
     def close(self) -> bytes:
         return self._encoder.close()
@@ -267,6 +295,7 @@ class ForwardedAttempt:
         refers = bool(turn.prepared.at or turn.prepared.references) or turn.prepared.unread is not None
         handover = hand_over(self._route, request, size=len(self._body), refers=refers)
         self.handovers.append(handover)
+        timing = ReplyTiming()
         try:
             async with self._forward.send(
                 request.model,
@@ -286,7 +315,7 @@ class ForwardedAttempt:
                     return
                 decoder = decoder_for(turn.dialect, answer.headers)
                 if isinstance(decoder, WholeReplyDecoder):
-                    events = [*decoder.feed(await answer.read()), *decoder.close()]
+                    events = timing.stamp([*decoder.feed(await answer.read()), *decoder.close()])
                     shown = events if server.streams_counts(turn.fields) else _without_counts(events)
                     encoder = turn.dialect.new_encoder(turn.asked)
                     yield handover.note(events), b"".join([*map(encoder.feed, shown), encoder.close()])

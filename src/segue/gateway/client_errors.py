@@ -257,6 +257,18 @@ def strict_error(losses: Sequence[Repair], route: str, *, refusal: str = "") -> 
     )
 
 
+def choices_error(dialect: Dialect, wanted: int) -> InvalidRequestError:
+    """Only the wire's own provider, which gets the client's bytes, gives several replies to one request."""
+    field = ".".join(dialect.server.choices_field)
+    return InvalidRequestError(
+        f"{field} is {wanted}, and this model gives one reply to a request here.",
+        code="several_choices",
+        status=400,
+        path=field,
+        hint=f"Send the request {wanted} times without {field}.",
+    )
+
+
 async def write_error(writer: ResponseWriter, error: SegueError, dialect: Dialect) -> None:
     """As the response, or as the end of one that has begun."""
     if writer.started:

@@ -7,17 +7,20 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, final
 
+import msgspec
 from msgspec import Struct, structs
 
 from segue.dialects.dialect import Dialect
 from segue.dialects.registry import DIALECTS, WIRES
 from segue.dialects.server import Operation
+from segue.providers.models.cards import dialect_of_model
 
 if TYPE_CHECKING:
     from segue.gateway.web import WebRequest
 
 USUAL: Final = "openai_chat"
-"""The wire of errors on paths that no wire has."""
+"""The wire of clients without marks, and of errors on paths that no wire has."""
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _METHODS: Final = ("POST", "GET", "DELETE")
 
 
@@ -35,7 +38,8 @@ class Door(Struct, frozen=True, kw_only=True):
 
 @final
 class Doors:
-    """All paths of all wires. Where wires share a path, the client's headers show which one it uses."""
+    """All paths of all wires. Where wires share a path, the client's headers show which one it uses, or else the fields of its
+    request, or else the model that it asks for."""
 
     def __init__(self) -> None:
         self._exact: dict[tuple[str, str], list[Door]] = {}
@@ -52,15 +56,37 @@ class Doors:
 
     def find(self, method: str, path: str, headers: Mapping[str, str]) -> Door | None:
         """None if there is no such path, or not with this method."""
+        found = self._all(method, path)
+        if len(found) > 1:
+            return min(found, key=lambda door: _rank(door.dialect, headers))
+        return found[0] if found else None
+
+    def by_body(self, door: Door, request: WebRequest) -> Door:
+        """The door of a chat whose headers name no client of a wire: the one that the body shows."""
+        others = [
+            other
+            for other in self._all(request.method, request.path)
+            if other.dialect is not door.dialect and other.operation == door.operation
+        ]
+        if door.operation != "chat" or not others or _rank(door.dialect, request.headers) == 0:
+            return door
+        try:
+            fields = _FIELDS.decode(request.body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return door
+        for other in others:
+            shown = other.dialect.server.shown_by(fields)
+            if shown or (shown is None and _asked_dialect(fields) == other.dialect.name):
+                return other
+        return door
+
+    def _all(self, method: str, path: str) -> list[Door]:
         path = "/" + path.strip("/")  # a base URL that ends with a slash gives two of them
-        found = self._exact.get((method, path)) or [
+        return self._exact.get((method, path)) or [
             structs.replace(door, params=match.groupdict())
             for wanted, pattern, door in self._patterns
             if wanted == method and (match := pattern.fullmatch(path))
         ]
-        if len(found) > 1:
-            return min(found, key=lambda door: _rank(door.dialect, headers))
-        return found[0] if found else None
 
     def wire_of(self, method: str, path: str, headers: Mapping[str, str]) -> Dialect:
         """The wire whose clients come closest to this request, for the form of an error."""
@@ -85,7 +111,17 @@ def _rank(dialect: Dialect, headers: Mapping[str, str]) -> int:
     marks = dialect.server.client_marks
     if any(name in headers and part in headers[name].lower() for name, part in marks):
         return 0
-    return 2 if marks else 1
+    return 1 if dialect.name == USUAL else 2
+
+
+def _asked_dialect(fields: Mapping[str, msgspec.Raw]) -> str:
+    """The wire of whoever made the model that is asked for by its own name; empty if that shows none. Who puts a provider before
+    it knows that this is a gateway."""
+    try:
+        name = msgspec.json.decode(fields.get("model", b'""'), type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    return "" if "/" in name else dialect_of_model(name)
 
 
 def keys_of(request: WebRequest, dialect: Dialect) -> list[str]:

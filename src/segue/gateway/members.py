@@ -14,7 +14,7 @@ from segue.conversation.options import Options
 from segue.dialects.errors import TOOLS_UNSUPPORTED, refuses_stream
 from segue.errors import RouteBusyError, SegueError
 from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
-from segue.gateway.client_errors import strict_error
+from segue.gateway.client_errors import choices_error, strict_error
 from segue.gateway.memory.openings import without_passing_system
 from segue.gateway.model_field import renamed
 from segue.gateway.references import body_of_part, lost_in, may_hold
@@ -98,6 +98,8 @@ class Members:
             return forwarded
         if turn.prepared.unread is not None:
             raise turn.prepared.unread
+        if (wanted := turn.dialect.server.choices_in(turn.fields)) > 1:
+            raise choices_error(turn.dialect, wanted)
         if turn.strict:
             sent = _preview(provider, request)
             repairs = (*turn.repairs, *(sent.repairs if sent is not None else ()))

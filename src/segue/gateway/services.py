@@ -222,7 +222,7 @@ class ClientServices:
         if encode is None or len(request.body) > _LOAD_BYTES:
             return None
         fields = read_fields(request.body)
-        answered = encode(door.operation, fields)
+        answered = encode(door.operation, fields, time())
         if answered is None:
             return None
         self._check(model_of(door, fields), account)

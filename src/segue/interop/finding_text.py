@@ -25,6 +25,7 @@ _WORDS: Final[dict[Kind, tuple[str, str]]] = {
     "reasoning_dropped": ("reasoning that the target does not take back", "dropped"),
     "seal_dropped": ("a sealed payload that only its origin can open", "dropped"),
     "media_moved": ("media in a tool result", "moved into a user message behind it"),
+    "document_as_text": ("a document that the target does not take here", "sent as text"),
     "media_described": ("media that the target cannot see here", "described in words"),
     "blank_text": ("blank text", "not sent"),
     "bridged": ("a user message right after tool results", "a short model message is put between"),
@@ -32,7 +33,7 @@ _WORDS: Final[dict[Kind, tuple[str, str]]] = {
     "schema_reduced": ("a tool's schema that the target does not take in full", "reduced to what it takes"),
     "fields_dropped": ("fields that only their own wire has", "dropped"),
     "hints_dropped": ("marks that only help the provider of their own wire", "dropped"),
-    "tool_not_offered": ("a tool that only its own provider runs", "not offered"),
+    "tool_not_offered": ("a tool that the target cannot have", "not offered"),
     "thinking_changed": (
         "an open tool turn without a thought of the target",
         "until its end it does not think as asked",

@@ -14,6 +14,7 @@ from segue.conversation.events import Failed, Finished
 from segue.dialects.errors import refuses_stream
 from segue.dialects.whole_reply import decoder_for
 from segue.errors import CredentialsError, InvalidRequestError, ProtocolError, SegueError, UsageError
+from segue.limits import DEFAULT_MODEL
 from segue.providers.abort import AbortedError, Waiting
 from segue.providers.adapter import ProviderAdapter
 from segue.providers.addresses import path_of
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
     from segue.transports.transport import WireResponse
 
 _NOT_FOUND: Final = 404
-_ANY: Final = "default"
-"""The name of a model where none is named; in the cards, the first model of a server."""
 
 
 class _Prepared(NamedTuple):
@@ -217,16 +216,17 @@ class Provider(ProviderAdapter):
         previewed, self._previewed = self._previewed, None
         if previewed is not None and previewed[0] is request:
             prepared = previewed[1]
-            if prepared.card == self.card(request.model) and prepared.stream == self.streams(request.model):
+            streams = request.options.stream is not False and self.streams(request.model)
+            if prepared.card == self.card(request.model) and prepared.stream == streams:
                 return prepared
         return self._prepare(request)
 
     def _prepare(self, request: ChatRequest, wire: str = "") -> _Prepared:
         endpoint, asked, card, options = self._fitted(request, wire)
         dialect = endpoint.dialect.name
-        path = path_of(dialect, asked.model, stream=options.stream)
+        path = path_of(dialect, asked.model, stream=bool(options.stream))
         written = self._writers[dialect].write(asked, options, card, endpoint.base_url + path)
-        return _Prepared(endpoint, path, written, card, options.stream)
+        return _Prepared(endpoint, path, written, card, bool(options.stream))
 
     def _fitted(
         self, request: ChatRequest, wire: str = ""
@@ -240,12 +240,12 @@ class Provider(ProviderAdapter):
         asks_for_cache = asked.session and asked.asks_for_cache
         lasting = self.address.in_sessions if asks_for_cache and self.address is not None else {}
         extra = {**lasting, **(fitting.extra or {})} or None
-        stream = name not in self._learned.unstreamed
+        stream = fitting.stream is not False and name not in self._learned.unstreamed
         return endpoint, asked, card, structs.replace(fitting, model=asked.model, stream=stream, extra=extra)
 
     def endpoint_for(self, model: str) -> tuple[Endpoint, str]:
         """With the dialect that the model needs by its card, if this provider has it; and the model's own name."""
-        name = self._default_model() if model in ("", _ANY) else model
+        name = self._default_model() if model in ("", DEFAULT_MODEL) else model
         if len(self._endpoints) == 1:
             return self.endpoint, name
         wire = card_for_model(name, self.endpoint.dialect.name).wire
@@ -264,8 +264,8 @@ class Provider(ProviderAdapter):
     async def _learn(self, request: ChatRequest) -> None:
         """Ask the server about the model if its card lacks the context window."""
         model = request.model
-        if model in ("", _ANY):
-            if self._default_model() == _ANY:
+        if model in ("", DEFAULT_MODEL):
+            if self._default_model() == DEFAULT_MODEL:
                 await self._learned.find_first()
             model = self._default_model()
         listed = card_for_model(model, self.endpoint.dialect.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segue.conversation.json_safe import encodable
-from segue.transcript.media import caption, describe, sort_media
+from segue.transcript.media import caption, sort_media, stand_in
 from segue.transcript.outcomes import NO_OUTPUT, WORDING
 from segue.transcript.steps import Completion
 from segue.transcript.value_text import text_form
@@ -28,12 +28,15 @@ def completion_of(
     if failed:
         text = _failure(result, text)
     stay, move, lost = sort_media(result.media, rules.media, failed=failed)
+    if not rules.media.titles and any(media.kind == "document" and media.name for media in stay):
+        changes.append(("fields_dropped", "the title of a document"))
     for media in move:
         changes.append(("media_moved", ""))
         shown_by_user += [caption(media, name, wire_id), media]
     for media in lost:
-        changes.append(("media_described", ""))
-        text = f"{text}\n{describe(media).text}" if text else describe(media).text
+        words, kind = stand_in(media)
+        changes.append((kind, ""))
+        text = f"{text}\n{words.text}" if text else words.text
     if not text.strip():
         if result.media and (failed or not stay):
             text = caption((move or stay)[0], name, wire_id).text

@@ -5,6 +5,7 @@ Only the transcript changes. The conversation keeps the original, so a later tar
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import TYPE_CHECKING
 
 from segue.conversation.blocks import Code, Media, Text
@@ -14,7 +15,32 @@ from segue.transcript.rules import accepts_media, media_type
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from segue.transcript.repairs import Kind
     from segue.transcript.rules import MediaRules
+
+_TEXT_TYPES = frozenset(
+    f"application/{name}" for name in ("json", "xml", "yaml", "x-yaml", "toml", "javascript", "sql", "x-sh")
+)
+"""Media types that are text, besides `text/*`."""
+
+
+def stand_in(media: Media) -> tuple[Text, Kind]:
+    """What a target reads of media that it cannot be shown, and what that is called: a document of text is text."""
+    text = document_text(media)
+    return (describe(media), "media_described") if text is None else (text, "document_as_text")
+
+
+def document_text(media: Media) -> Text | None:
+    """A document with its title, if it is nothing but text."""
+    mime = media_type(media).partition(";")[0].strip()
+    if not media.data or not (mime.startswith("text/") or mime in _TEXT_TYPES):
+        return None
+    try:
+        text = b64decode(media.data, validate=True).decode()
+    except ValueError:
+        return None
+    title = f' "{encodable(media.name)}"' if media.name else ""
+    return Text(f"[{media.kind}{title}, {encodable(mime)}]\n{text}")
 
 
 def describe(media: Media) -> Text:
@@ -33,6 +59,8 @@ def describe(media: Media) -> Text:
 
 def describe_in_reply(media: Media) -> str:
     """A line in place of what the model made and the client's wire cannot hold."""
+    if (text := document_text(media)) is not None:
+        return f"\n{text.text}\n"
     extent = f"{len(media.data) * 3 // 4} bytes" if media.data else f"at {encodable(media.url)}"
     return f"\n[{media.kind}, {encodable(media_type(media))}, {extent}: this API cannot carry it]\n"
 
@@ -60,7 +88,7 @@ def sort_media(
         by_content = bool(media.data) or rules.urls_in_results
         if by_content and accepts_media(rules.tool, rules, media) and (rules.in_errors or not failed):
             stay.append(media)
-        elif accepts_media(rules.user, rules, media):
+        elif document_text(media) is None and accepts_media(rules.user, rules, media):
             move.append(media)
         else:
             lost.append(media)

@@ -67,7 +67,7 @@ class DraftBuilder:
             speaker = message.speaker
             if speaker == "model":
                 follows = index > start and messages[index - 1].speaker == "model"
-                self._add_model(index, message, self._continued(message) if follows else None)
+                self._add_model(index, message, self._continued(message, index) if follows else None)
             elif speaker == "tool":
                 self._add_tool(index, message)
             elif speaker == "user":
@@ -103,7 +103,7 @@ class DraftBuilder:
             joined = self.joined_to_calls if before else self.joined_to_text
             joined.append(Note("calls_joined", index, calls=tuple(continued.calls[before:])))
 
-    def _continued(self, message: Message) -> ModelDraft | None:
+    def _continued(self, message: Message, index: int) -> ModelDraft | None:
         """The draft that this message continues: a reply stored in pieces, or parallel calls stored apart."""
         last = self.drafts[-1] if self.drafts else None
         if (
@@ -114,8 +114,15 @@ class DraftBuilder:
         ):
             return None
         if last.calls and not all(type(block) is ToolCall for block in message.blocks):
-            return None
+            return last if self._results_follow(index) else None
         return last
+
+    def _results_follow(self, index: int) -> bool:
+        """Whether results come next behind the messages of the model: what lies between them and the calls was said with these.
+        Some clients store the calls of a reply before its text."""
+        messages, end = self._added
+        speakers = (messages[place].speaker for place in range(index, len(messages) if end is None else end))
+        return next((speaker == "tool" for speaker in speakers if speaker != "model"), False)
 
     def _add_call(self, draft: ModelDraft, call: ToolCall, index: int, position: int) -> CallDraft:
         key = call.id or call.native_id

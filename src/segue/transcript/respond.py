@@ -25,7 +25,7 @@ from segue.conversation.events import (
 )
 from segue.conversation.ids import mint
 from segue.errors import ProtocolError, ProviderError, SegueError
-from segue.transcript.media import describe_in_reply
+from segue.transcript.media import describe_in_reply, document_text
 from segue.transcript.minted_ids import MintedIds
 from segue.transcript.projection import offered_names
 from segue.transcript.repairs import Kind, Repair
@@ -163,9 +163,13 @@ class Responder:
                 assert_never(event)
 
     def _start(self, event: Event) -> ReplyStarted:
-        own = event.id if type(event) is ReplyStarted and self._native else ""
-        return ReplyStarted(
-            self._minting.reply_id(own, self._client.reply_prefix), self._request.model, self._tools
+        began = event if type(event) is ReplyStarted else ReplyStarted()
+        own = began.id if self._native else ""
+        return structs.replace(
+            began,
+            id=self._minting.reply_id(own, self._client.reply_prefix),
+            model=self._request.model,
+            tools=self._tools,
         )
 
     # Texts, thoughts, media
@@ -214,7 +218,8 @@ class Responder:
             events.append(MediaArrived(self._new(), media))
             return
         if not self._is_late(index, "media_described"):
-            self._repair("media_described", index, "the client's wire has no place for it")
+            kind: Kind = "media_described" if document_text(media) is None else "document_as_text"
+            self._repair(kind, index, "the client's wire has no place for it")
             events.append(TextDelta(self._new(), describe_in_reply(media)))
 
     def _begin(self, kind: Literal["text", "reasoning"], index: int, events: list[Event]) -> None:

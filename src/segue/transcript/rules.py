@@ -83,6 +83,8 @@ class MediaRules(Struct, frozen=True):
     """Whether a tool's result may show something by address."""
     in_errors: bool = True
     """Whether a failed result may hold media."""
+    titles: bool = True
+    """Whether a document can have a title."""
 
 
 class Rules(Struct, frozen=True):

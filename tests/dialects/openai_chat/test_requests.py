@@ -65,7 +65,7 @@ def test_calls_stand_in_one_message_and_results_follow_at_once_in_call_order() -
                 ],
             },
             {"role": "tool", "tool_call_id": "call_a1", "content": '{"c":18}'},
-            {"role": "tool", "tool_call_id": "call_a2", "content": "timeout"},
+            {"role": "tool", "tool_call_id": "call_a2", "content": "Error: timeout"},
         ],
     }
 

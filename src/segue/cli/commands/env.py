@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         if client.arguments and client.command:
             print_status(f"Then: {shlex.join([client.command, *clients.arguments_of(client, chosen)])}")
     if client.note:
-        print_status(f"# {client.note}")
+        print_status(f"# {pointer.fill(client.note)}")
     if client.lines and variable in client.lines and not needs_key:
         print_status(f"# and in your shell: export {variable}={key}")
     return Exit.OK

@@ -42,7 +42,7 @@ def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) ->
     output = record(body.get("output_config") or {}, "output_config")
     return Options(
         model=text(body.get("model"), "model"),
-        stream=flag(body.get("stream"), "stream") or False,
+        stream=flag(body.get("stream"), "stream") or None,
         **{name: read(body[name], name) for name, read in _NUMBERS.items() if name in body},
         stop=texts(body.get("stop_sequences") or None, "stop_sequences"),
         tool_choice=_decode_choice(choice),

@@ -118,6 +118,7 @@ SERVER = ServerFacts(
         "x-session-id",
         "session_id",
     ),
+    counts_at_start=True,
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
     error_frame=lambda error: sse.encode(encode_error(error)[1], "error"),
     error_headers=error_headers_with_advice,

@@ -28,6 +28,7 @@ GEMINI = Rules(
         urls=frozenset({"image", "document"}),
         schemes=("https://",),
         urls_in_results=False,
+        titles=False,
     ),
     argument_levels=40,  # Protocol Buffers stop at 100 messages in one another, two for each level of a Struct
     alternates=True,  # GEM-02, GEM-09

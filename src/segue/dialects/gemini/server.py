@@ -146,6 +146,7 @@ SERVER = ServerFacts(
     session_headers=("x-session-id", "session_id"),
     model_field="",
     reply_model_field="modelVersion",
+    choices_field=("generationConfig", "candidateCount"),
     stream_field="",
     stream_type="text/event-stream",
     error_frame=lambda error: sse.encode(encode_error(error)[1]),

@@ -88,7 +88,7 @@ class ReplyReader(ChunkReader):
             check_encoding(data)
             if self.answered:
                 portion = wire.PORTIONS.decode(data)
-                if portion.choices and not portion.usage:
+                if portion.choices and not portion.usage and portion.choices[0].finish_reason != "error":
                     self._read_choice(portion.choices[0], events)
                     return
             chunk = wire.CHUNKS.decode(data)
@@ -98,7 +98,7 @@ class ReplyReader(ChunkReader):
             else:
                 self._read_garbled(data, events)
             return
-        if chunk.choices is None and (chunk.object == "error" or chunk.error or chunk.detail):
+        if chunk.object == "error" or (chunk.choices is None and (chunk.error or chunk.detail)):
             self._fail(error_from(msgspec.json.decode(data), FailedResponse(body=data)), events)
             return
         if not self._started and (chunk.id or chunk.model or chunk.choices):
@@ -218,7 +218,7 @@ def encode_reply(reply: Reply) -> bytes:
         {
             "id": reply.id,
             "object": "chat.completion",
-            "created": 0,
+            "created": int(reply.created),
             "model": reply.model,
             "choices": [choice],
             "usage": counts_of(reply.usage),

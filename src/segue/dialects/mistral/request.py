@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import structs
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
@@ -167,7 +168,9 @@ def _encode_thought(thought: Reasoning) -> dict[str, Any]:
 
 # The other way
 
-_OWN_FIELDS = frozenset({"random_seed", "safe_prompt", "prompt_mode", "guardrails"})
+_OWN_FIELDS = frozenset(
+    {"random_seed", "safe_prompt", "prompt_mode", "guardrails", "document_image_limit", "document_page_limit"}
+)
 _FOREIGN_FIELDS = frozenset(
     {"max_completion_tokens", "stream_options", "store", "logit_bias", "user", "seed", "system", "options"}
     | {"keep_alive", "think", "contents", "input", "thinking"}
@@ -182,7 +185,7 @@ def recognises(body: Mapping[str, Any]) -> float:
         return 0.1
     if not body.keys().isdisjoint(_OWN_FIELDS) or body.get("tool_choice") == "any":
         return 0.95
-    if any(_thinks(message) for message in messages):
+    if any(_has_own_chunk(message) for message in messages):
         return 0.95
     ids = [
         call.get("id")
@@ -194,10 +197,27 @@ def recognises(body: Mapping[str, Any]) -> float:
     return 0.92 if own else 0.2
 
 
-def _thinks(message: dict[str, Any]) -> bool:
+def _has_own_chunk(message: dict[str, Any]) -> bool:
     content = message.get("content")
     chunks = content if isinstance(content, list) else []
-    return any(isinstance(chunk, dict) and isinstance(chunk.get("thinking"), list) for chunk in chunks)
+    return any(
+        isinstance(chunk, dict)
+        and (isinstance(chunk.get("thinking"), list) or isinstance(chunk.get("image_url"), str))
+        for chunk in chunks
+    )
+
+
+_OWN_CHUNKS = re.compile(rb'"(?:thinking"\s*:\s*\[|image_url"\s*:\s*"|document_url"\s*:)')
+"""Of the messages as they came. In a text these quotes would be escaped."""
+
+
+def shown_by(fields: Mapping[str, msgspec.Raw]) -> bool | None:
+    """Whether a chat is of this wire, by its fields as they came; None if it may as well be one of OpenAI's."""
+    if not fields.keys().isdisjoint(_FOREIGN_FIELDS):
+        return False
+    if not fields.keys().isdisjoint(_OWN_FIELDS) or bytes(fields.get("tool_choice", b"")) == b'"any"':
+        return True
+    return True if _OWN_CHUNKS.search(fields.get("messages", b"")) else None
 
 
 def decode_request(body: Mapping[str, Any]) -> DecodedRequest:

@@ -1,13 +1,13 @@
-"""Mistral's API as a server serves it. It shares its paths with OpenAI's; the client's name tells them apart."""
+"""Mistral's API as a server serves it. It shares its paths with OpenAI's; what a client sends tells them apart."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
-from segue.dialects import sse
-from segue.dialects.mistral.errors import encode_error
 from segue.dialects.mistral.references import REFERENCES
+from segue.dialects.mistral.request import shown_by
+from segue.dialects.mistral.stream import error_frame
 from segue.dialects.mistral.wire import ENCODER
 from segue.dialects.openai_lists import decode_embedding, encode_embeddings, encode_models, model_fields
 from segue.dialects.server import ServedModel, ServerFacts, ServerPath, rate_headers
@@ -40,11 +40,13 @@ SERVER = ServerFacts(
     ),
     prefix="/mistral",
     client_marks=(("user-agent", "mistral"),),
+    shown_by=shown_by,
     standing_headers=rate_headers,
     returned_headers=("x-ratelimit-", "ratelimit"),
     session_headers=("x-session-id", "session_id"),
+    choices_field=("n",),
     keep_alive=b": keep-alive\n\n",
-    error_frame=lambda error: sse.encode(encode_error(error)[1]),
+    error_frame=error_frame,
     encode_models=partial(encode_models, fields=_model),
     encode_model=lambda model: ENCODER.encode(_model(model)),
     references=REFERENCES,

@@ -167,7 +167,7 @@ def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) ->
     apart = ("messages", "tools") if body.get("tools") else ("messages",)
     return Options(
         model=text(body.get("model"), "model"),
-        stream=flag(body.get("stream"), "stream") or False,
+        stream=flag(body.get("stream"), "stream") or None,
         max_tokens=whole(body.get("max_tokens"), "max_tokens"),
         temperature=number(body.get("temperature"), "temperature"),
         top_p=number(body.get("top_p"), "top_p"),

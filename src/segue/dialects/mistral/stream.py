@@ -27,6 +27,14 @@ if TYPE_CHECKING:
     from segue.errors import SegueError
 
 
+def error_frame(error: SegueError, *, reply_id: str = "", model: str = "") -> bytes:
+    """An error in the midst of a stream: the envelope, in a chunk that ends with it. Mistral's SDK and others read nothing
+    but chunks there, and one that is none would hide what went wrong (MIS-23)."""
+    choice = {"index": 0, "delta": {"content": ""}, "finish_reason": "error"}
+    envelope = wire.ENCODER.encode({"id": reply_id, "model": model, "choices": [choice]}).removesuffix(b"}")
+    return sse.encode(envelope + b"," + encode_error(error)[1].removeprefix(b"{"))
+
+
 @final
 class ReplyDecoder(ChunkDecoder):
     """A streamed reply, bytes in and events out."""
@@ -74,7 +82,7 @@ class ReplyEncoder(ChunkEncoder):
         return b"".join((self._begin(), last, sse.encode(DONE)))
 
     def _failure(self, error: SegueError) -> bytes:
-        return self._begin() + sse.encode(encode_error(error)[1])
+        return self._begin() + error_frame(error, reply_id=self._id, model=self._model)
 
     def _begin(self) -> bytes:
         if self._begun:
@@ -89,7 +97,7 @@ class ReplyEncoder(ChunkEncoder):
         chunk: dict[str, Any] = {
             "id": self._id,
             "object": "chat.completion.chunk",
-            "created": 0,
+            "created": int(self._started.created),
             "model": self._model,
             "choices": [{"index": 0, "delta": delta, "finish_reason": reason}],
         }

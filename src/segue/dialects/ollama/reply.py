@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
@@ -39,8 +40,6 @@ FINISHES: Mapping[str, FinishReason] = {
     "unload": "stop",
 }  # OLL-22
 DONE_REASONS: Mapping[FinishReason, str] = {"length": "length"}
-NEVER = "1970-01-01T00:00:00Z"
-"""The time a reply was made is not known: there is no clock here."""
 
 _decode_portion = wire.PORTIONS.decode
 
@@ -135,26 +134,41 @@ class ReplyReader(ChunkReader):
 def encode_reply(reply: Reply) -> bytes:
     if reply.error is not None:
         return encode_error(reply.error)[1]
-    message = _encode_message(reply.message)
-    return wire.ENCODER.encode(last_line(reply.model, message, reply.finish, reply.raw_finish, reply.usage))
+    return wire.ENCODER.encode(last_line(reply, _encode_message(reply.message)))
 
 
-def last_line(
-    model: str, message: dict[str, Any], finish: FinishReason, raw: str, usage: Usage
-) -> dict[str, Any]:
+def last_line(reply: Reply, message: dict[str, Any]) -> dict[str, Any]:
+    finish, raw, usage = reply.finish, reply.raw_finish, reply.usage
     own = raw in FINISHES and (finish == "tool_calls" or FINISHES[raw] == finish)
     line: dict[str, Any] = {
-        "model": model,
-        "created_at": NEVER,
+        "model": reply.model,
+        "created_at": moment_of(reply.created),
         "message": message,
         "done": True,
         "done_reason": raw if own else DONE_REASONS.get(finish, "stop"),
+        **_durations(reply),
     }
     if usage.input_tokens is not None:
         line["prompt_eval_count"] = usage.input_tokens
     if usage.output_tokens is not None:
         line["eval_count"] = usage.output_tokens
     return line
+
+
+def moment_of(created: float) -> str:
+    """A moment in seconds since 1970 as this wire writes it."""
+    return datetime.fromtimestamp(created, UTC).isoformat().replace("+00:00", "Z")
+
+
+def _durations(reply: Reply) -> dict[str, int]:
+    """OLL-20: in nanoseconds. Clients divide by them without asking whether they are there."""
+    total, waited = round(reply.seconds * 1e9), round(reply.waited * 1e9)
+    return {
+        "total_duration": total,
+        "load_duration": 0,
+        "prompt_eval_duration": waited,
+        "eval_duration": max(total - waited, 0),
+    }
 
 
 def _encode_message(message: Message) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import msgspec
 
 from segue.dialects.ndjson import LineDecoder
 from segue.dialects.ollama.errors import encode_error
+from segue.dialects.ollama.reply import moment_of
 from segue.dialects.ollama.wire import ENCODER
 from segue.dialects.server import EmbeddingRequest, Operation, ServedModel, ServerFacts, ServerPath
 from segue.errors import TranscriptError
@@ -85,7 +86,7 @@ def _chat_request(body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _encode_loaded(operation: Operation, body: Mapping[str, Any]) -> bytes | None:
+def _encode_loaded(operation: Operation, body: Mapping[str, Any], created: float) -> bytes | None:
     """A chat without messages and a prompt without words load a model, or unload it, and it says nothing."""
     chats = operation == "chat"
     if body.get("messages" if chats else "prompt"):
@@ -93,7 +94,7 @@ def _encode_loaded(operation: Operation, body: Mapping[str, Any]) -> bytes | Non
     said = {"message": {"role": "assistant", "content": ""}} if chats else {"response": ""}
     reason = "unload" if body.get("keep_alive") in _AT_ONCE else "load"
     done = {"done_reason": reason, "done": True}
-    return ENCODER.encode({"model": body.get("model"), "created_at": _FIRST_DAY, **said, **done})
+    return ENCODER.encode({"model": body.get("model"), "created_at": moment_of(created), **said, **done})
 
 
 def _abilities(model: ServedModel) -> list[str]:

@@ -36,7 +36,7 @@ def encode_settings(
 ) -> tuple[dict[str, Any], list[Repair]]:
     def encoded(asked: Options) -> _Settings:
         settings = _Settings(transcript, asked, card)
-        settings.body["stream"] = asked.stream  # OLL-20: unasked, the server streams
+        settings.body["stream"] = bool(asked.stream)  # OLL-20: unasked, the server streams
         settings.tools(tools)
         settings.thinking()
         settings.engine()
@@ -164,7 +164,7 @@ def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) ->
     apart = ("messages", "tools") if body.get("tools") else ("messages",)
     return Options(
         model=text(body.get("model"), "model"),
-        stream=streamed is not False,  # OLL-20
+        stream=True if streamed is not False else None,  # OLL-20
         stop=texts(stop, "options.stop"),
         effort=levels.get(think) if isinstance(think, bool | str) else None,
         response_schema=shape if isinstance(shape, dict) else None,

@@ -10,15 +10,17 @@ from segue.conversation.events import (
     Finished,
     MediaArrived,
     ReasoningDelta,
+    Reply,
     TextDelta,
 )
+from segue.conversation.message import Message
 from segue.dialects.calls import PendingCall
 from segue.dialects.chunk_streams import ChunkDecoder, ChunkEncoder
 from segue.dialects.chunk_template import MARK, template
 from segue.dialects.ndjson import LineDecoder
 from segue.dialects.ollama import wire
 from segue.dialects.ollama.errors import encode_error
-from segue.dialects.ollama.reply import NEVER, ReplyReader, call_of, last_line
+from segue.dialects.ollama.reply import ReplyReader, call_of, last_line, moment_of
 from segue.transcript.media import describe
 
 if TYPE_CHECKING:
@@ -67,13 +69,28 @@ class ReplyEncoder(ChunkEncoder):
             calls = [call_of(call.call(), index) for index, call in enumerate(self._calls.values())]
             calls_line = self._line({"role": "assistant", "content": "", "tool_calls": calls})
         ended = self._finished or Finished("tool_calls" if self._calls else "stop")
-        silence = {"role": "assistant", "content": ""}
-        line = last_line(self._model, silence, ended.reason, ended.raw, self._usage)
+        began = self._started
+        reply = Reply(
+            Message("model", ()),
+            ended.reason,
+            self._usage,
+            model=self._model,
+            raw_finish=ended.raw,
+            created=began.created,
+            waited=began.waited,
+            seconds=ended.seconds,
+        )
+        line = last_line(reply, {"role": "assistant", "content": ""})
         return calls_line + wire.ENCODER.encode(line) + b"\n"
 
     def _failure(self, error: SegueError) -> bytes:
         return encode_error(error)[1] + b"\n"
 
     def _line(self, message: dict[str, Any]) -> bytes:
-        line = {"model": self._model, "created_at": NEVER, "message": message, "done": False}
+        line = {
+            "model": self._model,
+            "created_at": moment_of(self._started.created),
+            "message": message,
+            "done": False,
+        }
         return wire.ENCODER.encode(line) + b"\n"

@@ -14,6 +14,7 @@ from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.events import parse_arguments
 from segue.conversation.message import Message
 from segue.dialects.openai_chat.wire import AssistantMessage, Call, Function, ToolMessage
+from segue.dialects.request_messages import outcome_text
 from segue.transcript.steps import AnsweredCall
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def new_writer(variant: Variant) -> Callable[[tuple[StepBlock, ...], list[Any]],
                 ):
                     return False
                 calls.append(Call(block.id, Function(block.name, block.arguments)))
-                results.append(ToolMessage(block.id, done.text, block.name if names else UNSET))
+                results.append(ToolMessage(block.id, outcome_text(done), block.name if names else UNSET))
             elif type(block) is Text and content is UNSET and block.seal is None:
                 content = block.text
             elif type(block) is Reasoning and thinks and thought is UNSET:

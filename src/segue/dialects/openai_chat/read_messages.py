@@ -39,8 +39,7 @@ def kinds_of(dialect: str) -> FieldKinds:
         dialect,
         hints=frozenset({"cache_control", "detail", "prompt_cache_breakpoint"}),
         form=frozenset(
-            {"type", "role", "name", "index", "refusal", "annotations", "custom", "id"}
-            | {"extra_content", "audio"}
+            {"type", "role", "name", "index", "refusal", "custom", "id"} | {"extra_content", "audio"}
         ),
     )
 

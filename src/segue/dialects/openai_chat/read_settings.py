@@ -93,7 +93,7 @@ def read_options(variant: Variant, body: Mapping[str, Any], leading: list[Any] |
     effort, budget = _thinking(body, extra)
     return Options(
         model=text(body.get("model"), "model"),
-        stream=flag(body.get("stream"), "stream") or False,
+        stream=flag(body.get("stream"), "stream") or None,
         max_tokens=whole(limit, "max_tokens"),
         temperature=number(body.get("temperature"), "temperature"),
         top_p=number(body.get("top_p"), "top_p"),

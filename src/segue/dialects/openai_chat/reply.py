@@ -62,7 +62,7 @@ def encode_reply(variant: Variant, reply: Reply) -> bytes:
     body: dict[str, Any] = {
         "id": reply.id,
         "object": "chat.completion",
-        "created": 0,
+        "created": int(reply.created),
         "model": reply.model,
         "choices": [choice],
     }
@@ -94,10 +94,11 @@ def _message(variant: Variant, reply: Reply) -> dict[str, Any]:
         message["images"] = images
     sounds = [block for block in blocks if type(block) is Media and block.kind == "audio"]
     if sounds:
+        message["content"] = None  # the transcript has it
         message["audio"] = {
             "id": f"audio_{reply.id}",
             "data": sounds[0].data,
-            "transcript": "",
+            "transcript": text,
             "expires_at": 0,
         }
     for block in blocks:

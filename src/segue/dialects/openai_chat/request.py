@@ -24,6 +24,7 @@ from segue.dialects.openai_chat.wire import write_media
 from segue.dialects.own_fields import as_fields, container_of, own, own_call, own_result, runs
 from segue.dialects.request_messages import (
     check_target,
+    completion_text,
     join_texts,
     leading_system,
     mark_beginnings,
@@ -273,12 +274,10 @@ def _call(variant: Variant, call: AnsweredCall) -> Any:
 def _encode_results(variant: Variant, calls: list[AnsweredCall], index: int, messages: list[Any]) -> None:
     for call in calls:
         done = call.completion
-        if done.media:
-            raise unencodable(WIRE, "media in a tool's result", index)
-        # CHAT-18: there is no flag for a failure, only its text.
-        result = wire.ToolMessage(call.id, done.text, call.name if variant.result_names else UNSET)
+        output = completion_text(done, WIRE, index)  # CHAT-18: there is no flag for a failure
+        result = wire.ToolMessage(call.id, output, call.name if variant.result_names else UNSET)
         extra = own(done.extra, variant.name)
-        messages.append(result if extra is None else own_result(result, done.text, extra, output_text))
+        messages.append(result if extra is None else own_result(result, output, extra, output_text))
 
 
 # The other way round

@@ -35,11 +35,13 @@ SERVER = ServerFacts(
         )
     ),
     prefix="/openai",
+    client_marks=(("user-agent", "openai"),),
     beta_headers=("openai-beta",),
     forwarded_headers=("openai-beta", "openai-organization", "openai-project"),
     standing_headers=rate_headers,
     returned_headers=("x-ratelimit-", "openai-"),
     session_headers=("x-session-id", "session_id"),
+    choices_field=("n",),
     streams_counts=_streams_counts,
     keep_alive=b": keep-alive\n\n",
     error_frame=lambda error: sse.encode(encode_error(error)[1]),

@@ -41,6 +41,7 @@ class ReplyEncoder:
         self._variant = variant
         self._thoughts = variant.thoughts or "reasoning_content"
         self._id = ""
+        self._created = 0
         self._model = model
         self._spoke = False
         self._calls: dict[int, int] = {}
@@ -70,6 +71,7 @@ class ReplyEncoder:
         match event:
             case ReplyStarted(reply_id, model):
                 self._id, self._model = reply_id, self._model or model
+                self._created = int(event.created)
                 self._text = self._thought = None
                 self._arguments.clear()
                 return self._delta({"content": ""})
@@ -150,7 +152,7 @@ class ReplyEncoder:
         chunk = {
             "id": self._id,
             "object": "chat.completion.chunk",
-            "created": 0,
+            "created": self._created,
             "model": self._model,
             "choices": choices,
             "usage": usage,

@@ -29,7 +29,7 @@ class NumberedEvents:
     """The events of one response under the id and the numbers that its client knows, from the frames of its reply."""
 
     def __init__(self, reply_id: str, model: str, created: int) -> None:
-        queued = response_object(reply_id, model, status="queued")
+        queued = response_object(reply_id, model, status="queued", created=created)
         self._fields = {"id": reply_id, "created_at": created, "background": True, "store": True}
         self.reply: dict[str, Any] = {**queued, **self._fields}
         """The response as it stands."""

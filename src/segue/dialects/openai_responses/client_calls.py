@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
+from msgspec import structs
+
 from segue.dialects.data_urls import media_from, url_of
 from segue.dialects.openai_responses import wire
 from segue.dialects.request_fields import text as text_in
+from segue.dialects.request_messages import outcome_text
 from segue.transcript.media import describe
 from segue.transcript.outcomes import NOTES
 from segue.transcript.value_text import json_of
@@ -198,6 +201,6 @@ def write_output(kind: str, plain: wire.FunctionCallOutput, done: Completion) ->
             url = url_of(done.media[0]) if done.media else _BLANK
             return {**item, "output": {"type": "computer_screenshot", "image_url": url}}
         case "local_shell_call":
-            return {**item, "output": said}
+            return {**item, "output": outcome_text(structs.replace(done, text=said))}
         case _:
             return {**item, "output": plain.output}

@@ -11,6 +11,7 @@ from segue.conversation.blocks import Reasoning, Seal, Text, ToolCall, ToolResul
 from segue.conversation.events import parse_arguments
 from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.openai_responses.wire import FunctionCall, FunctionCallOutput, MessageItem
+from segue.dialects.request_messages import outcome_text
 from segue.dialects.seal_makers import seal_origin
 from segue.transcript.steps import AnsweredCall
 
@@ -32,7 +33,7 @@ def write_fast(blocks: tuple[StepBlock, ...], items: list[Any]) -> bool:
             if (done.extra is not None and done.extra.dialect == NAME) or done.media:
                 return False
             written.append(FunctionCall(block.id, block.name, block.arguments))
-            results.append(FunctionCallOutput(block.id, done.text))
+            results.append(FunctionCallOutput(block.id, outcome_text(done)))
         elif type(block) is Text and block.seal is None:
             written.append(MessageItem("assistant", block.text))
         else:

@@ -37,7 +37,13 @@ def encode_reply(reply: Reply) -> bytes:
     status, details = status_of(reply.finish, reply.raw_finish)
     return wire.ENCODER.encode(
         response_object(
-            reply.id, reply.model, status=status, details=details, output=output, usage=reply.usage
+            reply.id,
+            reply.model,
+            status=status,
+            created=reply.created,
+            details=details,
+            output=output,
+            usage=reply.usage,
         )
     )
 
@@ -132,6 +138,7 @@ def response_object(
     model: str,
     *,
     status: str,
+    created: float = 0.0,
     details: dict[str, str] | None = None,
     output: list[Any] | None = None,
     usage: Usage | None = None,
@@ -140,7 +147,7 @@ def response_object(
     return {
         "id": reply_id,
         "object": "response",
-        "created_at": 0,
+        "created_at": int(created),
         "status": status,
         "error": error,
         "incomplete_details": details,

@@ -26,7 +26,7 @@ from segue.dialects.openai_responses.shapes import ITEM, TOOLS
 from segue.dialects.openai_responses.tools import decode_all_tools, decode_tools, is_additional
 from segue.dialects.own_fields import as_fields, own, own_result, with_container
 from segue.dialects.request_fields import items, record, text
-from segue.dialects.request_messages import check_target, leading_system, take_system
+from segue.dialects.request_messages import check_target, leading_system, outcome_text, take_system
 from segue.dialects.shapes import UNFIT, Fitting, fit_tools
 from segue.transcript import fast_paths
 from segue.transcript.repairs import Repair
@@ -183,16 +183,17 @@ def _result_as_came(
     if client_calls.has_own_form(kind):
         return client_calls.as_came(extra, call.id, done)
     shown = [as_fields(wire.media_part(media)) for media in done.media]
-    written = own_result(item, done.text, extra, output_text, shown, "output")
+    written = own_result(item, outcome_text(done), extra, output_text, shown, "output")
     if "call_id" not in written and "id" in written:  # how the output of a local shell may name its call
         written["id"] = call.id
     return written if client_calls.takes_output(kind, written.get("output")) else None
 
 
 def _encode_output(completion: Completion) -> Any:
+    text = outcome_text(completion)
     if not completion.media:
-        return completion.text
-    content: list[Any] = [wire.InputText(completion.text)] if completion.text else []
+        return text
+    content: list[Any] = [wire.InputText(text)] if text else []
     return content + [wire.media_part(media) for media in completion.media]
 
 

@@ -212,7 +212,7 @@ def decode_options(
     effort = reasoning.get("effort")
     return Options(
         model=text(body.get("model"), "model"),
-        stream=flag(body.get("stream"), "stream") or False,
+        stream=flag(body.get("stream"), "stream") or None,
         max_tokens=whole(body.get("max_output_tokens"), "max_output_tokens"),
         temperature=number(body.get("temperature"), "temperature"),
         top_p=number(body.get("top_p"), "top_p"),

@@ -171,7 +171,7 @@ class ReplyEncoder(ChunkEncoder):
         )
 
     def _response(self, status: str, **fields: Any) -> dict[str, Any]:
-        return response_object(self._id, self._model, status=status, **fields)
+        return response_object(self._id, self._model, status=status, created=self._started.created, **fields)
 
     def _begin(self) -> bytes:
         if self._begun:
