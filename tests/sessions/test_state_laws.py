@@ -10,8 +10,18 @@ from hypothesis import given, settings
 
 from laws.legality import complaints
 from segue.conversation.blocks import ToolCall, ToolResult, is_real
-from segue.conversation.message import Conversation, model, user
-from segue.sessions.entries import Compacted, Entry, ModelReplied, Record, Rewound, SessionStarted
+from segue.conversation.events import FinishReason
+from segue.conversation.message import Conversation, Message, model, user
+from segue.sessions.entries import (
+    Compacted,
+    Entry,
+    ModelReplied,
+    Record,
+    Rewound,
+    SessionStarted,
+    TurnEnded,
+    UserSaid,
+)
 from segue.sessions.entry_codec import decode_entry, encode_entry
 from segue.sessions.journal import Journal
 from segue.sessions.recovery import closing_entries
@@ -81,6 +91,23 @@ def test_a_crash_between_any_two_entries_leaves_a_session_that_goes_on(entries: 
         for rules in TARGETS.values():
             transcript = render(asked, state.ledger, rules)
             assert list(complaints(transcript, rules)) == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "finish", "ended"),
+    [
+        (model("Done."), "stop", "complete"),
+        (model("Do"), "length", "cancelled"),
+        (model("Wait.", ToolCall("c0", "read")), "stop", "cancelled"),
+        (model(ToolCall("c0", "read")), "tool_calls", "cancelled"),
+        (model(), "stop", "complete"),
+    ],
+)
+def test_a_turn_is_complete_after_a_crash_only_if_its_last_reply_was_whole_and_called_nothing(
+    reply: Message, finish: FinishReason, ended: str
+) -> None:
+    begun = [SessionStarted(model="m"), UserSaid(user("Hi")), ModelReplied(reply, finish)]
+    assert closing_entries(replay(records(begun)))[-1] == TurnEnded(ended)
 
 
 @given(entries=happenings())
