@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from segue.chat import attempt
 from segue.chat.chat import Chat
 from segue.conversation.blocks import ToolResult
 from segue.conversation.events import ArgumentsDelta, CallStarted, Event, TextDelta
@@ -232,7 +233,9 @@ def test_an_abort_closes_the_stream_cancels_what_runs_and_is_told_once(said: int
             await chat.switch("scripted/m")
             assert (await chat.send("and now?")).text == "fine"
 
-    asyncio.run(main())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(attempt, "GRACE", 0.001)  # the provider never ends by itself
+        asyncio.run(main())
 
 
 _ERRORS = st.sampled_from(
