@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.chat.chat import Chat
@@ -16,6 +16,7 @@ from segue.errors import RateLimitError
 from segue.events import ChatEvent, Finish
 from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
 from segue.sessions.state import replay
+from strategies.examples import AT_LEAST_100
 
 
 async def work(ticks: int) -> int:
@@ -58,7 +59,7 @@ async def check(chat: Chat, events: list[ChatEvent]) -> None:
 
 
 @pytest.mark.requirement("REQ-915-034", "Property 5", "Property 34")
-@settings(max_examples=150)
+@AT_LEAST_100
 @given(data=st.data())
 def test_a_turn_that_is_cancelled_at_any_moment_ends_once_and_leaves_a_chat_that_can_go_on(data: Any) -> None:
     at = data.draw(st.integers(0, 150), label="ticks of the loop before the user cancels")

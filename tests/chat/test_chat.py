@@ -546,8 +546,8 @@ class Failing(MemoryStore):
         return await super().append(lease, entries)
 
 
-@pytest.mark.requirement("Property 35")
-@pytest.mark.requirement("Property 32")
+@AT_LEAST_100
+@pytest.mark.requirement("Property 32", "Property 35")
 @given(
     errors=st.lists(
         st.sampled_from([ValueError, OSError, KeyError, RuntimeError, TimeoutError]), min_size=1, max_size=4

@@ -10,6 +10,7 @@ import pytest
 
 from segue.chat.chat import Chat
 from segue.chat.subagent import subagent_tool
+from segue.conversation.blocks import ToolResult
 from segue.conversation.tools import ToolSpec
 from segue.providers.adapter import ChatRequest
 from segue.providers.scripted import ScriptedProvider, calls, says
@@ -98,13 +99,21 @@ def test_the_same_turn_of_five_calls_is_the_same_in_every_mode(mode: str) -> Non
         batches = [entry.calls for entry in entries if isinstance(entry, CallsScheduled)]
         assert [len(batch) for batch in batches] == [5]
         assert len([entry for entry in entries if isinstance(entry, CallEnded)]) == 5
+        # One batch: what takes longer ends later, and what cannot run ends before all that do.
+        ended = [entry.result.call_id for entry in entries if isinstance(entry, CallEnded)]
+        assert ended == ["c3", "c4", "c1", "c0", "c2"]
         assert [entry.call_ids for entry in entries if isinstance(entry, ToolsAnswered)] == [
             ("c0", "c1", "c2", "c3", "c4")
         ]
         # What is fed back: the same results, in the same order, and no call among them.
         assert [r.conversation.messages for r in requests] == [r.conversation.messages for r in asked]
         assert requests[1].conversation.messages[-1].calls == ()
-        assert len(requests[1].conversation.messages[-1].blocks) == 5
+        fed_back = requests[1].conversation.messages
+        assert [message.speaker for message in fed_back] == ["user", "model", "tool"]
+        results = [block for block in fed_back[-1].blocks if isinstance(block, ToolResult)]
+        assert len(results) == len(fed_back[-1].blocks) == 5
+        assert [result.output for result in results] == ["contents of a", "contents of b", None, None, None]
+        assert [bool(result.error) for result in results] == [False, False, True, True, True]
 
     asyncio.run(main())
 

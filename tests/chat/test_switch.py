@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from segue.chat.chat import Chat
 from segue.chat.compaction.trigger import CompactionSettings
@@ -36,7 +37,7 @@ from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls,
 from segue.providers.token_estimates import estimate_request, family_of
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
-from segue.routing.route import Route, facts_from
+from segue.routing.route import MemberFacts, Route, facts_from
 from segue.sessions.entries import Compacted, Switched, TurnEnded, TurnResumed, UserSaid
 
 
@@ -522,6 +523,38 @@ def test_a_request_within_a_turn_that_exceeds_the_limit_is_not_sent() -> None:
             assert [message.speaker for message in chat.conversation.messages] == ["user", "model", "tool"]
             await chat.switch("a/m")
             assert (await chat.resume()).text == "done"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("context", "windows"),
+    [(8192, (4096, 8192)), (4096, (8192, 8192)), (None, (8192, 4096))],
+    ids=["the member's window", "the limit for all members", "the smallest window of a member"],
+)
+def test_the_smallest_limit_holds_within_a_turn(context: int | None, windows: tuple[int, int]) -> None:
+    def read() -> str:
+        return "word " * 6000
+
+    async def main() -> None:
+        pair = Pair([calls(("read", {})), says("too far")], [])
+        known = {f"{name}/m": MemberFacts(context=window) for name, window in zip("ab", windows, strict=True)}
+        profile = Profile(name="both", members=tuple(known), context=context)
+
+        def facts(route: Route) -> MemberFacts:
+            found = known[route.name]
+            return found if route.context is None else structs.replace(found, context=route.context)
+
+        async with Chat(
+            build_router(profile, facts),
+            providers=pair.providers,
+            tools=[read],
+            compaction=CompactionSettings(automatic=False),
+        ) as chat:
+            answer = await chat.send("go", raises=False)
+            assert answer.error is not None
+            assert "> 4096 for model m" in answer.error.message
+            assert len(pair.a.requests) == 1
 
     asyncio.run(main())
 

@@ -12,8 +12,11 @@ from segue.conversation.tools import ToolSpec
 from segue.dialects.card import UNKNOWN, ModelCard
 from segue.dialects.plan import Plan, PlanState, plan
 from segue.dialects.registry import NAMES
+from segue.transcript.policy import DEFAULT, Policy
+from segue.transcript.text_tools.react import REACT
 
 READ = ToolSpec("read file", "Reads.", {"type": "object", "properties": {"n": {"type": "integer"}}})
+TOOLS = (READ,)
 ASKED = Conversation(system="Be brief.").append(
     user("Hi"),
     Message("model", (ToolCall("", "read file", {"n": 1}),)),
@@ -29,6 +32,7 @@ def planned(
     *,
     model: str = "m",
     card: ModelCard = UNKNOWN,
+    policy: Policy = DEFAULT,
     previous: PlanState | None = None,
 ) -> Plan:
     return plan(
@@ -36,8 +40,9 @@ def planned(
         None,
         target=Origin(dialect, "somewhere", "https://host.test", model),
         card=card,
-        tools=(READ,),
+        tools=TOOLS,
         options=Options(model=model),
+        policy=policy,
         previous=previous,
     )
 
@@ -52,13 +57,15 @@ def test_a_plan_names_who_writes_the_reply_and_every_tool_that_was_renamed(diale
 
 
 @pytest.mark.parametrize("dialect", NAMES)
-def test_a_state_of_another_model_card_or_conversation_changes_nothing(dialect: str) -> None:
+def test_a_state_of_another_model_card_policy_or_conversation_changes_nothing(dialect: str) -> None:
     longer = ASKED.append(Message("model", (Text("Sure."),)), user("And?"))
     other = Conversation(ASKED.messages[:1], "Be long.").append(Message("model", (Text("No."),)), user("So?"))
     states = [
         planned(dialect).state,
         planned(dialect, model="n").state,
         planned(dialect, card=ModelCard(parallel_calls=False)).state,
+        planned(dialect, card=ModelCard(system=False)).state,
+        planned(dialect, policy=Policy(text_form=REACT)).state,
         planned(dialect, other).state,
     ]
     alone = planned(dialect, longer)
@@ -66,6 +73,28 @@ def test_a_state_of_another_model_card_or_conversation_changes_nothing(dialect: 
         continued = planned(dialect, longer, previous=state)
         assert msgspec.json.decode(continued.body) == msgspec.json.decode(alone.body)
         assert continued.repairs == alone.repairs
+
+
+@pytest.mark.parametrize("provider", ["somewhere", "elsewhere"])
+def test_a_state_of_another_provider_keeps_none_of_its_ids(provider: str) -> None:
+    def asked(provider: str, previous: PlanState | None = None) -> Plan:
+        target = Origin("openai_chat", provider, f"https://{provider}.test", "m")
+        return plan(
+            history,
+            None,
+            target=target,
+            card=UNKNOWN,
+            tools=TOOLS,
+            options=Options(model="m"),
+            previous=previous,
+        )
+
+    call = ToolCall("", "read file", {"n": 1}, native_id="call_issued")
+    writer = Origin("openai_chat", "somewhere", "https://somewhere.test", "m")
+    history = ASKED.append(Message("model", (call,), origin=writer))
+    alone, other = asked(provider), asked("elsewhere" if provider == "somewhere" else "somewhere")
+    assert (b"call_issued" in alone.body) == (provider == "somewhere")
+    assert asked(provider, other.state).body == alone.body
 
 
 def test_a_state_can_be_continued_in_two_ways() -> None:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from segue.conversation.blocks import Text, ToolCall
-from segue.conversation.events import Reply
+from segue.conversation.blocks import Origin, Text, ToolCall
+from segue.conversation.events import ArgumentsDelta, CallStarted, Event, Finished, Reply, fold
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.dialects.response_view import as_response
@@ -39,6 +39,15 @@ def test_arguments_stay_text_that_parses_to_an_object() -> None:
     reply = Reply(Message("model", (ToolCall("", "f", {"ü": [1]}),)), "tool_calls")
     arguments = as_response(reply)["tool_calls"][0]["function"]["arguments"]
     assert json.loads(arguments) == {"ü": [1]}
+
+
+@pytest.mark.requirement("Scenario: Tool Call Arguments Parsing")
+@pytest.mark.parametrize("written", ['{ "n" : 1.0,\n"n": 2 }', '{"half": ', "no json", "{}"])
+def test_arguments_are_passed_on_as_the_model_wrote_them(written: str) -> None:
+    """Whoever runs the call reads them: nobody has parsed them before, and written them anew."""
+    events: list[Event] = [CallStarted(0, "call_x", "f"), ArgumentsDelta(0, written), Finished("tool_calls")]
+    (call,) = as_response(fold(events, Origin("openai_chat")))["tool_calls"]
+    assert call == {"id": "call_x", "type": "function", "function": {"name": "f", "arguments": written}}
 
 
 @pytest.mark.requirement("Scenario: Detect Gemini function calls", "Scenario: Parse Ollama tool calls")

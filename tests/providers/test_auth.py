@@ -150,6 +150,21 @@ def test_a_missing_key_names_the_variable_and_the_command(name: str) -> None:
     assert f"segue keys set {name}" in caught.value.hint
 
 
+@pytest.mark.requirement("Scenario: Provider Initialization", "Scenario: Configuration Validation")
+@pytest.mark.parametrize("name", sorted(addresses().providers))
+def test_a_provider_without_what_it_needs_says_what_that_is(name: str) -> None:
+    address = find_address(name)
+    assert address is not None
+    where = {address.base_url_env[0]: "http://here.test"}
+    problems = connect(name, environ=where, keyring=False).validate_config()
+    missing = [f"providers.{name}.api_key"] if address.needs_key else []
+    assert [problem.field for problem in problems] == missing
+    assert all(problem.message and problem.hint for problem in problems)
+    with_key = dict.fromkeys(address.key_env, "k")
+    assert connect(name, environ={**where, **with_key}, keyring=False).validate_config() == []
+
+
+@pytest.mark.requirement("Scenario: Configuration Validation")
 def test_the_own_variable_of_a_configuration_is_the_one_that_is_named() -> None:
     provider = connect("openai", ProviderConfig(api_key_env="WORK_KEY"), environ={}, keyring=False)
     (problem,) = provider.validate_config()

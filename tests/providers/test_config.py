@@ -86,6 +86,7 @@ def test_an_empty_key_is_a_problem() -> None:
     assert problems_of({"api_key": ""})["api_key"].message == "The key is empty."
 
 
+@pytest.mark.requirement("Scenario: Provider Initialization", "Scenario: Configuration Validation")
 def test_a_place_without_an_address_of_its_own_needs_one() -> None:
     assert "AZURE_OPENAI_ENDPOINT" in problems_of({}, "azure-openai")["base_url"].hint
     with pytest.raises(UsageError) as caught:

@@ -24,8 +24,11 @@ from segue.errors import (
     UsageError,
 )
 from segue.providers import embeddings
+from segue.providers.auth import Secret
+from segue.providers.config import ProviderConfig
 from segue.providers.embeddings import ATTEMPTS, Embeddings, batches
 from segue.providers.endpoint import Endpoint
+from segue.providers.factory import connect
 from segue.providers.models.catalog import EmbeddingLimits, catalog
 from segue.providers.services import Counted, Services, services_of
 from segue.providers.token_estimates import family_of, text_tokens
@@ -172,6 +175,48 @@ def test_the_dimensions_of_a_model_are_known(
         )
 
     assert asyncio.run(main()) == dimensions
+
+
+@pytest.mark.requirement("Scenario: Embedding Configuration")
+@pytest.mark.parametrize(
+    ("model", "dimensions"), [("text-embedding-3-large", 3072), ("text-embedding-3-small", 1536)]
+)
+def test_the_model_that_is_configured_is_the_one_that_embeds(
+    model: str, dimensions: int, segue_emulator_server: Served
+) -> None:
+    url = segue_emulator_server.url("openai") + "/v1"
+    config = ProviderConfig(base_url=url, api_key=Secret("k"), embedding_model=model)
+    can = connect("openai", config, environ={}, keyring=False).capabilities
+    assert can.embedding_model == model
+    embed, known = can.embed, can.embedding_dimensions
+    assert embed is not None and known is not None
+
+    async def main() -> tuple[int, list[list[float]]]:
+        return await known(), await embed(["one", "two"])
+
+    stated, vectors = asyncio.run(main())
+    assert stated == dimensions
+    assert [len(vector) for vector in vectors] == [dimensions, dimensions]
+    asked = [
+        entry.body["model"]
+        for entry in segue_emulator_server.emulator.log
+        if entry.path.endswith("/embeddings")
+    ]
+    assert set(asked) == {model}
+
+
+@pytest.mark.requirement("Scenario: Embedding Configuration")
+def test_a_model_that_is_configured_and_not_available_is_refused(segue_emulator_server: Served) -> None:
+    url = segue_emulator_server.url("openai") + "/v1"
+    config = ProviderConfig(base_url=url, api_key=Secret("k"), embedding_model="no-such-model")
+    known = connect("openai", config, environ={}, keyring=False).capabilities.embedding_dimensions
+    assert known is not None
+
+    async def main() -> int:
+        return await known()
+
+    with pytest.raises(InvalidRequestError, match="no-such-model"):
+        asyncio.run(main())
 
 
 @pytest.mark.requirement("Scenario: Embedding Configuration")

@@ -21,19 +21,29 @@ OPENAI, RESPONSES, ANTHROPIC, GEMINI, MISTRAL, KIMI, DEEPSEEK, OLLAMA = PLACES
 
 @pytest.mark.requirement("Scenario: Pass tools to OpenAI API", "Scenario: Parse OpenAI tool calls")
 def test_tools_go_to_openai_and_its_calls_come_back(segue_emulator_server: Served) -> None:
-    say(segue_emulator_server, Reply(pieces=(Call("get_weather", {"city": "Rome"}),)))
+    cities = (Call("get_weather", {"city": "Rome"}), Call("get_weather", {"city": "Oslo"}))
+    say(segue_emulator_server, Reply(pieces=(Say("Let me see."), *cities)), Reply(pieces=cities[:1]))
     provider = provider_at(segue_emulator_server, OPENAI)
     whole = asyncio.run(provider.generate_chat(asking(OPENAI, tools=(WEATHER,))))
     body = segue_emulator_server.emulator.log[-1].body
     function = {"name": WEATHER.name, "description": WEATHER.description, "parameters": WEATHER.parameters}
     assert body["tools"] == [{"type": "function", "function": function}]
     assert body["tool_choice"] == "auto"
-    assert whole["content"] is None
+    assert whole["content"] == "Let me see."
     assert whole["finish_reason"] == "tool_calls"
-    assert whole["usage"]["total_tokens"]
-    (call,) = whole["tool_calls"]
-    assert call["type"] == "function" and call["id"]
-    assert call["function"] == {"name": "get_weather", "arguments": '{"city":"Rome"}'}
+    assert whole["usage"]["prompt_tokens"] > 0 and whole["usage"]["completion_tokens"] > 0
+    assert whole["usage"]["total_tokens"] == (
+        whole["usage"]["prompt_tokens"] + whole["usage"]["completion_tokens"]
+    )
+    assert [call["type"] for call in whole["tool_calls"]] == ["function", "function"]
+    assert len({call["id"] for call in whole["tool_calls"]}) == 2
+    assert all(call["id"].startswith("call_") for call in whole["tool_calls"])
+    assert [call["function"] for call in whole["tool_calls"]] == [
+        {"name": "get_weather", "arguments": '{"city":"Rome"}'},
+        {"name": "get_weather", "arguments": '{"city":"Oslo"}'},
+    ]
+    silent = asyncio.run(provider.generate_chat(asking(OPENAI, tools=(WEATHER,))))
+    assert (silent["content"], len(silent["tool_calls"])) == (None, 1)
 
 
 @pytest.mark.requirement("Scenario: OpenAI without tools")

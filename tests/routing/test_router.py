@@ -269,6 +269,17 @@ def test_our_own_mistakes_are_not_carried_from_member_to_member() -> None:
     assert fail(World().router().open(Need()), error) == GiveUp(error)
 
 
+def test_the_only_failure_is_told_as_it_is() -> None:
+    world = World()
+    world.facts[B] = MemberFacts(context=100)
+    for members, need in (((A,), Need()), ((A, B), Need(tokens=500))):
+        routing = world.router(members=members).open(need)
+        locked = CredentialsError("Wrong key.", status=401)
+        step = fail(routing, locked)
+        assert isinstance(step, GiveUp)
+        assert (step.error is locked) == (len(members) == 1)
+
+
 def test_when_all_fail_every_reason_is_told_and_whether_asking_again_helps() -> None:
     members = [f"p{number}/m" for number in range(6)]
     routing = World().router(members=members).open(Need())
@@ -489,6 +500,19 @@ def test_the_context_limit_is_the_smallest_of_the_members_that_can_be_used() -> 
     assert world.router().context_limit == 4000
     assert world.router(context=6000).context_limit == 6000
     assert World().router().context_limit is None
+
+
+def test_each_member_is_asked_within_its_own_window_and_the_limit_set_for_all() -> None:
+    world = World()
+    world.facts |= {
+        A: MemberFacts(context=8000),
+        B: MemberFacts(context=4000),
+        C: CredentialsError("No key."),
+    }
+    router = world.router(context=6000)
+    assert [router.bounded(member).context for member in router.members] == [6000, 4000, 6000]
+    free = world.router()
+    assert [free.bounded(member).context for member in free.members] == [None, None, None]
 
 
 def test_a_limit_set_on_a_route_holds_there() -> None:

@@ -10,16 +10,33 @@ from hypothesis import given, settings
 
 from laws.legality import complaints
 from segue.conversation.blocks import ToolCall, ToolResult, is_real
-from segue.conversation.message import Conversation, model, user
-from segue.sessions.entries import Compacted, Entry, ModelReplied, Record, Rewound, SessionStarted
+from segue.conversation.events import FinishReason
+from segue.conversation.message import Conversation, Message, model, user
+from segue.sessions.entries import (
+    CallBegun,
+    CallEnded,
+    CallsScheduled,
+    Compacted,
+    Entry,
+    ModelReplied,
+    Record,
+    Rewound,
+    SessionStarted,
+    ToolsAnswered,
+    TurnEnded,
+    UserSaid,
+)
 from segue.sessions.entry_codec import decode_entry, encode_entry
 from segue.sessions.journal import Journal
 from segue.sessions.recovery import closing_entries
 from segue.sessions.state import State, replay
 from segue.sessions.stores.memory import MemoryStore
 from segue.transcript.render import render
+from segue.transcript.rules import Rules
+from segue.transcript.steps import ModelStep
 from sessions.entry_samples import happenings
 from strategies.targets import TARGETS
+from transcript.readers import every_target
 
 requirement = pytest.mark.requirement
 
@@ -83,6 +100,23 @@ def test_a_crash_between_any_two_entries_leaves_a_session_that_goes_on(entries: 
             assert list(complaints(transcript, rules)) == []
 
 
+@pytest.mark.parametrize(
+    ("reply", "finish", "ended"),
+    [
+        (model("Done."), "stop", "complete"),
+        (model("Do"), "length", "cancelled"),
+        (model("Wait.", ToolCall("c0", "read")), "stop", "cancelled"),
+        (model(ToolCall("c0", "read")), "tool_calls", "cancelled"),
+        (model(), "stop", "complete"),
+    ],
+)
+def test_a_turn_is_complete_after_a_crash_only_if_its_last_reply_was_whole_and_called_nothing(
+    reply: Message, finish: FinishReason, ended: str
+) -> None:
+    begun = [SessionStarted(model="m"), UserSaid(user("Hi")), ModelReplied(reply, finish)]
+    assert closing_entries(replay(records(begun)))[-1] == TurnEnded(ended)
+
+
 @given(entries=happenings())
 def test_what_recovery_writes_is_read_back_to_the_same_state(entries: list[Entry]) -> None:
     for cut in range(1, len(entries) + 1):
@@ -115,6 +149,38 @@ def test_a_started_call_may_have_had_effects_and_another_has_not(entries: list[E
             assert isinstance(result, ToolResult)
             assert result.reason == "interrupted"
             assert (result.output is None) is (call_id in after.begun)
+
+
+@requirement("REQ-915-026", "REQ-915-027")
+@pytest.mark.parametrize("again", [False, True], ids=["in this process", "after a restart"])
+@every_target
+def test_a_session_knows_after_a_compaction_what_a_call_that_is_left_returned(
+    rules: Rules, *, again: bool
+) -> None:
+    call = ToolCall("c0", "read", {"path": "a"})
+    before: list[Entry] = [
+        SessionStarted(model="m"),
+        UserSaid(user("Read a.")),
+        ModelReplied(model(call), "tool_calls"),
+        CallsScheduled((call,)),
+        CallBegun("c0"),
+        CallEnded(ToolResult("c0", "read", "what stands in a")),
+        ToolsAnswered(("c0",)),
+        ModelReplied(model("Read."), "stop"),
+        TurnEnded("complete"),
+    ]
+    compacted = Compacted(
+        conversation=Conversation((user("In short: a was read."), model(call))), strategy="summarise"
+    )
+    state = replay(records(before))
+    state.apply(len(before) + 1, compacted)
+    if again:
+        state = replay(records([*before, compacted]))
+    assert state.ledger["c0"].result == ToolResult("c0", "read", "what stands in a")
+    transcript = render(state.conversation.append(user("Go on.")), state.ledger, rules)
+    assert list(complaints(transcript, rules)) == []
+    (sent,) = [one for step in transcript.steps if isinstance(step, ModelStep) for one in step.calls]
+    assert (sent.completion.text, sent.completion.reason) == ("what stands in a", None)
 
 
 @requirement("REQ-915-014")

@@ -4,5 +4,10 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-AT_LEAST_100 = settings(max_examples=max(100, settings.default.max_examples if settings.default else 100))
-"""For the numbered properties of the requirements: a hundred examples each, also in the everyday run."""
+AT_LEAST_100 = settings(
+    max_examples=max(100, settings.default.max_examples if settings.default else 100),
+    derandomize=False,
+    print_blob=True,
+    database=None,
+)
+"""For the numbered properties of the requirements: a hundred examples each, fresh ones in every run, the everyday one too."""

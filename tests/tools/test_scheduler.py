@@ -501,6 +501,22 @@ def test_a_single_tool_can_run_outside_of_any_turn() -> None:
     asyncio.run(main())
 
 
+def test_a_tool_that_ends_the_process_ends_only_its_own_call() -> None:
+    """A task that raises SystemExit would end the loop, and all that runs in it."""
+
+    @tool
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    async def main() -> None:
+        bench = Bench(as_tool(leave), sleeper("other", 0.01))
+        left, other = await bench.run(ask("leave", "other"))
+        assert left.error == "Tool execution failed: SystemExit: 3"
+        assert other.output == "other c1"
+
+    asyncio.run(main())
+
+
 def test_what_a_tool_that_was_given_up_raises_later_is_not_reported_as_lost() -> None:
     lost: list[Any] = []
 

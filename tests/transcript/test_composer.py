@@ -141,6 +141,23 @@ def test_where_ids_are_numbers_another_number_is_no_news() -> None:
     )
 
 
+@requirement("REQ-915-015")
+@pytest.mark.parametrize(
+    "writer",
+    [None, Origin("openai_chat", "another", "https://elsewhere.test", "m"), TARGETS["anthropic"].target],
+    ids=["unknown", "another provider", "another wire"],
+)
+@pytest.mark.parametrize("after", [(tool(DONE),), ()], ids=["answered", "open"])
+def test_an_id_goes_back_only_to_the_provider_that_issued_it(
+    writer: Origin | None, after: tuple[Message, ...]
+) -> None:
+    call = ToolCall("c0", "read", raw="{}", native_id="call_issued")
+    own = calls_of(said(user("a"), model(call, origin=CHAT.target), *after, user("b"), rules=CHAT))
+    other = calls_of(said(user("a"), model(call, origin=writer), *after, user("b"), rules=CHAT))
+    assert [sent.id for sent in own] == ["call_issued"]
+    assert [sent.id for sent in other] != ["call_issued"]
+
+
 @pytest.mark.parametrize("limit", [1, 2])
 @requirement("REQ-915-007", "REQ-915-008")
 @every_target

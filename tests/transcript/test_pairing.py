@@ -151,6 +151,22 @@ def test_the_same_result_twice_stays_with_its_call() -> None:
     assert [call.completion.reason for call in calls_of(transcript)] == ["interrupted", None]
 
 
+@pytest.mark.parametrize(
+    ("order", "moved"),
+    [
+        ("ab", []),
+        ("ba", ["put into call order"]),
+        ("aab", []),
+        ("abb", []),
+        ("aba", ["put into call order"]),
+    ],
+)
+def test_a_result_was_moved_only_if_one_of_a_later_call_came_before_it(order: str, moved: list[str]) -> None:
+    transcript = told(user("q"), model(read("a"), read("b")), tool(*(done("1", name) for name in order)))
+    decisions = [repair.decision for repair in transcript.repairs if repair.kind == "result_moved"]
+    assert decisions == moved
+
+
 @requirement("REQ-915-022")
 def test_one_id_for_a_whole_batch_pairs_in_order() -> None:
     calls = model(*(read("same") for _ in range(3)))

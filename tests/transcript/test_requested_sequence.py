@@ -14,6 +14,9 @@ from laws.legality import complaints
 from segue.conversation.blocks import Origin, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message, model, tool, user
+from segue.conversation.options import Options
+from segue.dialects.card import UNKNOWN
+from segue.dialects.plan import plan
 from segue.transcript.outcomes import WORDING
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
@@ -132,6 +135,20 @@ def test_one_transcript_has_legal_distinct_ids_in_every_format(name: str) -> Non
     ids = [call.id for call in calls_of(transcript)]
     assert all(re.fullmatch(FORMATS[name], one) for one in ids)
     assert len(set(ids)) == 6
+
+
+@requirement("REQ-915-018")
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses"])
+def test_calls_and_results_have_ids_of_openai_on_its_wires(dialect: str) -> None:
+    target = Origin(dialect, "openai", "https://api.openai.com/v1", "m")
+    body = plan(
+        Conversation(tuple(requested())), None, target=target, card=UNKNOWN, options=Options(model="m")
+    ).body
+    ids = re.findall(rb'"(?:id|call_id|tool_call_id)":"([^"]*)"', body)
+    called = {one.decode() for one in ids}
+    assert len(called) == 6
+    assert all(re.fullmatch(FORMATS[dialect], one) for one in called)
+    assert all(ids.count(one) == 2 for one in set(ids)), "of a call, and of its result"
 
 
 @requirement("REQ-915-020")

@@ -125,7 +125,7 @@ class Attempt(Struct):
                 await stream.aclose()
 
     def _receive(self, event: Event) -> None:
-        if self._over or (self._aborted and type(event) is not UsageReported):
+        if self._aborted and type(event) is not UsageReported:
             return
         self._events.append(event)
         self._over = type(event) is Finished or type(event) is Failed

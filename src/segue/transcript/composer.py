@@ -58,6 +58,8 @@ class Composer:
         self.notes: list[Note] = []
         """What was changed since the last flush."""
         self.repairs: list[Repair] = []
+        self.flushed = 0
+        """How many of them were there when notes were reported last."""
         self.ids = IdProjection(rules.ids)
         self.names = offered_names(rules.names, policy.tool_names).fork()
         self.calls: Mapping[str, list[CallDraft]] = {}
@@ -90,7 +92,7 @@ class Composer:
         twin.rules, twin.policy, twin.ledger = self.rules, self.policy, self.ledger
         twin.steps = self.steps.copy()
         twin.notes = []
-        twin.repairs = self.repairs.copy()
+        twin.repairs, twin.flushed = self.repairs.copy(), self.flushed
         twin.has_thoughts, twin.untouched = self.has_thoughts, self.untouched
         twin.torn, twin.reidentified, twin.unbound = self.torn, self.reidentified, self.unbound.copy()
         twin.ids = self.ids.fork()
@@ -113,10 +115,13 @@ class Composer:
         """Report the repairs noted so far, in the order of the messages: all ids are known by now."""
         if self.notes:
             dialect = self.rules.target.dialect
-            self.repairs += [
-                repair_from(note, dialect) for note in sorted(self.notes, key=attrgetter("message"))
-            ]
+            noted = [repair_from(note, dialect) for note in sorted(self.notes, key=attrgetter("message"))]
+            if len(self.repairs) > self.flushed:  # those that were reported at once stand among them
+                noted = sorted([*self.repairs[self.flushed :], *noted], key=_message_of)
+                del self.repairs[self.flushed :]
+            self.repairs += noted
             self.notes.clear()
+        self.flushed = len(self.repairs)
 
     def touch(self, steps: int, repairs: int) -> None:
         """Remember behind how many steps the first repair was made, of those that change what a bound seal is bound to;
@@ -394,6 +399,12 @@ class Composer:
         decision: str = "",
     ) -> None:
         self.notes.append(Note(kind, message, block, call, decision=decision))
+
+
+def _message_of(repair: Repair) -> int:
+    """The number in its path, `messages[7].blocks[1]`; what concerns no message comes first."""
+    number = repair.path.partition("[")[2].partition("]")[0]
+    return int(number) if number else -1
 
 
 def _is_note(step: Step) -> bool:

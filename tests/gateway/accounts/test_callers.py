@@ -18,7 +18,7 @@ from segue.config.schema import AccountSettings, Allowance, CallerSettings
 from segue.conversation.usage import Usage
 from segue.emulators.model_reply import Prompt, Reply, Say
 from segue.errors import CredentialsError, JournalError
-from segue.gateway.accounts.account import digest_of
+from segue.gateway.accounts.account import Account, digest_of
 from segue.gateway.accounts.admission import Reserved
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.gateway.accounts.register import ANYONE, Accounts
@@ -283,6 +283,24 @@ def test_a_caller_uses_the_models_it_may(models: list[str], asked: str, allowed:
         assert answered.status == (200 if allowed else 403)
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("routes", "allowed"),
+    [
+        (["openai/one", "openai/two"], True),
+        (["openai/one", "anthropic/two"], False),
+        (["anthropic/two", "openai/one"], False),
+        (["anthropic/two"], False),
+        ([], False),
+    ],
+)
+def test_a_name_may_be_asked_for_if_every_route_that_it_leads_to_is_allowed(
+    routes: list[str], *, allowed: bool
+) -> None:
+    ann = Account(name="ann", allowance=Allowance(models=("openai/*",)))
+    assert ann.may_use("fast", routes) is allowed
+    assert Account(name="bob").may_use("fast", routes)
 
 
 @pytest.mark.parametrize("models", [["fast"], ["openai/gpt-4*"]])

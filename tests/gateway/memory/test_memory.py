@@ -156,6 +156,19 @@ def test_the_client_s_version_stands_where_it_changed_the_reply() -> None:
     asyncio.run(story())
 
 
+def test_an_edited_text_beside_all_calls_of_a_reply_stays_as_the_client_edited_it() -> None:
+    async def story() -> None:
+        held = memory()
+        await held.remember("me", START, REMEMBERED)
+        history = returned(Text("I shall look."), shown(0, "call_A"), shown(1, "call_B"))
+        edited = (await recall_originals(held, "me", history)).messages[1]
+        assert edited.text == "I shall look."
+        assert [call.native_id for call in edited.calls] == ["toolu_native_a", "toolu_native_b"]
+        assert edited.calls[0].seal == REPLY.calls[0].seal
+
+    asyncio.run(story())
+
+
 def test_an_id_that_a_provider_gave_to_another_call_recalls_nothing() -> None:
     forwarded = RememberedReply(
         model(ToolCall("c0", "read", {"path": "a"}, native_id="read:0"), origin=ORIGIN),

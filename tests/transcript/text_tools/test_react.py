@@ -288,6 +288,7 @@ def test_a_final_answer_ends_the_turn_and_calls_nothing(text: str) -> None:
     assert reply.finish == "stop"
     assert parsed.final_answer == "It is done."
     assert not parsed.calls
+    assert parsed.problem is None, "nothing is asked to be corrected"
 
 
 def test_a_reply_that_was_cut_off_calls_only_what_is_whole() -> None:
