@@ -154,6 +154,17 @@ def _continued(target: str, data: bytes, steps: tuple[Step, ...]) -> bytes:
     return as_lines(WRITERS[target]().rows(plan, rows))
 
 
+def test_the_ids_of_an_opencode_session_rise_since_it_orders_by_them(sidecars: Sidecars) -> None:
+    move = plan_move(session_of(claude_session(), "claude"), "opencode", sidecars=sidecars, now=NOW)
+    messages = json.loads(move.data)["messages"]
+    ids = [message["info"]["id"] for message in messages]
+    assert ids == sorted(ids)
+    for message in messages:
+        parts = [part["id"] for part in message["parts"]]
+        assert parts == sorted(parts)
+    assert len({part["id"] for message in messages for part in message["parts"]}) == 5
+
+
 def test_the_way_back_leads_through_several_programs(sidecars: Sidecars) -> None:
     first = plan_move(session_of(claude_session(), "claude", "first"), "codex", sidecars=sidecars, now=NOW)
     sidecars.keep(first.session_id, first.sidecar)
