@@ -248,7 +248,7 @@ def travel(origin: Origin, target: Program, stage: Stage) -> Trip:
         _move(stage, first, target.name, source.name)
         since = stage.asked
         back = take_turn(source, structs.replace(first, resume=True), stage)
-    except (RuntimeError, subprocess.SubprocessError) as error:
+    except RuntimeError as error:
         failed = Outcome(answered=False, requests=0, output=str(error))
         return Trip(source.name, target.name, failed, failed)
     body = _last_body(stage, since)
@@ -278,20 +278,40 @@ def main() -> int:
     origins: dict[str, Origin] = {}
     with TemporaryDirectory(prefix="segue-moves-") as place, open_stage(Path(asked.keep or place)) as stage:
         for one, other in pairs:
-            if one not in origins:
-                origins[one] = make(programs[one], stage)
-            trips.append(travel(origins[one], programs[other], stage))
+            try:
+                if one not in origins:
+                    origins[one] = make(programs[one], stage)
+                trips.append(travel(origins[one], programs[other], stage))
+            except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+                failed = Outcome(answered=False, requests=0, output=str(error))
+                trips.append(Trip(one, other, failed, failed))
             trip = trips[-1]
             sys.stderr.write(f"{one} → {other} → {one}: {trip.why()}, {trip.seals} of {trip.issued} seals\n")
     table = _table(trips, programs)
     sys.stdout.write(table)
     if asked.write:
-        text = PAGE.read_text("utf-8")
-        before, after = text.index(BEGIN), text.index(END)
-        PAGE.write_text(f"{text[:before]}{BEGIN}\n{table}{text[after:]}", "utf-8")
+        _write(table)
     passed = sum(trip.passed for trip in trips)
     sys.stderr.write(f"{passed} passed, {len(trips) - passed} failed\n")
     return 0 if passed == len(trips) else 1
+
+
+def _write(table: str) -> None:
+    """Into the page; rows of pairs that were not tried stay."""
+    text = PAGE.read_text("utf-8")
+    before, after = text.index(BEGIN), text.index(END)
+    old, new = _rows(text[before:after]), _rows(table)
+    order = [program.title for name in NAMES for program in PROGRAMS if program.name == name]
+    merged = sorted({**old, **new}.items(), key=lambda row: [order.index(title) for title in row[0]])
+    head, versions = table.splitlines()[:2], table.splitlines()[-1]
+    lines = [BEGIN, *head, *(row for _, row in merged), "", versions]
+    PAGE.write_text("\n".join(lines) + f"\n{text[after:]}", "utf-8")
+
+
+def _rows(table: str) -> dict[tuple[str, str], str]:
+    """The rows of a table by their programs."""
+    rows = [line for line in table.splitlines() if line.startswith("| ")][2:]
+    return {(cells[1].strip(), cells[2].strip()): row for row in rows if (cells := row.split("|"))}
 
 
 def _table(trips: list[Trip], programs: dict[str, Program]) -> str:
@@ -305,8 +325,7 @@ def _table(trips: list[Trip], programs: dict[str, Program]) -> str:
         there = "resumed" if trip.there.passed else "failed"
         back = f"resumed{seals}{lost}" if trip.back.passed else "failed"
         rows.append(f"| {programs[trip.source].title} | {programs[trip.target].title} | {there} | {back} |")
-    used = dict.fromkeys(name for trip in trips for name in (trip.source, trip.target))
-    versions = [f"{programs[name].title} {version_of(programs[name], CACHE)}" for name in used]
+    versions = [f"{programs[name].title} {version_of(programs[name], CACHE)}" for name in NAMES]
     return "\n".join([*rows, "", f"{', '.join(versions)}.", ""])
 
 

@@ -19,16 +19,10 @@ from segue.conversation.message import Conversation, Message
 from segue.dialects.registry import DIALECTS
 from segue.errors import UsageError
 from segue.interop.convert import write_request
-from segue.interop.move import (
-    TARGETS,
-    WRITERS,
-    SourceSession,
-    plan_move,
-    program_of,
-    write_move,
-)
+from segue.interop.move import TARGETS, SourceSession, plan_move, write_move
 from segue.interop.repair import repair_conversation
 from segue.interop.session_files import read_file
+from segue.interop.session_formats import WRITERS, program_of
 from segue.interop.session_writers.steps import ModelReply, Prompt, Step, StoredCall, steps_of
 from segue.interop.session_writers.tool_names import ToolNames
 from segue.interop.session_writers.written_session import folder_name

@@ -50,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from segue.config.paths import moved_sessions_directory  # noqa: PLC0415 - loaded when there is something to move
-    from segue.interop.move import OPENCODE, OWN, plan_move  # noqa: PLC0415
+    from segue.interop.move import OWN, plan_move  # noqa: PLC0415
+    from segue.interop.session_formats import OPENCODE  # noqa: PLC0415
     from segue.interop.sidecar import Sidecars  # noqa: PLC0415
 
     sidecars = Sidecars(moved_sessions_directory())
@@ -79,30 +80,23 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _source(named: str) -> SourceSession:
-    from segue.interop.move import OPENCODE, OWN, SourceSession, program_of  # noqa: PLC0415
-    from segue.interop.stored_sessions import last_session, program_named, session_at  # noqa: PLC0415
+    from segue.interop.agent_sessions import source_session  # noqa: PLC0415
+    from segue.interop.move import OWN, SourceSession  # noqa: PLC0415
+    from segue.interop.session_formats import OPENCODE  # noqa: PLC0415
+    from segue.interop.stored_sessions import last_session, program_named  # noqa: PLC0415
 
-    program = program_named(named)
     kind, _, session = named.partition(":")
-    if program is not None and not Path(named).exists():
-        stored = last_session(program)
-        return SourceSession(
-            program=program.name, data=stored.file.read_bytes(), id=_bare_id(stored.id), folder=stored.folder
-        )
-    if kind == OPENCODE and not Path(named).exists():
+    if Path(named).exists():
+        return source_session(Path(named))
+    if (program := program_named(named)) is not None:
+        return source_session(last_session(program).file)
+    if kind == OPENCODE:
         session = session or _last_in_opencode()
         return SourceSession(program=OPENCODE, data=_exported(session), id=session, folder=str(Path.cwd()))
     if named == "last" or kind == OWN:
         own, folder, document = asyncio.run(_own(session))
         return SourceSession(program=OWN, data=document, id=own, folder=folder)
-    file = Path(named)
-    data = file.read_bytes()
-    found = session_at(file)
-    if found is not None:
-        return SourceSession(
-            program=found.program.name, data=data, id=_bare_id(found.id), folder=found.folder
-        )
-    return SourceSession(program=program_of(data), data=data)
+    return source_session(Path(named))
 
 
 async def _own(name: str) -> tuple[str, str, bytes]:
@@ -142,11 +136,6 @@ def _take_in(move: Move, sidecars: Sidecars) -> list[str]:
     session = asyncio.run(take_in())
     sidecars.keep(session, move.sidecar)
     return ["segue", "-r", session]
-
-
-def _bare_id(session_id: str) -> str:
-    """pi resumes by a file, whose name ends with the id."""
-    return Path(session_id).stem.rpartition("_")[2] if os.sep in session_id else session_id
 
 
 def _write(move: Move, sidecars: Sidecars) -> list[str]:
