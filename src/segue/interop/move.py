@@ -54,6 +54,12 @@ class SourceSession(Struct, frozen=True, kw_only=True):
     data: bytes
     id: str = ""
     folder: str = ""
+    client: str = ""
+    """The program whose tools its calls name, where it is none of that program's own sessions."""
+
+    @property
+    def tools_of(self) -> str:
+        return self.program or self.client
 
     @property
     def source(self) -> SourceRequest:
@@ -97,13 +103,13 @@ def plan_move(
         raise UsageError(
             "The session holds no messages.", code="empty_session", hint="Choose another session."
         )
-    foreign = bool(session.program) and session.program != target
+    foreign = bool(session.tools_of) and session.tools_of != target
     plan = SessionPlan(
         id=new_id(),
         folder=_working_folder(folder or session.folder),
         title=_title(found.steps),
         steps=found.steps,
-        note=_note(session.program) if foreign and not found.returns else "",
+        note=_note(session.tools_of) if foreign and not found.returns else "",
         answers=answers,
         began=now if now is not None else datetime.now(UTC),
         model=next(
@@ -170,7 +176,7 @@ def _history(session: SourceSession, target: str, sidecars: Sidecars | None) -> 
             repaired = repair_session(at.data, at.source.form)
             data = repaired.data if repaired is not None else at.data
             return _History(added, notes, tuple([row for _, row in SessionDraft(data).rows]))
-    whole = _steps(session.data, session.program, target)
+    whole = _steps(session.data, session.tools_of, target)
     return _History(whole.steps, (*notes, *whole.notes))
 
 

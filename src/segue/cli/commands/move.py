@@ -24,9 +24,22 @@ if TYPE_CHECKING:
     from segue.interop.move import Move, SourceSession
     from segue.interop.sidecar import Sidecars
 
+_GATEWAY = "gateway"
+_CLIENTS = {
+    "claude-cli": "claude",
+    "codex": "codex",
+    "geminicli": "gemini",
+    "opencode": "opencode",
+    "pi ": "pi",
+    "pi/": "pi",
+    "qwencode": "qwen",
+}
+"""How the User-Agent of an agent begins."""
+
 DESCRIPTION = """Writes a session of one agent as a session of another, where that agent finds it, and prints the command that
 resumes it. SESSION is a file, or an agent whose last session is meant: claude, codex, gemini, pi, qwen or opencode (opencode:ID
-for a certain one); last is your last chat in segue, and segue:ID a certain one. AGENT is claude, codex, gemini, opencode, pi, qwen
+for a certain one); last is your last chat in segue, and segue:ID a certain one; gateway is the last conversation that ran through
+the gateway, and gateway:ID one that segue gateway ps lists. AGENT is claude, codex, gemini, opencode, pi, qwen
 or segue. The session itself is not touched. What the other agent cannot hold is kept, and put back when the conversation
 returns."""
 
@@ -43,6 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         help="for opencode: who answers next, in its own words; default: the model that it is configured to use",
     )
+    parser.add_argument(
+        "--url",
+        default="",
+        help="for gateway: its address, if it runs elsewhere; its key is in SEGUE_GATEWAY_KEY",
+    )
     parser.add_argument("--dry-run", action="store_true", help="say what would be written, and write nothing")
     parser.add_argument("--print", action="store_true", help="print the new session instead of writing it")
     parser.add_argument("--run", action="store_true", help="resume it at once")
@@ -55,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     from segue.interop.sidecar import Sidecars  # noqa: PLC0415
 
     sidecars = Sidecars(moved_sessions_directory())
-    source = _source(arguments.session)
+    source = _source(arguments.session, arguments.url)
     answers = arguments.model or (_opencode_model() if arguments.agent == OPENCODE else "")
     move = plan_move(source, arguments.agent, folder=arguments.folder, sidecars=sidecars, answers=answers)
     for note in move.notes:
@@ -79,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _source(named: str) -> SourceSession:
+def _source(named: str, url: str) -> SourceSession:
     from segue.interop.agent_sessions import source_session  # noqa: PLC0415
     from segue.interop.move import OWN, SourceSession  # noqa: PLC0415
     from segue.interop.session_formats import OPENCODE  # noqa: PLC0415
@@ -93,10 +111,26 @@ def _source(named: str) -> SourceSession:
     if kind == OPENCODE:
         session = session or _last_in_opencode()
         return SourceSession(program=OPENCODE, data=_exported(session), id=session, folder=str(Path.cwd()))
+    if kind == _GATEWAY:
+        return _from_gateway(session or "last", url)
     if named == "last" or kind == OWN:
         own, folder, document = asyncio.run(_own(session))
         return SourceSession(program=OWN, data=document, id=own, folder=folder)
     return source_session(Path(named))
+
+
+def _from_gateway(conversation: str, url: str) -> SourceSession:
+    from segue.cli.gateway_control import open_gateway  # noqa: PLC0415
+    from segue.interop.move import SourceSession  # noqa: PLC0415
+
+    found = open_gateway(url).document(conversation)
+    if not found.whole:
+        print_status("not held by the gateway: the beginning, which only the provider has")
+    if found.thoughts:
+        print_status(f"not given away by the gateway: {found.thoughts} thoughts of models")
+    name = found.conversation.client.lower()
+    client = next((program for start, program in _CLIENTS.items() if name.startswith(start)), "")
+    return SourceSession(program="", data=bytes(found.document), client=client)
 
 
 async def _own(name: str) -> tuple[str, str, bytes]:
