@@ -92,11 +92,11 @@ class _Document:
     def _tool(self, call: StoredCall, message: str) -> dict[str, Any]:
         now = {"start": self._time, "end": self._time}
         state: dict[str, Any] = {"input": call.arguments, "time": now}
-        if call.failed:
+        if call.failed and not call.media:  # an error can hold no images
             state |= {"status": "error", "error": call.output}
         else:
             state |= {"status": "completed", "output": call.output, "title": call.name, "metadata": {}}
-        if call.media and not call.failed:
+        if call.media:
             belongs = {"sessionID": self._session, "messageID": message}
             state["attachments"] = [
                 {**_file(media), "id": self._new_id("prt"), **belongs} for media in call.media
