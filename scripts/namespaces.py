@@ -13,6 +13,7 @@ NAMESPACES = (
     "segue.emulators",
     "segue.errors",
     "segue.events",
+    "segue.interop",
     "segue.providers",
     "segue.routing",
     "segue.stores",

@@ -14,6 +14,7 @@ WORD = "violet-otter-42"
 PROMPT = "NOTE-TURN: read the note in note.txt."
 SLOW_PROMPT = "SLOW-TURN: read the note in note.txt, twice at once, and take your time."
 SLOW_SECONDS = 60
+SLOW_COMMAND = "tail -f /dev/null"
 
 Arguments = Callable[[Path], dict[str, Any]]
 TOOLS: dict[str, Arguments] = {
@@ -45,7 +46,7 @@ SLOW_TOOLS: dict[str, Arguments] = {
 
 def _slowly(note: Path) -> str:
     # Some clients refuse a plain sleep.
-    return f"timeout {SLOW_SECONDS} tail -f /dev/null; cat {note}"
+    return f"timeout {SLOW_SECONDS} {SLOW_COMMAND}; cat {note}"
 
 
 class NoteModel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -30,6 +31,8 @@ class Start(Struct, frozen=True):
 
     command: list[str]
     environment: dict[str, str] = {}
+    input: Path | None = None
+    """What it reads from its standard input."""
 
 
 class Turn(Struct, frozen=True):
@@ -43,6 +46,8 @@ class Turn(Struct, frozen=True):
     prompt: str
     resume: bool = False
     program: str = ""
+    image: str = ""
+    """A file in the working folder that is shown with the prompt."""
 
     @property
     def node(self) -> str:
@@ -90,7 +95,11 @@ def version_of(program: Program, cache: Path) -> str:
 
 def _claude(turn: Turn) -> Start:
     _, variables = turn.points("claude")
-    words = ["-p", turn.prompt, "--allowedTools", "Bash", *(["--continue"] if turn.resume else [])]
+    words = ["-p", *([] if turn.image else [turn.prompt])]
+    words += ["--allowedTools", "Bash", *(["--continue"] if turn.resume else [])]
+    streams = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
+    # Else it asks for a display of thinking that is in beta, and so unknown to the emulators.
+    words += [*streams, "--thinking-display", "summarized"] if turn.image else []
     quiet = {
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_TELEMETRY": "1",
@@ -98,18 +107,35 @@ def _claude(turn: Turn) -> Start:
         "IS_SANDBOX": "1",
     }
     return Start(
-        [turn.package("@anthropic-ai", "claude-code-linux-x64", "claude"), *words], {**variables, **quiet}
+        [turn.package("@anthropic-ai", "claude-code-linux-x64", "claude"), *words],
+        {**variables, **quiet},
+        _claude_message(turn) if turn.image else None,
     )
+
+
+def _claude_message(turn: Turn) -> Path:
+    """The prompt with its image, which Claude Code takes from its standard input only."""
+    data = b64encode((turn.work / turn.image).read_bytes()).decode()
+    source = {"type": "base64", "media_type": "image/png", "data": data}
+    content = [{"type": "text", "text": turn.prompt}, {"type": "image", "source": source}]
+    file = turn.home / "prompt.jsonl"
+    file.write_text(json.dumps({"type": "user", "message": {"role": "user", "content": content}}) + "\n")
+    return file
 
 
 def _codex(turn: Turn) -> Start:
     points, variables = turn.points("codex")
     binary = turn.package("@openai", "codex-linux-x64", "vendor", "x86_64-unknown-linux-musl", "bin", "codex")
     words = ["exec", *(["resume", "--last"] if turn.resume else []), "--skip-git-repo-check"]
-    words += ["--dangerously-bypass-approvals-and-sandbox", *points, turn.prompt]
+    words += [*(["-i", turn.image] if turn.image else []), "--dangerously-bypass-approvals-and-sandbox"]
+    words += [*points, turn.prompt]
     home = turn.home / "codex"
     home.mkdir(exist_ok=True)
     return Start([binary, *words], {**variables, "CODEX_HOME": str(home)})
+
+
+def _with_file(turn: Turn) -> str:
+    return f"{turn.prompt} @{turn.image}" if turn.image else turn.prompt
 
 
 def _gemini(turn: Turn) -> Start:
@@ -122,7 +148,7 @@ def _gemini(turn: Turn) -> Start:
     }
     settings.write_text(json.dumps({"security": {"auth": {"selectedType": "gemini-api-key"}}, **quiet}))
     _, variables = turn.points("gemini")
-    words = ["-y", "--skip-trust", "-p", turn.prompt, *(["--resume", "latest"] if turn.resume else [])]
+    words = ["-y", "--skip-trust", "-p", _with_file(turn), *(["--resume", "latest"] if turn.resume else [])]
     return Start([turn.node, turn.package("@google", "gemini-cli", "bundle", "gemini.js"), *words], variables)
 
 
@@ -131,6 +157,7 @@ def _opencode(turn: Turn) -> Start:
     for name in ("AUTOUPDATE", "LSP_DOWNLOAD", "MODELS_FETCH"):
         variables[f"OPENCODE_DISABLE_{name}"] = "1"
     words = ["run", *(["--continue"] if turn.resume else []), turn.prompt]
+    words += ["-f", turn.image] if turn.image else []
     return Start([turn.package("opencode-linux-x64", "bin", "opencode"), *words], variables)
 
 
@@ -139,14 +166,16 @@ def _pi(turn: Turn) -> Start:
     folder = turn.home / "pi"
     folder.mkdir(exist_ok=True)
     (folder / "models.json").write_text(turn.pointer.fill(find_client("pi").lines))
-    words = [*points, *(["--continue"] if turn.resume else []), "-p", turn.prompt]
+    words = [*points, *(["--continue"] if turn.resume else [])]
+    words += [*([f"@{turn.image}"] if turn.image else []), "-p", turn.prompt]
     entry = turn.package("@earendil-works", "pi-coding-agent", "dist", "bundle", "cli.js")
     return Start([turn.node, entry, *words], {**variables, "PI_CODING_AGENT_DIR": str(folder)})
 
 
 def _qwen(turn: Turn) -> Start:
     _, variables = turn.points("qwen")
-    words = ["-y", "--auth-type", "openai", *(["--continue"] if turn.resume else []), "-p", turn.prompt]
+    words = ["-y", "--auth-type", "openai", *(["--continue"] if turn.resume else [])]
+    words += ["-p", _with_file(turn)]
     return Start([turn.node, turn.package("@qwen-code", "qwen-code", "cli-entry.js"), *words], variables)
 
 

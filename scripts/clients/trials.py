@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from scripts.clients.note_model import PROMPT, SLOW_PROMPT, WORD
-from scripts.clients.programs import OWN, Program, Turn
+from scripts.clients.programs import OWN, Program, Start, Turn
 from scripts.clients.stage import FAMILIES, PROVIDER_KEY, RING, Stage
 from segue.cli.clients import NO_KEY, Pointer
 from segue.emulators.faults import Fault
@@ -81,22 +81,26 @@ def take_turn(program: Program, turn: Turn, stage: Stage) -> Outcome:
     return outcome
 
 
+def environment_of_turn(turn: Turn, start: Start, stage: Stage) -> dict[str, str]:
+    environment = {**stage.environment, "HOME": str(turn.home), **start.environment}
+    return {**environment, "PATH": f"{Path(turn.node).parent}{os.pathsep}{environment['PATH']}"}
+
+
 def _started(program: Program, turn: Turn, stage: Stage) -> subprocess.Popen[str]:
     stage.model.note, stage.model.knows = turn.work / "note.txt", not program.tools
     start = program.start(turn)
-    environment = {**stage.environment, "HOME": str(turn.home), **start.environment}
-    environment["PATH"] = f"{Path(turn.node).parent}:{environment['PATH']}"
-    return subprocess.Popen(
-        start.command,
-        cwd=turn.work,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
+    with (start.input or Path(os.devnull)).open("rb") as given:
+        return subprocess.Popen(
+            start.command,
+            cwd=turn.work,
+            env=environment_of_turn(turn, start, stage),
+            stdin=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
 
 
 def _end(process: subprocess.Popen[str]) -> None:
@@ -111,6 +115,21 @@ def _end(process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
+def interrupt(program: Program, turn: Turn, stage: Stage) -> bool:
+    """A turn that ends with Ctrl-C while its tools run. Whether there was such a moment."""
+    calls = stage.model.slow_calls
+    process = _started(program, structs.replace(turn, prompt=SLOW_PROMPT), stage)
+    deadline = time.monotonic() + TURN_SECONDS
+    while stage.model.slow_calls == calls and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.2)
+    began = stage.model.slow_calls > calls
+    time.sleep(CANCEL_SECONDS)
+    running = process.poll() is None
+    _end(process)
+    process.communicate()
+    return began and running
+
+
 def cancelled(program: Program, stage: Stage, cache: Path) -> tuple[Outcome, ...]:
     """Two tools run at once and the client is interrupted; then the same session with another model, and with the first.
 
@@ -119,16 +138,7 @@ def cancelled(program: Program, stage: Stage, cache: Path) -> tuple[Outcome, ...
     _, name = OWN[program.wire]
     turn = new_turn(program, stage, cache, name, "cancel")
     stage.model.reset()
-    process = _started(program, structs.replace(turn, prompt=SLOW_PROMPT), stage)
-    deadline = time.monotonic() + TURN_SECONDS
-    while not stage.model.slow_calls and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.2)
-    began = bool(stage.model.slow_calls)
-    time.sleep(CANCEL_SECONDS)
-    running = process.poll() is None
-    _end(process)
-    process.communicate()
-    if not began or not running:
+    if not interrupt(program, turn, stage):
         return (Outcome(answered=False, requests=0, output="no tool ran that could be cancelled"),)
     stage.segue("switch", "last", JOURNEY[1])
     second = take_turn(program, structs.replace(turn, resume=True), stage)

@@ -1,4 +1,4 @@
-"""What other installed packages add: providers, tools, templates and commands, by entry points.
+"""What other installed packages add: providers, tools, templates, commands and session formats, by entry points.
 
 Finding them reads the lists of entry points and loads no package; a plugin is loaded when what it offers is used. One that
 fails is named with its package, and everything else works.
@@ -22,6 +22,7 @@ GROUPS: Final = {
     "segue.tools": "tool",
     "segue.templates": "template",
     "segue.commands": "command",
+    "segue.session_formats": "session format",
 }
 """Group of entry points → what it offers."""
 _MARK: Final = "[segue."

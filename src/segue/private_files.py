@@ -42,15 +42,21 @@ def replace_file(file: Path, data: bytes) -> None:
 def create_private(file: Path, text: str) -> str:
     """What the file holds: this text if it was not there. Of several that create it at once, one is the first."""
     if not file.exists():
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # mode 0600
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as draft:
-                draft.write(text)
-                draft.flush()
-                os.fsync(draft.fileno())
-            with suppress(FileExistsError):
-                os.link(name, file)
-        finally:
-            Path(name).unlink(missing_ok=True)
+        with suppress(FileExistsError):
+            create_new(file, text.encode())
     return file.read_text("utf-8")
+
+
+def create_new(file: Path, data: bytes) -> None:
+    """Write a file that is not there yet, whole or not at all. Raises FileExistsError if something has its name, be it a link
+    that leads nowhere."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as draft:
+            draft.write(data)
+            draft.flush()
+            os.fsync(draft.fileno())
+        os.link(name, file)
+    finally:
+        Path(name).unlink(missing_ok=True)

@@ -12,23 +12,18 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from msgspec import structs
 
 from interop.session_samples import claude_line, lines
-from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.blocks import Block, Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message
 from segue.dialects.registry import DIALECTS
 from segue.errors import UsageError
 from segue.interop.convert import write_request
-from segue.interop.move import (
-    TARGETS,
-    WRITERS,
-    SourceSession,
-    plan_move,
-    program_of,
-    write_move,
-)
+from segue.interop.move import TARGETS, SourceSession, plan_move, write_move
 from segue.interop.repair import repair_conversation
 from segue.interop.session_files import read_file
+from segue.interop.session_formats import WRITERS, program_of
 from segue.interop.session_writers.steps import ModelReply, Prompt, Step, StoredCall, steps_of
 from segue.interop.session_writers.tool_names import ToolNames
 from segue.interop.session_writers.written_session import folder_name
@@ -154,6 +149,17 @@ def _continued(target: str, data: bytes, steps: tuple[Step, ...]) -> bytes:
     return as_lines(WRITERS[target]().rows(plan, rows))
 
 
+def test_the_ids_of_an_opencode_session_rise_since_it_orders_by_them(sidecars: Sidecars) -> None:
+    move = plan_move(session_of(claude_session(), "claude"), "opencode", sidecars=sidecars, now=NOW)
+    messages = json.loads(move.data)["messages"]
+    ids = [message["info"]["id"] for message in messages]
+    assert ids == sorted(ids)
+    for message in messages:
+        parts = [part["id"] for part in message["parts"]]
+        assert parts == sorted(parts)
+    assert len({part["id"] for message in messages for part in message["parts"]}) == 5
+
+
 def test_the_way_back_leads_through_several_programs(sidecars: Sidecars) -> None:
     first = plan_move(session_of(claude_session(), "claude", "first"), "codex", sidecars=sidecars, now=NOW)
     sidecars.keep(first.session_id, first.sidecar)
@@ -176,23 +182,73 @@ def test_a_session_that_was_rewritten_is_converted_whole_and_that_is_said(sideca
     assert any("changed the session" in note for note in back.notes)
 
 
-@given(conversation=conversations(DIALECTS["anthropic"].rules))
-def test_what_is_written_for_a_program_is_read_from_it_again(
-    tmp_path_factory: pytest.TempPathFactory, conversation: Conversation
-) -> None:
+def known_tools(conversation: Conversation) -> Conversation:
+    """Some of the calls as calls of a tool that every program has."""
+
+    def known(block: Block) -> Block:
+        if type(block) is ToolCall and block.name in ("read", "write", "_ok-1"):
+            return structs.replace(block, name="run_shell", arguments={"command": block.name}, raw="")
+        return block
+
+    return structs.replace(
+        conversation,
+        messages=tuple(
+            structs.replace(message, blocks=tuple(map(known, message.blocks)))
+            for message in conversation.messages
+        ),
+    )
+
+
+@pytest.mark.parametrize("target", PROGRAMS)
+@given(conversation=conversations(DIALECTS["anthropic"].rules).map(known_tools))
+def test_what_is_written_for_a_program_is_read_from_it_again(target: str, conversation: Conversation) -> None:
     """All that the format can hold, for arbitrary conversations; what it cannot is in the report and the sidecar."""
     source = SourceRequest(dialect="", messages=conversation.messages, conversation=conversation)
     document = write_request(source, to="conversation").body
-    none = Sidecars(tmp_path_factory.getbasetemp() / "none")
-    for target in PROGRAMS:
-        try:
-            move = plan_move(session_of(document, ""), target, sidecars=none, now=NOW)
-        except UsageError as error:
-            assert error.code == "empty_session"
-            continue
-        again = read_steps(move.data, target)
-        assert _words(again) == _words(move.plan.steps), target
-        assert move.sidecar.source.encode() == document
+    try:
+        move = plan_move(session_of(document, ""), target, now=NOW)
+    except UsageError as error:
+        assert error.code == "empty_session"
+        return
+    again = read_steps(move.data, target)
+    assert _words(again) == _words(move.plan.steps)
+    assert move.sidecar.source.encode() == document
+    _expect_all_shown_or_reported(read_file(document)[0], again, move.notes)
+
+
+def _expect_all_shown_or_reported(
+    source: SourceRequest, steps: tuple[Step, ...], notes: tuple[str, ...]
+) -> None:
+    repaired = repair_conversation(source.adopted()[0], source.ledger)
+    sent = [message for message in repaired.messages if not message.instruction]
+    blocks = [block for message in sent for block in message.blocks]
+    media = [block for block in blocks if isinstance(block, Media)]
+    media += [one for block in blocks if isinstance(block, ToolResult) for one in block.media]
+    images = [one for one in media if one.kind == "image" and one.mime.startswith("image/") and one.data]
+    shown = sum(
+        len(step.media) if isinstance(step, Prompt) else sum(len(call.media) for call in step.calls)
+        for step in steps
+    )
+    assert shown + _reported("images", notes) == len(images)
+    assert _reported("files", notes) == len(media) - len(images)
+    assert _reported("thoughts", notes) == sum(isinstance(block, Reasoning) for block in blocks)
+    said = "".join(map(str, _words(steps)))
+    for block in blocks:
+        if isinstance(block, Text):
+            assert _letters(block.text) in said
+        elif isinstance(block, ToolCall):
+            assert _letters(block.name) in _letters(str(steps)) or block.name == "run_shell"
+    calls = sum(len(step.calls) for step in steps if isinstance(step, ModelReply))
+    as_text = sum(step.text.count("[earlier tool ") for step in steps)
+    assert calls + as_text >= sum(isinstance(block, ToolCall) for block in blocks)
+
+
+def _reported(what: str, notes: tuple[str, ...]) -> int:
+    return sum(int(note.split()[0]) for note in notes if f"{what} " in note.partition(",")[0][:20])
+
+
+def _letters(text: str) -> str:
+    return "".join(text.encode("utf-8", "replace").decode().split())
 
 
 def _words(steps: tuple[Step, ...]) -> list[Any]:

@@ -328,6 +328,52 @@ def test_ids_of_the_responses_wire_stay_in_a_pi_session_of_that_wire() -> None:
     assert repaired(sound).faults == ()
 
 
+def pi_turn(api: str, *call_ids: str) -> tuple[dict[str, Any], ...]:
+    reply = {"role": "assistant", "api": api, "provider": "p", "model": "m", "usage": {}}
+    calls = [{"type": "toolCall", "id": name, "name": "read", "arguments": {}} for name in call_ids]
+    results = [
+        {"role": "toolResult", "toolCallId": name, "toolName": "read", "content": [text(f"{name} {number}")]}
+        for number, name in enumerate(call_ids)
+    ]
+    said = {**reply, "content": [text("Done.")]}
+    return {"role": "user", "content": [text("go")]}, {**reply, "content": calls}, *results, said
+
+
+@pytest.mark.parametrize("api", ["anthropic-messages", "openai-completions", "google-generative-ai"])
+def test_a_call_id_that_pi_and_its_provider_take_twice_stays(api: str) -> None:
+    twice = pi(*pi_turn(api, "toolu_1"), *pi_turn(api, "toolu_1"))
+    assert repaired(twice).data == twice
+    assert repaired(twice).faults == ()
+    findings = examine(read_file(twice)[0], session=repaired(twice)).diagnoses[0].findings
+    assert {(finding.kind, finding.level) for finding in findings} <= {("id_replaced", "note")}
+    assert all("pi sends ids as they stand" in finding.program for finding in findings)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pi_turn("anthropic-messages", "toolu_1", "toolu_1"),
+        pi_turn("openai-responses", "call_1") * 2,
+    ],
+    ids=["in one reply of the Messages wire", "on the Responses wire"],
+)
+def test_a_call_id_that_pis_provider_refuses_twice_is_renamed_and_reported(
+    messages: tuple[dict[str, Any], ...],
+) -> None:
+    twice = pi(*messages)
+    (fault,) = repaired(twice).faults
+    assert "second time" in fault.what
+    fixed = rows_of(repaired(twice).data)
+    calls = [
+        block["id"]
+        for row in fixed
+        for block in row.get("message", {}).get("content", ())
+        if block["type"] == "toolCall"
+    ]
+    assert len(set(calls)) == 2
+    assert [row["message"]["toolCallId"] for row in fixed if "toolCallId" in row.get("message", {})] == calls
+
+
 def test_qwen_code_loses_neither_a_repeated_call_nor_a_result_without_one() -> None:
     rows = rows_of(samples.qwen_code())
     again = [
@@ -346,6 +392,7 @@ def test_qwen_code_loses_neither_a_repeated_call_nor_a_result_without_one() -> N
     assert "port 1" in str(read_file(repaired(orphan).data)[0].body)
 
 
+CONFUSIONS = [("toolu_1", "toolu_2"), ("toolu_2", "toolu_1"), ("_1", "."), ("call_ls", "call_make")]
 SAMPLES = {
     "claude": lines(*claude()),
     "claude interrupted": samples.claude_code(),
@@ -353,6 +400,10 @@ SAMPLES = {
     "gemini": samples.gemini_cli(),
     "qwen": samples.qwen_code(),
     "pi": samples.pi(),
+    **{
+        f"pi on {api}": pi(*pi_turn(api, "toolu_1"), *pi_turn(api, "toolu_2", "toolu_3"))
+        for api in ("anthropic-messages", "openai-responses", "openai-completions")
+    },
 }
 
 
@@ -379,10 +430,10 @@ def test_whatever_is_broken_a_repair_is_complete_and_touches_no_other_line(
                 other = data.draw(st.integers(0, len(rows) - 1))
                 rows[at], rows[other] = rows[other], rows[at]
             case _:
-                old, new = data.draw(
-                    st.sampled_from([("toolu_1", "toolu_2"), ("_1", "."), ("call_ls", "call_make")])
-                )
-                rows[at] = json.loads(json.dumps(rows[at]).replace(old, new))
+                # In one row alone, or in all that follow: so a later pair has the id of an earlier one.
+                old, new = data.draw(st.sampled_from(CONFUSIONS))
+                end = data.draw(st.sampled_from([at + 1, len(rows)]))
+                rows[at:end] = [json.loads(json.dumps(row).replace(old, new)) for row in rows[at:end]]
     broken = lines(*rows)
     form = FORMS[name]
     once = repair_session(broken, form)
@@ -391,5 +442,9 @@ def test_whatever_is_broken_a_repair_is_complete_and_touches_no_other_line(
     assert again is not None
     assert [fault for fault in again.faults if fault.effect != "healed"] == []
     assert again.data == once.data
-    if not once.broken:
-        assert once.data == broken
+    # No repair without a finding, and no finding without a reason.
+    assert once.broken == (once.data != broken)
+    for fault in once.faults:
+        assert fault.what
+        assert fault.then
+        assert bool(fault.fix) == (fault.effect != "healed")

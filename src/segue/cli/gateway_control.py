@@ -17,7 +17,7 @@ from segue.cli.clients import KEY_VARIABLE, gateway_url, key_needed
 from segue.cli.command_table import read_settings
 from segue.config.resources import open_providers
 from segue.errors import TransportError, UsageError
-from segue.gateway.control import CONVERSATIONS, checked_model
+from segue.gateway.control import CONVERSATIONS, ConversationDocument, checked_model
 from segue.gateway.memory.store import ConversationInfo
 from segue.gateway.stores import open_memory
 
@@ -44,6 +44,11 @@ def open_gateway_control(url: str, sets: Sequence[str]) -> Iterator[_Local | _Re
             yield _Local(config, store, runner)
         finally:
             runner.run(store.close())
+
+
+def open_gateway(url: str) -> _Remote:
+    """A running gateway: what it holds in memory is in no file."""
+    return _Remote(url or gateway_url(read_settings([]).config))
 
 
 class _Local:
@@ -77,6 +82,13 @@ class _Remote:
         found = _id_of(conversation, self)
         answer = self._ask(f"{CONVERSATIONS}/{quote(found, safe='')}/switch", {"model": model})
         return msgspec.convert(answer, ConversationInfo)
+
+    def document(self, conversation: str) -> ConversationDocument:
+        """The messages of a conversation; `last` names the one used last."""
+        found = _id_of(conversation, self)
+        answer = self._ask(f"{CONVERSATIONS}/{quote(found, safe='')}/document")
+        document = msgspec.Raw(msgspec.json.encode(answer["document"]))
+        return msgspec.convert({**answer, "document": document}, ConversationDocument)
 
     def _ask(self, path: str, body: object = None) -> Any:
         headers = {"content-type": "application/json"}

@@ -102,7 +102,7 @@ class Gateway:
         self._doors = Doors()
         self._pages = WebPages(self.settings.origins)
         self._watch = LoopWatch(self.settings.limits.lag)
-        self._control = open_control(config, providers, memory.store, metrics)
+        self._control = open_control(config, providers, memory.store, metrics, memory.recent)
         self._on_report = on_report
         self._on_close = on_close
         self._background: set[asyncio.Task[Any]] = set()

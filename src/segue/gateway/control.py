@@ -2,14 +2,16 @@
 
 GET  /segue/v1/conversations                    those used last come first
 GET  /segue/v1/conversations/{id}
+GET  /segue/v1/conversations/{id}/document      its messages, while this process holds them; without thoughts
 GET  /metrics                                   for Prometheus, where it is switched on
 POST /segue/v1/conversations/{id}/switch        {"model": "provider/model"}; an empty name takes it back
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
 
 import msgspec
 
@@ -18,19 +20,25 @@ from segue.config.resources import require_provider
 from segue.errors import InvalidRequestError, UsageError
 from segue.gateway.accounts.administration import require_operator
 from segue.gateway.client_errors import model_error
+from segue.gateway.memory.store import ConversationInfo
 from segue.gateway.telemetry.metrics import CONTENT_TYPE
 from segue.gateway.web import WebRequest, WebResponse, json_response
+from segue.interop.convert import write_request
+from segue.interop.source import CONVERSATION, SourceRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from segue.config.schema import Config
     from segue.gateway.accounts.account import Account
+    from segue.gateway.memory.recent import RecentConversations
     from segue.gateway.memory.store import GatewayStore
     from segue.providers.registry import KnownProviders
 
 CONVERSATIONS: Final = "/segue/v1/conversations"
-_ONE: Final = re.compile(rf"{CONVERSATIONS}/([^/]+)(/switch)?")
+_ONE: Final = re.compile(rf"{CONVERSATIONS}/([^/]+)(/switch|/document)?")
+_SWITCH: Final = "/switch"
+_DOCUMENT: Final = "/document"
 METRICS: Final = "/metrics"
 _MOST: Final = 1000
 
@@ -57,10 +65,14 @@ def checked_model(name: str, config: Config, providers: KnownProviders) -> str:
 
 
 def open_control(
-    config: Config, providers: KnownProviders, store: GatewayStore, metrics: Callable[[], bytes] | None
+    config: Config,
+    providers: KnownProviders,
+    store: GatewayStore,
+    metrics: Callable[[], bytes] | None,
+    recent: RecentConversations,
 ) -> Callable[[WebRequest, Account], Awaitable[WebResponse | None]]:
-    """Answers an operator's request; None if it has no such path. A caller sees and switches its own conversations, an operator
-    those of all."""
+    """Answers an operator's request; None if it has no such path. A caller sees, switches and takes its own conversations, an
+    operator those of all."""
 
     async def control(request: WebRequest, account: Account) -> WebResponse | None:
         caller = account.name
@@ -70,12 +82,14 @@ def open_control(
         if request.path == CONVERSATIONS and request.method == "GET":
             return json_response({"conversations": await store.conversations(_limit(request), caller)})
         found = _ONE.fullmatch(request.path)
-        if found is None or request.method != ("POST" if found[2] else "GET"):
+        if found is None or request.method != ("POST" if found[2] == _SWITCH else "GET"):
             return None
         info = await store.conversation(found[1])
         if info is None or (info.caller != caller and not account.admin):
             raise _unknown(found[1])
-        if found[2]:
+        if found[2] == _DOCUMENT:
+            return await asyncio.to_thread(_document, info, recent)
+        if found[2] == _SWITCH:
             model = _model_in(request)
             try:
                 model = checked_model(model, config, providers)
@@ -91,6 +105,35 @@ def open_control(
         return json_response(info)
 
     return control
+
+
+@final
+class ConversationDocument(msgspec.Struct, frozen=True):
+    """A conversation as it is taken elsewhere."""
+
+    conversation: ConversationInfo
+    document: msgspec.Raw
+    """In our own form, as `segue convert --to conversation` writes it."""
+    whole: bool
+    """False if a provider holds its beginning."""
+    thoughts: int
+    """So many are left out."""
+
+
+def _document(info: ConversationInfo, recent: RecentConversations) -> WebResponse:
+    held = recent.get(info.caller, info.id)
+    if held is None:
+        raise InvalidRequestError(
+            f'The gateway does not hold the messages of "{info.id}".',
+            code="not_held",
+            status=404,
+            hint="It holds those of recent conversations until it is restarted, each worker its own, and never writes them to a file. "
+            "Move the session that the client itself keeps, or try again after its next turn.",
+        )
+    conversation, thoughts = held.shown()
+    source = SourceRequest(dialect="", messages=conversation.messages, conversation=conversation)
+    document = msgspec.Raw(write_request(source, to=CONVERSATION).body)
+    return json_response(ConversationDocument(info, document, held.whole, thoughts))
 
 
 def _model_in(request: WebRequest) -> str:

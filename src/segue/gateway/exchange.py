@@ -26,6 +26,7 @@ from segue.gateway.client_errors import (
     strict_error,
     write_error,
 )
+from segue.gateway.memory.recent import RecentConversation
 from segue.gateway.memory.replies import RememberedReply
 from segue.gateway.memory.store import ConversationInfo
 from segue.gateway.references import error_of_holder
@@ -378,6 +379,9 @@ class Exchange:
             placeless = by_ids or turn.prepared.unread is not None
             before = None if placeless else turn.originals.fingerprint
             opening = b"" if placeless else turn.opening.digest
+            if turn.prepared.unread is None:
+                recent = RecentConversation(turn.conversation, reply.message, not turn.prepared.is_part)
+                memory.recent.keep(turn.caller, turn.conversation_id, recent, turn.size)
             await memory.remember(turn.caller, before, remembered, seen, opening=opening)
             self._report.store_seconds += monotonic() - began
         if self._keep is not None and not broken:

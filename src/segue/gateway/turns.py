@@ -112,6 +112,11 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
         return self.prepared.changed
 
     @property
+    def size(self) -> int:
+        """The bytes that it holds."""
+        return max(self.request.weight, len(self.request.body))
+
+    @property
     def strict(self) -> bool:
         """Whether the client refuses losses."""
         return self.request.headers.get("x-segue-strict", "").lower() in ("1", "true", "yes")

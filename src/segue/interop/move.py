@@ -22,38 +22,26 @@ from segue.interop.convert import write_request
 from segue.interop.doctor import examine
 from segue.interop.repair import repair_conversation
 from segue.interop.session_files import read_file
+from segue.interop.session_formats import OPENCODE, WRITERS, AgentFormat, session_format
 from segue.interop.session_repairs.repaired_session import repair_session
 from segue.interop.session_repairs.session_draft import SessionDraft
-from segue.interop.session_writers.claude_code import ClaudeCodeWriter
-from segue.interop.session_writers.codex import CodexWriter
-from segue.interop.session_writers.gemini_cli import GeminiCliWriter
-from segue.interop.session_writers.opencode import opencode_document, session_id
-from segue.interop.session_writers.pi import PiWriter
-from segue.interop.session_writers.qwen_code import QwenCodeWriter
+from segue.interop.session_writers.opencode import session_id
 from segue.interop.session_writers.steps import HISTORY, ModelReply, Prompt, Step, steps_of
 from segue.interop.session_writers.tool_names import ToolNames
-from segue.interop.session_writers.written_session import SessionPlan, SessionWriter, as_lines
+from segue.interop.session_writers.written_session import SessionPlan
 from segue.interop.sidecar import Sidecar, Sidecars
 from segue.interop.source import CONVERSATION, SourceRequest
-from segue.interop.stored_sessions import PROGRAMS, StoredSession, program_named
-from segue.private_files import create_private
+from segue.interop.stored_sessions import StoredSession, program_named
+from segue.private_files import create_new
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-WRITERS: Final[dict[str, Callable[[], SessionWriter]]] = {
-    "claude": ClaudeCodeWriter,
-    "codex": CodexWriter,
-    "gemini": GeminiCliWriter,
-    "pi": PiWriter,
-    "qwen": QwenCodeWriter,
-}
-OPENCODE: Final = "opencode"
 OWN: Final = "segue"
 """Our own chat."""
 TARGETS: Final = (*WRITERS, OPENCODE, OWN)
-_FORMS: Final = {**{program.form: program.name for program in PROGRAMS}, "opencode session": OPENCODE}
+"""Besides what installed packages add."""
 _TITLE: Final = 60
 
 
@@ -66,6 +54,12 @@ class SourceSession(Struct, frozen=True, kw_only=True):
     data: bytes
     id: str = ""
     folder: str = ""
+    client: str = ""
+    """The program whose tools its calls name, where it is none of that program's own sessions."""
+
+    @property
+    def tools_of(self) -> str:
+        return self.program or self.client
 
     @property
     def source(self) -> SourceRequest:
@@ -90,41 +84,32 @@ class Move(Struct, frozen=True, kw_only=True):
         return session_id(self.plan) if self.target == OPENCODE else self.plan.id
 
 
-def program_of(data: bytes) -> str:
-    """Whose session a file is; empty if it is none that can be moved back."""
-    return _FORMS.get(read_file(data)[0].form, "")
-
-
 def plan_move(
     session: SourceSession,
     target: str,
     *,
     folder: str = "",
-    sidecars: Sidecars,
+    sidecars: Sidecars | None = None,
     answers: str = "",
     now: datetime | None = None,
     new_id: Callable[[], str] = lambda: str(uuid4()),
 ) -> Move:
-    """Raises TranscriptError if the file cannot be read, UsageError if there is nothing to move. `answers`: as in
-    `SessionPlan`."""
-    if target not in TARGETS:
-        raise UsageError(
-            f"segue cannot write sessions of {target}.",
-            code="unknown_program",
-            hint=f"Known are {', '.join(TARGETS)}.",
-        )
+    """Raises TranscriptError if the file cannot be read, UsageError if there is nothing to move. `sidecars`: None if nothing is
+    put back. `answers`: as in `SessionPlan`."""
+    if target != OWN:
+        session_format(target)
     found = _history(session, target, sidecars)
     if not found.steps and not found.rows and found.began_with is None:
         raise UsageError(
             "The session holds no messages.", code="empty_session", hint="Choose another session."
         )
-    foreign = bool(session.program) and session.program != target
+    foreign = bool(session.tools_of) and session.tools_of != target
     plan = SessionPlan(
         id=new_id(),
-        folder=os.path.realpath(folder or session.folder or os.curdir),
+        folder=_working_folder(folder or session.folder),
         title=_title(found.steps),
         steps=found.steps,
-        note=_note(session.program) if foreign and not found.returns else "",
+        note=_note(session.tools_of) if foreign and not found.returns else "",
         answers=answers,
         began=now if now is not None else datetime.now(UTC),
         model=next(
@@ -162,12 +147,15 @@ class _History(Struct, frozen=True):
         return bool(self.rows) or self.began_with is not None
 
 
-def _history(session: SourceSession, target: str, sidecars: Sidecars) -> _History:
+def _history(session: SourceSession, target: str, sidecars: Sidecars | None) -> _History:
     """The way back through the programs that the conversation was in, as far as nothing was changed there."""
     added: tuple[Step, ...] = ()
     notes: tuple[str, ...] = ()
     at = session
-    while (sidecar := sidecars.find(at.id) if at.id else None) is not None and sidecar.program == at.program:
+    while sidecars is not None and at.id:
+        sidecar = sidecars.find(at.id)
+        if sidecar is None or sidecar.program != at.program:
+            break
         tail = _added_since(at, sidecar, target)
         if tail is None:
             notes = (
@@ -188,7 +176,7 @@ def _history(session: SourceSession, target: str, sidecars: Sidecars) -> _Histor
             repaired = repair_session(at.data, at.source.form)
             data = repaired.data if repaired is not None else at.data
             return _History(added, notes, tuple([row for _, row in SessionDraft(data).rows]))
-    whole = _steps(session.data, session.program, target)
+    whole = _steps(session.data, session.tools_of, target)
     return _History(whole.steps, (*notes, *whole.notes))
 
 
@@ -214,11 +202,9 @@ def _content(step: Step) -> Step:
 
 
 def _written(target: str, plan: SessionPlan, rows: Sequence[dict[str, Any]]) -> bytes:
-    if target == OPENCODE:
-        return opencode_document(plan)
-    writer = WRITERS[target]()
-    before = writer.again(list(rows), plan) if rows else writer.head(plan)
-    return as_lines([*before, *writer.rows(plan, before)])
+    if rows:
+        return AgentFormat(target).continued(plan, rows)
+    return session_format(target).write(plan)
 
 
 def _document(began_with: SourceRequest, steps: Sequence[Step]) -> bytes:
@@ -263,6 +249,17 @@ def _check(data: bytes) -> None:
                 )
 
 
+def _working_folder(named: str) -> str:
+    try:
+        return os.path.realpath(named or os.curdir)
+    except (OSError, ValueError) as error:  # a null byte, or half a character
+        raise UsageError(
+            f"{named!r} is no folder: {error}.",
+            code="bad_folder",
+            hint="Name the folder in which the session is to be resumed: --folder DIR",
+        ) from error
+
+
 def _title(steps: Sequence[Step]) -> str:
     text = next((step.text for step in steps if type(step) is Prompt and step.text.strip()), "")
     line = " ".join(text.split())
@@ -278,23 +275,38 @@ def _note(program: str) -> str:
     return f"This conversation began in {_title_of(program)}. {HISTORY}"
 
 
-def write_move(move: Move, sidecars: Sidecars, *, home: Path | None = None) -> StoredSession:
+def write_move(move: Move, sidecars: Sidecars | None, *, home: Path | None = None) -> StoredSession:
     """Write the session where its program finds it, and the sidecar. An existing file is never touched."""
     program = program_named(move.target)
     if program is None:
-        raise UsageError(f"{move.target} keeps no session files.", code="no_files")
+        raise UsageError(
+            f"{move.target} keeps no session files.",
+            code="no_files",
+            hint=f"Write it for its own import: segue move … {move.target} --print",
+        )
     folder = home if home is not None else program.folder(os.environ, Path.home())
-    file = WRITERS[move.target]().file(move.plan, folder)
+    file = session_format(move.target).file(move.plan, folder)
+    try:
+        _write_below(folder, file, move, sidecars, program.title)
+    except OSError as error:
+        raise UsageError(
+            f"{file} cannot be written: {error.strerror or error}.",
+            code="unwritable_file",
+            hint="Print it instead: segue move … --print",
+        ) from error
+    return program.identified(StoredSession(program=program, file=file, modified=file.stat().st_mtime))
+
+
+def _write_below(folder: Path, file: Path, move: Move, sidecars: Sidecars | None, title: str) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Before anything is made below it: making folders follows links, too.
     if not file.parent.resolve().is_relative_to(folder.resolve()):
         raise UsageError(
-            f"{file.parent} leads outside the folder of {program.title}.",
+            f"{file.parent} leads outside the folder of {title}.",
             code="outside",
             hint="Remove the link that is in the way.",
         )
-    if file.exists():
-        raise UsageError(f"{file} exists already.", code="exists", hint="Try again.")
-    sidecars.keep(move.session_id, move.sidecar)
-    create_private(file, move.data.decode("utf-8", "replace"))
-    return program.identified(StoredSession(program=program, file=file, modified=file.stat().st_mtime))
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if sidecars is not None:
+        sidecars.keep(move.session_id, move.sidecar)
+    create_new(file, move.data)

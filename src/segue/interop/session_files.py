@@ -13,6 +13,7 @@ from msgspec import structs
 
 from segue.conversation.json_text import read_json
 from segue.errors import TranscriptError
+from segue.interop.added_formats import read_added
 from segue.interop.session_readers.claude_code import read_claude_code
 from segue.interop.session_readers.cline import read_cline
 from segue.interop.session_readers.codex import read_codex
@@ -55,11 +56,17 @@ def read_file(
     data: bytes, dialect: str = AUTO, *, model: str = "", to: str = ""
 ) -> tuple[SourceRequest, tuple[int, ...]]:
     """What a file holds, and the lines its messages stand in where it is a session file."""
-    session = read_session_file(data) if dialect == AUTO else None
+    try:
+        session = read_session_file(data) if dialect == AUTO else None
+    except TranscriptError:
+        if (added := read_added(data)) is not None:
+            return added, ()
+        raise
     lines = session.lines if session is not None else ()
     try:
         if session is None:
-            return read_request(read_json(data), dialect, model=model, to=to), ()
+            added = read_added(data) if dialect == AUTO else None
+            return added or read_request(read_json(data), dialect, model=model, to=to), ()
         source = read_request(session.body, session.dialect, model=model, to=to)
     except TranscriptError as error:
         error.path = _place(error.path, lines)

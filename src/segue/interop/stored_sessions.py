@@ -13,13 +13,18 @@ from msgspec import Struct
 
 from segue.conversation.json_text import read_json
 from segue.errors import TranscriptError, UsageError
+from segue.interop.added_formats import added_format, added_formats
 from segue.interop.session_readers.session_file import fields, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from segue.interop.added_formats import SessionFormat
+
 _HEAD: Final = 200
 """How many lines of a file are read to find out whose it is."""
+_UUID: Final = 36
+"""How long the id of a session is."""
 
 
 @final
@@ -178,8 +183,28 @@ PROGRAMS: Final = (
 )
 
 
+def programs() -> tuple[SessionProgram, ...]:
+    """All whose sessions are files: those above, and those that installed packages add."""
+    return (*PROGRAMS, *map(_added, added_formats()))
+
+
+def _added(added: SessionFormat) -> SessionProgram:
+    return SessionProgram(
+        name=added.name,
+        title=added.title,
+        form=f"{added.title} session",
+        home=added.home,
+        pattern=added.pattern,
+        resume=added.resume,
+        identify=lambda file, rows: (file.stem[-_UUID:], _first(rows, "cwd")),
+    )
+
+
 def program_named(name: str) -> SessionProgram | None:
-    return next((program for program in PROGRAMS if program.name == name), None)
+    own = next((program for program in PROGRAMS if program.name == name), None)
+    if own is not None or (added := added_format(name)) is None:
+        return own
+    return _added(added)
 
 
 def newest_sessions(
@@ -189,7 +214,7 @@ def newest_sessions(
     home = user if user is not None else Path.home()
     found = [
         session
-        for one in (PROGRAMS if program is None else (program,))
+        for one in (programs() if program is None else (program,))
         for session in one.sessions(os.environ, home)
     ]
     found.sort(key=lambda session: session.modified, reverse=True)
@@ -210,7 +235,7 @@ def last_session(program: SessionProgram) -> StoredSession:
 
 def session_at(file: Path) -> StoredSession | None:
     """The session that a file is, if it stands where its program keeps sessions."""
-    for program in PROGRAMS:
+    for program in programs():
         folder = program.folder(os.environ, Path.home())
         with suppress(OSError, ValueError):
             if file.resolve().relative_to(folder.resolve()).match(program.pattern.replace("**/", "")):

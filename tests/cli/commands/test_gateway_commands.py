@@ -134,6 +134,29 @@ def test_an_agent_is_switched_while_it_runs(cloud: Cloud, start: Starter, asked:
     assert json.loads(gateway.lines[0])["route"] == "openai/gpt-4.1"
 
 
+def test_a_conversation_of_the_gateway_is_moved_to_an_agent(
+    cloud: Cloud, start: Starter, asked: Here, tmp_path: Path
+) -> None:
+    cloud.home.configure(CONFIG)
+    gateway = start()
+    client = {"x-claude-code-session-id": "s-1", "user-agent": "claude-cli/2.1"}
+    assert gateway.chat("claude-opus-5-5", "What is in the shop?", **client)[0] == 200
+    gateway.wait_for("claude-opus-5-5")
+    listed = json.loads(asked("gateway", "ps", "--json").out)
+    moved = asked("move", f"gateway:{listed[0]['id']}", "codex", "--print", "--url", gateway.url)
+    assert moved.code == Exit.OK, moved.err
+    assert "What is in the shop?" in moved.out
+    assert "This conversation began in Claude Code." in moved.out
+    last = asked("move", "gateway", "pi", "--folder", str(tmp_path), "--url", gateway.url)
+    assert "Resume it with:" in last.err, last.err
+    unknown = asked("move", "gateway:nobody", "pi", "--url", gateway.url)
+    assert unknown.code == Exit.USAGE
+    assert 'There is no conversation "nobody"' in unknown.err
+    gateway.stop()
+    gone = asked("move", "gateway", "pi", "--url", gateway.url)
+    assert "does not answer" in gone.err
+
+
 def test_a_gateway_with_a_certificate_is_asked_over_tls(cloud: Cloud, asked: Here) -> None:
     cloud.home.configure(
         '[gateway]\nhost = "::"\nport = 9\ntls_certificate = "gateway.pem"\nmemory.keep = "memory"\n'

@@ -52,7 +52,11 @@ def test_metrics_count_requests_tokens_and_cost_for_operators() -> None:
         metrics = GatewayMetrics()
         world.gateway._on_report = metrics.record
         world.gateway._control = open_control(
-            world.config, world.gateway.names._providers, world.store, metrics.text
+            world.config,
+            world.gateway.names._providers,
+            world.store,
+            metrics.text,
+            world.gateway.memory.recent,
         )
         for _ in range(3):
             assert (await world.ask(CHAT, chat())).status == 200
@@ -77,7 +81,11 @@ def test_metrics_are_for_operators_only() -> None:
     async def story() -> None:
         world = GatewayWorld(callers={"ann": CallerSettings(key_sha256=digest_of("key"))})
         world.gateway._control = open_control(
-            world.config, world.gateway.names._providers, world.store, GatewayMetrics().text
+            world.config,
+            world.gateway.names._providers,
+            world.store,
+            GatewayMetrics().text,
+            world.gateway.memory.recent,
         )
         assert (await world.ask("/metrics", method="GET")).status == 401
         refused = await world.ask("/metrics", method="GET", headers={"authorization": "Bearer key"})

@@ -24,9 +24,22 @@ if TYPE_CHECKING:
     from segue.interop.move import Move, SourceSession
     from segue.interop.sidecar import Sidecars
 
+_GATEWAY = "gateway"
+_CLIENTS = {
+    "claude-cli": "claude",
+    "codex": "codex",
+    "geminicli": "gemini",
+    "opencode": "opencode",
+    "pi ": "pi",
+    "pi/": "pi",
+    "qwencode": "qwen",
+}
+"""How the User-Agent of an agent begins."""
+
 DESCRIPTION = """Writes a session of one agent as a session of another, where that agent finds it, and prints the command that
 resumes it. SESSION is a file, or an agent whose last session is meant: claude, codex, gemini, pi, qwen or opencode (opencode:ID
-for a certain one); last is your last chat in segue, and segue:ID a certain one. AGENT is claude, codex, gemini, opencode, pi, qwen
+for a certain one); last is your last chat in segue, and segue:ID a certain one; gateway is the last conversation that ran through
+the gateway, and gateway:ID one that segue gateway ps lists. AGENT is claude, codex, gemini, opencode, pi, qwen
 or segue. The session itself is not touched. What the other agent cannot hold is kept, and put back when the conversation
 returns."""
 
@@ -43,6 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         help="for opencode: who answers next, in its own words; default: the model that it is configured to use",
     )
+    parser.add_argument(
+        "--url",
+        default="",
+        help="for gateway: its address, if it runs elsewhere; its key is in SEGUE_GATEWAY_KEY",
+    )
     parser.add_argument("--dry-run", action="store_true", help="say what would be written, and write nothing")
     parser.add_argument("--print", action="store_true", help="print the new session instead of writing it")
     parser.add_argument("--run", action="store_true", help="resume it at once")
@@ -50,11 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from segue.config.paths import moved_sessions_directory  # noqa: PLC0415 - loaded when there is something to move
-    from segue.interop.move import OPENCODE, OWN, plan_move  # noqa: PLC0415
+    from segue.interop.move import OWN, plan_move  # noqa: PLC0415
+    from segue.interop.session_formats import OPENCODE  # noqa: PLC0415
     from segue.interop.sidecar import Sidecars  # noqa: PLC0415
 
     sidecars = Sidecars(moved_sessions_directory())
-    source = _source(arguments.session)
+    source = _source(arguments.session, arguments.url)
     answers = arguments.model or (_opencode_model() if arguments.agent == OPENCODE else "")
     move = plan_move(source, arguments.agent, folder=arguments.folder, sidecars=sidecars, answers=answers)
     for note in move.notes:
@@ -78,31 +97,40 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _source(named: str) -> SourceSession:
-    from segue.interop.move import OPENCODE, OWN, SourceSession, program_of  # noqa: PLC0415
-    from segue.interop.stored_sessions import last_session, program_named, session_at  # noqa: PLC0415
+def _source(named: str, url: str) -> SourceSession:
+    from segue.interop.agent_sessions import source_session  # noqa: PLC0415
+    from segue.interop.move import OWN, SourceSession  # noqa: PLC0415
+    from segue.interop.session_formats import OPENCODE  # noqa: PLC0415
+    from segue.interop.stored_sessions import last_session, program_named  # noqa: PLC0415
 
-    program = program_named(named)
     kind, _, session = named.partition(":")
-    if program is not None and not Path(named).exists():
-        stored = last_session(program)
-        return SourceSession(
-            program=program.name, data=stored.file.read_bytes(), id=_bare_id(stored.id), folder=stored.folder
-        )
-    if kind == OPENCODE and not Path(named).exists():
+    if Path(named).exists():
+        return source_session(Path(named))
+    if (program := program_named(named)) is not None:
+        return source_session(last_session(program).file)
+    if kind == OPENCODE:
         session = session or _last_in_opencode()
         return SourceSession(program=OPENCODE, data=_exported(session), id=session, folder=str(Path.cwd()))
+    if kind == _GATEWAY:
+        return _from_gateway(session or "last", url)
     if named == "last" or kind == OWN:
         own, folder, document = asyncio.run(_own(session))
         return SourceSession(program=OWN, data=document, id=own, folder=folder)
-    file = Path(named)
-    data = file.read_bytes()
-    found = session_at(file)
-    if found is not None:
-        return SourceSession(
-            program=found.program.name, data=data, id=_bare_id(found.id), folder=found.folder
-        )
-    return SourceSession(program=program_of(data), data=data)
+    return source_session(Path(named))
+
+
+def _from_gateway(conversation: str, url: str) -> SourceSession:
+    from segue.cli.gateway_control import open_gateway  # noqa: PLC0415
+    from segue.interop.move import SourceSession  # noqa: PLC0415
+
+    found = open_gateway(url).document(conversation)
+    if not found.whole:
+        print_status("not held by the gateway: the beginning, which only the provider has")
+    if found.thoughts:
+        print_status(f"not given away by the gateway: {found.thoughts} thoughts of models")
+    name = found.conversation.client.lower()
+    client = next((program for start, program in _CLIENTS.items() if name.startswith(start)), "")
+    return SourceSession(program="", data=bytes(found.document), client=client)
 
 
 async def _own(name: str) -> tuple[str, str, bytes]:
@@ -142,11 +170,6 @@ def _take_in(move: Move, sidecars: Sidecars) -> list[str]:
     session = asyncio.run(take_in())
     sidecars.keep(session, move.sidecar)
     return ["segue", "-r", session]
-
-
-def _bare_id(session_id: str) -> str:
-    """pi resumes by a file, whose name ends with the id."""
-    return Path(session_id).stem.rpartition("_")[2] if os.sep in session_id else session_id
 
 
 def _write(move: Move, sidecars: Sidecars) -> list[str]:

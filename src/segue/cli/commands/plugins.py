@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from segue.plugins import Contribution
 
-DESCRIPTION = """Lists plugins: packages that add providers, tools, templates or commands. Each is loaded to see whether it works."""
+DESCRIPTION = """Lists plugins: packages that add providers, tools, templates, commands or session formats. Each is loaded to see
+whether it works."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,6 +75,12 @@ def _check(one: Contribution) -> None:
             from segue.config.templates import plugin_template  # noqa: PLC0415
 
             plugin_template(one)
+        case "session format":
+            from segue.interop.added_formats import plugin_format  # noqa: PLC0415
+            from segue.interop.session_formats import NAMES  # noqa: PLC0415
+
+            _refuse_ours(one, {*NAMES, "segue"})
+            plugin_format(one)
         case _:
             from segue.cli.command_table import COMMANDS, plugin_command  # noqa: PLC0415
 

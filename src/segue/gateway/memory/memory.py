@@ -19,6 +19,7 @@ from segue.errors import JournalError
 from segue.gateway.byte_budget import weight_of
 from segue.gateway.memory.histories import KnownHistories
 from segue.gateway.memory.installation_key import DIGEST_BYTES
+from segue.gateway.memory.recent import RecentConversations
 from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_reply
 from segue.gateway.memory.store import ConversationInfo, GatewayStore, MemoryRecord
 
@@ -60,6 +61,8 @@ class Memory:
         """For the conversations that were seen: `note`, `conversation`, `conversations`, `switch`."""
         self.histories = KnownHistories()
         """What was recalled for recent requests."""
+        self.recent = RecentConversations()
+        """The conversations that were answered last."""
         self.failed_reads = 0
         self._key = key
         self._cache: OrderedDict[bytes, _AtHand] = OrderedDict()

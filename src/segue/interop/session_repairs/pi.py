@@ -18,12 +18,13 @@ from segue.interop.session_repairs.session_draft import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from segue.interop.session_readers.session_file import Row
-    from segue.interop.session_repairs.session_draft import SessionDraft
+    from segue.interop.session_repairs.session_draft import NewId, SessionDraft
 
 _MESSAGES: Final = "anthropic-messages"
+_RESPONSES: Final = "-responses"
 _COUNTS: Final = ("input", "output", "cacheRead", "cacheWrite")
 
 
@@ -34,15 +35,29 @@ def repair_pi(draft: SessionDraft) -> list[SessionFault]:
         for _, entry in sent
         if fields(entry.get("message")).get("role") == "assistant"
     ]
-    strict = bool(replies) and replies[-1].get("api") == _MESSAGES
-    # Other wires than the Messages wire take ids with a colon or a bar, and pi writes such ids there itself.
-    renamed, orphans = rename_calls(draft, _id_uses(sent), "call_", is_legal_id if strict else bool)
-    illegal = [new for new in renamed if not new.repeated]
+    api = text_of(replies[-1].get("api")) if replies else ""
+    renamed, orphans = rename_calls(
+        draft,
+        _id_uses(sent),
+        "call_",
+        # Other wires than the Messages wire take ids with a colon or a bar, and pi writes such ids there itself.
+        is_legal_id if api == _MESSAGES else bool,
+        _scope(api),
+    )
     return [
-        *(_id_fault(new.use) for new in illegal),
+        *(_id_fault(new) for new in renamed),
         *(_orphan(draft, use) for use in orphans),
         *_uncounted(draft, sent),
     ]
+
+
+def _scope(api: str) -> Callable[[IdUse], object]:
+    """Where the wire takes an id once only: in one reply, in the whole session, or nowhere."""
+    if api == _MESSAGES:
+        return lambda use: use.line
+    if api.endswith(_RESPONSES):
+        return lambda _: None
+    return lambda use: use
 
 
 def _id_uses(sent: list[Row]) -> Iterator[IdUse]:
@@ -56,15 +71,18 @@ def _id_uses(sent: list[Row]) -> Iterator[IdUse]:
                 yield IdUse(line, ("message", "content", index, "id"), text_of(block.get("id")), call=True)
 
 
-def _id_fault(use: IdUse) -> SessionFault:
+def _id_fault(new: NewId) -> SessionFault:
+    given = new.use.id
     return SessionFault(
-        line=use.line,
+        line=new.use.line,
         kind="id_replaced",
         effect="refused",
-        what=f'call id "{use.id}" is not legal',
+        what=f'call id "{given}" is used a second time'
+        if new.repeated
+        else f'call id "{given}" is not legal',
         then=REFUSED,
         fix=NEW_ID,
-        call_ids=(use.id,),
+        call_ids=(given,),
     )
 
 

@@ -32,7 +32,10 @@ _HEALED: Final[dict[str, dict[str, str]]] = {
     "Gemini CLI session": {
         "call_seal_filled": "Gemini CLI keeps no thought signatures, and sends the documented stand-in itself"
     },
-    "pi session": {"call_closed": "pi closes it itself"},
+    "pi session": {
+        "call_closed": "pi closes it itself",
+        "id_replaced": "pi sends ids as they stand, and its provider takes this one",
+    },
     "Qwen Code session": {"call_closed": "Qwen Code closes it itself"},
 }
 """What a program repairs by itself, wherever it stands: by the kind of repair that rendering would make."""

@@ -140,23 +140,30 @@ class NewId(Struct, frozen=True):
 
 
 def rename_calls(
-    draft: SessionDraft, uses: Iterable[IdUse], prefix: str, legal: Callable[[str], bool] = is_legal_id
+    draft: SessionDraft,
+    uses: Iterable[IdUse],
+    prefix: str,
+    legal: Callable[[str], bool] = is_legal_id,
+    scope: Callable[[IdUse], object] = lambda _: None,
 ) -> tuple[list[NewId], list[IdUse]]:
     """Give each call a legal id of its own, and its results the same. The calls that were renamed, and the results whose call
-    is not there.
+    is not there. `scope`: where an id may be used once only; by default in the whole session.
 
     Results of an id that several calls have are taken in the order of the calls.
     """
     waiting: dict[str, list[str]] = {}
     answered: dict[str, str] = {}
+    taken: set[tuple[object, str]] = set()
     renamed: list[NewId] = []
     orphans: list[IdUse] = []
     for use in uses:
         if use.call:
-            stays = legal(use.id) and use.id not in waiting
+            place = scope(use), use.id
+            stays = legal(use.id) and place not in taken
             used = use.id if stays else new_id(prefix, use.id, use.line, *use.path)
             if not stays:
-                renamed.append(NewId(use, repeated=use.id in waiting and legal(use.id)))
+                renamed.append(NewId(use, repeated=place in taken and legal(use.id)))
+            taken.add(place)
             waiting.setdefault(use.id, []).append(used)
         elif use.id in waiting:
             calls = waiting[use.id]

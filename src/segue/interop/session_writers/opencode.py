@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _VERSION: Final = "1.18.33"
 _AGENT: Final = "build"
 _NO_PROVIDER: Final = "moved"
+_IDS_PER_MILLISECOND: Final = 0x1000
 _NOTHING: Final = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
 
 
@@ -34,6 +35,7 @@ class _Document:
         self._time = milliseconds(plan.began)
         self._messages: list[dict[str, Any]] = []
         self._parent = ""
+        self._ids = 0
 
     def written(self) -> dict[str, Any]:
         note = self._plan.note
@@ -84,18 +86,20 @@ class _Document:
             "finish": "tool-calls" if reply.calls else "stop",
         }
         parts = [{"type": "text", "text": reply.text}] if reply.text else []
-        self._add(self._new_id("msg"), info, [*parts, *(self._tool(call) for call in reply.calls)])
+        message = self._new_id("msg")
+        self._add(message, info, [*parts, *(self._tool(call, message) for call in reply.calls)])
 
-    def _tool(self, call: StoredCall) -> dict[str, Any]:
+    def _tool(self, call: StoredCall, message: str) -> dict[str, Any]:
         now = {"start": self._time, "end": self._time}
         state: dict[str, Any] = {"input": call.arguments, "time": now}
-        if call.failed:
+        if call.failed and not call.media:  # an error can hold no images
             state |= {"status": "error", "error": call.output}
         else:
             state |= {"status": "completed", "output": call.output, "title": call.name, "metadata": {}}
-        if call.media and not call.failed:
+        if call.media:
+            belongs = {"sessionID": self._session, "messageID": message}
             state["attachments"] = [
-                {**_file(media), **self._part_ids("attachment", call.id)} for media in call.media
+                {**_file(media), "id": self._new_id("prt"), **belongs} for media in call.media
             ]
         return {"type": "tool", "tool": call.name, "callID": call.id, "state": state}
 
@@ -106,19 +110,15 @@ class _Document:
         self._messages.append(
             {
                 "info": {**info, "id": message, "sessionID": self._session, "time": time},
-                "parts": [
-                    {**part, "id": f"prt_{short_id(self._plan, message, number)[:26]}", **belongs}
-                    for number, part in enumerate(parts)
-                ],
+                "parts": [{**part, "id": self._new_id("prt"), **belongs} for part in parts],
             }
         )
 
-    def _part_ids(self, *parts: object) -> dict[str, str]:
-        name = short_id(self._plan, *parts)[:26]
-        return {"id": f"prt_{name}", "sessionID": self._session, "messageID": f"msg_{name}"}
-
     def _new_id(self, prefix: str) -> str:
-        return f"{prefix}_{short_id(self._plan, prefix, len(self._messages))[:26]}"
+        """Rising, as its own are: it orders the parts of a message by their ids, and compares those of messages."""
+        self._ids += 1
+        moment = (milliseconds(self._plan.began) * _IDS_PER_MILLISECOND + self._ids) % 2**48
+        return f"{prefix}_{moment:012x}{short_id(self._plan, prefix, self._ids)[:14]}"
 
     def _model(self, name: str) -> dict[str, str]:
         return {"providerID": _NO_PROVIDER, "modelID": name or self._plan.model or "unknown"}

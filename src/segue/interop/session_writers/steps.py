@@ -88,6 +88,7 @@ class _Reader:
         self._hidden = 0
         self._as_text: dict[str, None] = {}
         self._files = 0
+        self._images = 0
 
     def read(self, messages: Sequence[Message]) -> SessionSteps:
         steps: list[Step] = []
@@ -114,6 +115,8 @@ class _Reader:
             notes.append(f"calls of tools that it does not have become text: {', '.join(self._as_text)}")
         if self._files:
             notes.append(f"{self._files} files that are no images are named only")
+        if self._images:
+            notes.append(f"{self._images} images of replies, or of calls that became text, are named only")
         return notes
 
     def _prompt(self, message: Message) -> Prompt:
@@ -126,9 +129,16 @@ class _Reader:
     def _part(self, block: Text | Media) -> Text | Media:
         if type(block) is Media and not _is_image(block):
             self._files += 1
-            return Text(f"[{block.kind}: {block.name or block.url or block.mime or 'without a name'}]")
+            return Text(_named(block))
         # Without what its own wire has beside it.
         return Text(block.text) if type(block) is Text else structs.replace(block, extra=None)
+
+    def _only_named(self, media: Media) -> str:
+        if _is_image(media):
+            self._images += 1
+        else:
+            self._files += 1
+        return _named(media)
 
     def _reply(self, message: Message, after: Message | None) -> ModelReply:
         results = {
@@ -143,6 +153,8 @@ class _Reader:
                 texts.append(block.text)
             elif type(block) is Code:
                 texts.append(f"```{block.language}\n{block.code}\n```")
+            elif type(block) is Media:
+                texts.append(self._only_named(block))
             elif type(block) is Reasoning:
                 self._hidden += 1
             elif type(block) is ToolCall:
@@ -159,6 +171,9 @@ class _Reader:
         output, failed = _output(result)
         output = self._names.unwrapped(output)
         target = self._names.translate(call.name, arguments)
+        held = result.media if result is not None else ()
+        named = [self._only_named(one) for one in held if target is None or not _is_image(one)]
+        output = "\n".join([*([output] if output else []), *named])
         if target is None:
             self._as_text[call.name] = None
             shown = f"[earlier tool {call.name}: {json_of(arguments)} → {output}]"
@@ -167,14 +182,14 @@ class _Reader:
         while given in self._used:
             given = new_id("call_", given)
         self._used.add(given)
-        media = tuple(
-            structs.replace(one, extra=None)
-            for one in (result.media if result is not None else ())
-            if _is_image(one)
-        )
+        media = tuple(structs.replace(one, extra=None) for one in held if _is_image(one))
         return StoredCall(
             id=given, name=target[0], arguments=target[1], output=output, failed=failed, media=media
         )
+
+
+def _named(media: Media) -> str:
+    return f"[{media.kind}: {media.name or media.url or media.mime or 'without a name'}]"
 
 
 def _is_image(media: Media) -> bool:
