@@ -117,7 +117,11 @@ def _read_headers(data: bytes) -> dict[str, str]:
 
 def encode_frame(headers: Mapping[str, str], payload: bytes) -> bytes:
     written = b"".join(
-        bytes((len(key := name.encode()),)) + key + bytes((_STRING,)) + len(text := value.encode()).to_bytes(2) + text
+        bytes((len(key := name.encode()),))
+        + key
+        + bytes((_STRING,))
+        + len(text := value.encode()).to_bytes(2)
+        + text
         for name, value in headers.items()
     )
     lengths = _NUMBER.pack(len(written) + len(payload) + _OVERHEAD) + _NUMBER.pack(len(written))

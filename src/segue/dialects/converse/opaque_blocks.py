@@ -68,7 +68,9 @@ def as_words(block: Mapping[str, Any]) -> str:
 
 def cited_text(cited: Mapping[str, Any]) -> str:
     pieces = cited.get("content")
-    texts = [piece.get("text") for piece in pieces if isinstance(piece, dict)] if isinstance(pieces, list) else []
+    texts = (
+        [piece.get("text") for piece in pieces if isinstance(piece, dict)] if isinstance(pieces, list) else []
+    )
     return "".join(text for text in texts if isinstance(text, str))
 
 

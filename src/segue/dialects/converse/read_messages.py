@@ -15,7 +15,7 @@ from segue.dialects.converse.shapes import MESSAGE
 from segue.dialects.converse.wire import CACHE_POINT, media_block, read_media
 from segue.dialects.own_fields import FieldKinds
 from segue.dialects.request_fields import items, record, text, unknown
-from segue.dialects.request_messages import split_by_speaker
+from segue.dialects.request_messages import begun_blocks, split_by_speaker
 from segue.dialects.seal_makers import seal_origin
 from segue.transcript.value_text import json_of
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from segue.dialects.shapes import Fitting
 
 _KINDS = FieldKinds(NAME, form=frozenset({"status", "type", "content"}))
-_NOTE = Extra(NAME, container=Extra(NAME))
-"""Of a system note that came as a message of its own."""
 _READ = frozenset({"text", "image", "document", "toolUse", "toolResult", "reasoningContent"})
 
 
@@ -69,13 +67,13 @@ def _read_message(message: Any, path: str, origin: Origin) -> Iterator[Message]:
                 blocks[-1] = _with_point(blocks[-1], block[CACHE_POINT])
         else:
             blocks.append(_read_block(block, place, origin, role))
+    around = _KINDS.found(message, {"role": role, "content": message.get("content")})
+    if role == "system":  # in place it goes back only if it came so
+        around = around or Extra(NAME)
+    blocks = list(begun_blocks(tuple(blocks), around))
     if role == "assistant":
         yield Message("model", tuple(blocks), origin)
     elif role == "system":
-        if blocks:  # in place it goes back only if it came so
-            extra = blocks[0].extra
-            noted = _NOTE if extra is None else structs.replace(extra, container=Extra(NAME))
-            blocks[0] = structs.replace(blocks[0], extra=noted)
         yield Message("user", tuple(blocks), instruction=True)
     else:
         yield from split_by_speaker(blocks)
@@ -87,7 +85,7 @@ def _with_point(block: Block, point: Any) -> Block:
 
 
 def _read_block(block: dict[str, Any], path: str, origin: Origin, role: str) -> Block:
-    kind = next(iter(block)) if len(block) == 1 else ""
+    kind = next(iter(block), "")
     if kind not in _READ:
         return seal_block(block, origin)
     if kind == "text":
@@ -98,11 +96,11 @@ def _read_block(block: dict[str, Any], path: str, origin: Origin, role: str) -> 
     place = f"{path}.{kind}"
     if kind == "reasoningContent":
         return _read_thought(block, held, place, origin)
-    if kind == "toolResult" and role == "user":
-        return _read_result(held, place)
-    if kind == "toolUse" and role == "assistant" and "type" not in held:
-        return _read_call(held, place)
-    return seal_block(block, origin)  # of a tool that the provider runs
+    if held.get("type") == "server_tool_use" or (
+        kind == "toolResult" and role == "assistant" and held.get("type")
+    ):
+        return seal_block(block, origin)  # of a tool that the provider runs
+    return _read_result(held, place) if kind == "toolResult" else _read_call(held, place)
 
 
 def _read_shown(block: dict[str, Any], kind: str, origin: Origin) -> Block:

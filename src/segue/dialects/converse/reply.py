@@ -187,9 +187,7 @@ def _encode_block(block: Block) -> Any:
             return {"reasoningContent": {"reasoningText": {"text": thought, **signed}}}
         case ToolCall():
             call_id = block.native_id or block.id
-            return {
-                "toolUse": {"toolUseId": call_id, "name": block.name, "input": compact_arguments(block)}
-            }
+            return {"toolUse": {"toolUseId": call_id, "name": block.name, "input": compact_arguments(block)}}
         case Media():
             return {"text": describe(block).text}
         case Code():

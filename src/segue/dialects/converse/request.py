@@ -77,7 +77,9 @@ class _Messages:
 
     def add(self, role: str, block: Any, extra: Extra | None = None) -> None:
         if not self.written or self.written[-1]["role"] != role:
-            self.written.append({"role": role, "content": []})
+            around = extra.container if extra is not None and extra.dialect == NAME else None
+            message = {"role": role, "content": []}
+            self.written.append(message if around is None else {**message, **around.fields, **around.form})
         content = self.written[-1]["content"]
         content.append(block)
         point = extra.hints.get(CACHE_POINT) if extra is not None and extra.dialect == NAME else None

@@ -404,9 +404,7 @@ def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) ->
     system = body.get("system")
     points = [entry[CACHE_POINT] for entry in system if is_point(entry)] if isinstance(system, list) else []
     around = Extra(NAME, hints={CACHE_POINT: points[0]}) if points else None
-    return structs.replace(
-        options, own=read_own(NAME, body, extra, ("messages", "toolConfig"), around)
-    )
+    return structs.replace(options, own=read_own(NAME, body, extra, ("messages", "toolConfig"), around))
 
 
 def _decode_top_k(additional: dict[str, Any]) -> int | None:

@@ -62,8 +62,12 @@ def _base64(data: str) -> str:
 
 def _document_name(media: Media) -> str:
     """The wire insists on a name, of few characters. One that we make differs for each document, and is always the same."""
-    written = " ".join(_NOT_IN_NAMES.sub("-", encodable(media.name)).split())[:_LONGEST_NAME].strip()
-    return written or f"document-{sha256((media.data or media.url).encode()).hexdigest()[:8]}"
+    return plain_name(media.name) or f"document-{sha256((media.data or media.url).encode()).hexdigest()[:8]}"
+
+
+def plain_name(name: str) -> str:
+    """A name of the few characters that the wire takes."""
+    return " ".join(_NOT_IN_NAMES.sub("-", encodable(name)).split())[:_LONGEST_NAME].strip()
 
 
 def read_media(block: Mapping[str, Any]) -> Media | None:

@@ -139,7 +139,7 @@ def _blocks(messages: list[dict[str, Any]]) -> Iterator[tuple[int, int, dict[str
 
 def _ids(message: Mapping[str, Any], kind: str) -> list[str]:
     held = [block[kind] for block in message["content"] if kind in block]
-    return [block["toolUseId"] for block in held if "type" not in block]
+    return [block["toolUseId"] for block in held if block.get("type") != "server_tool_use"]
 
 
 @rule("BDR-02")
@@ -170,7 +170,9 @@ def pairing(messages: list[dict[str, Any]]) -> Complaints:
     if turns and _ids(turns[-1][1], "toolUse"):
         missing = _ids(turns[-1][1], "toolUse")
         place = f"messages.{turns[-1][0] + 1}.content"
-        yield _refusal("BDR-02", f"Expected toolResult blocks at {place} for the following Ids: {', '.join(missing)}")
+        yield _refusal(
+            "BDR-02", f"Expected toolResult blocks at {place} for the following Ids: {', '.join(missing)}"
+        )
 
 
 @rule("BDR-08")
@@ -178,7 +180,9 @@ def roles(messages: list[dict[str, Any]]) -> Complaints:
     for index, at, block in _blocks(messages):
         role = messages[index]["role"]
         kind = next(iter(block))
-        user_only = kind in ("toolResult", "image", "document", "video", "audio") and "type" not in block[kind]
+        user_only = (
+            kind in ("toolResult", "image", "document", "video", "audio") and "type" not in block[kind]
+        )
         model_only = kind in ("toolUse", "reasoningContent")
         if (role == "assistant" and user_only) or (role == "user" and model_only):
             other = "User" if role == "user" else "Assistant"
@@ -264,7 +268,9 @@ def _misplaced(name: str, at: int, before: Mapping[str, Any], places: tuple[str,
     if place not in places:
         if places:
             message = f"#/{name}/{at}: extraneous key [cachePoint] is not permitted"
-            yield _refusal("BDR-13", f"Malformed input request: {message}, please reformat your input and try again.")
+            yield _refusal(
+                "BDR-13", f"Malformed input request: {message}, please reformat your input and try again."
+            )
         else:
             yield _refusal(
                 "BDR-13", "You invoked an unsupported model or your request did not allow prompt caching."
@@ -278,6 +284,7 @@ def _misplaced(name: str, at: int, before: Mapping[str, Any], places: tuple[str,
         yield _refusal("BDR-13", f"#/{name}/{at}: a cachePoint must follow the content that it covers")
 
 
+@rule("AWS-10")
 @rule("BDR-14")
 def thoughts(messages: list[dict[str, Any]], context: Context) -> Complaints:
     """Only Claude's thoughts come back signed; other models refuse an empty signature, and any thought at all if they have none."""
@@ -295,13 +302,18 @@ def thoughts(messages: list[dict[str, Any]], context: Context) -> Complaints:
             if "signature" not in thought:
                 yield _refusal("BDR-14", f"{_MODEL}{place}.thinking.signature: Field required")
             elif not is_ours(thought, context):
-                yield _refusal("BDR-14", f"{_MODEL}{place}: Invalid `signature` in `thinking` block")
+                yield _refusal("AWS-10", f"{_MODEL}{place}: Invalid `signature` in `thinking` block")
         elif thought.get("signature") == "":
             yield _refusal("BDR-14", f"The signature field at {place}.reasoningContent is empty.")
     for index, message in enumerate(messages):
-        if message["role"] == "assistant" and message["content"] and "reasoningContent" in message["content"][-1]:
+        if (
+            message["role"] == "assistant"
+            and message["content"]
+            and "reasoningContent" in message["content"][-1]
+        ):
             yield _refusal(
-                "BDR-14", f"{_MODEL}messages.{index}: The final block in an assistant message cannot be `thinking`."
+                "BDR-14",
+                f"{_MODEL}messages.{index}: The final block in an assistant message cannot be `thinking`.",
             )
 
 

@@ -18,7 +18,9 @@ def _frame(headers: dict[str, str], payload: bytes) -> bytes:
 
 
 def event(kind: str, payload: bytes) -> bytes:
-    return _frame({":event-type": kind, ":content-type": "application/json", ":message-type": "event"}, payload)
+    return _frame(
+        {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}, payload
+    )
 
 
 def exception(kind: str, payload: bytes) -> bytes:

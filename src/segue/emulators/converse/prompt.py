@@ -45,7 +45,11 @@ def _entries(body: _Body) -> list[object]:
 
 def _messages(body: _Body) -> list[Any]:
     messages = body.get("messages")
-    return [message for message in messages if isinstance(message, Mapping)] if isinstance(messages, list) else []
+    return (
+        [message for message in messages if isinstance(message, Mapping)]
+        if isinstance(messages, list)
+        else []
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -80,7 +84,9 @@ def prompt(body: _Body, context: Context) -> Prompt:
         text=text,
         results=results,
         tools=tuple(
-            Offer(spec["name"], spec["inputSchema"]["json"]) for spec in specs if wanted in (None, spec["name"])
+            Offer(spec["name"], spec["inputSchema"]["json"])
+            for spec in specs
+            if wanted in (None, spec["name"])
         ),
         must_call="any" in choice or "tool" in choice,
         schema=msgspec.json.decode(shape["structure"]["jsonSchema"]["schema"]) if shape else None,

@@ -16,7 +16,11 @@ from segue.emulators.signatures import digest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-STOP_REASONS = {"length": "max_tokens", "refusal": "content_filtered", "content_filter": "guardrail_intervened"}
+STOP_REASONS = {
+    "length": "max_tokens",
+    "refusal": "content_filtered",
+    "content_filter": "guardrail_intervened",
+}
 LATENCY = 551
 
 

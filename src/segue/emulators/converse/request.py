@@ -16,7 +16,13 @@ from segue.emulators.converse.shape import (
 
 _ID = text(least=1, most=64, pattern="[a-zA-Z0-9_.:-]+", rule="BDR-07")
 _NAME = text(least=1, most=64, pattern="[a-zA-Z0-9_-]+", rule="BDR-07")
-_S3 = structure({"uri": text(least=1, most=1024, pattern=r"s3://[a-z0-9][\.\-a-z0-9]{1,61}[a-z0-9](/.*)?"), "bucketOwner": text(pattern="[0-9]{12}")}, ("uri",))
+_S3 = structure(
+    {
+        "uri": text(least=1, most=1024, pattern=r"s3://[a-z0-9][\.\-a-z0-9]{1,61}[a-z0-9](/.*)?"),
+        "bucketOwner": text(pattern="[0-9]{12}"),
+    },
+    ("uri",),
+)
 _POINT = structure({"type": text(enum=("default",)), "ttl": text(enum=("5m", "1h"))}, ("type",))
 _CITATIONS = structure({"enabled": flag}, ("enabled",))
 _IMAGE = structure(
@@ -29,11 +35,11 @@ _IMAGE = structure(
 )
 _DOCUMENT = structure(
     {
-        "format": text(
-            enum=("pdf", "csv", "doc", "docx", "xls", "xlsx", "html", "txt", "md"), rule="BDR-16"
-        ),
+        "format": text(enum=("pdf", "csv", "doc", "docx", "xls", "xlsx", "html", "txt", "md"), rule="BDR-16"),
         # The documentation of the name: letters, digits, single spaces, hyphens, parentheses and brackets.
-        "name": text(least=1, most=200, pattern=r"[A-Za-z0-9\-()\[\]]+( [A-Za-z0-9\-()\[\]]+)*", rule="BDR-16"),
+        "name": text(
+            least=1, most=200, pattern=r"[A-Za-z0-9\-()\[\]]+( [A-Za-z0-9\-()\[\]]+)*", rule="BDR-16"
+        ),
         "source": union(
             {"bytes": blob, "s3Location": _S3, "text": text(), "content": listing(union({"text": text()}))}
         ),
@@ -79,7 +85,9 @@ _RESULT = structure(
     },
     ("toolUseId", "content"),
 )
-_TOOL_REFERENCE = structure({"tool": structure({"type": text(), "name": text(), "serverName": text()})}, ("tool",))
+_TOOL_REFERENCE = structure(
+    {"tool": structure({"type": text(), "name": text(), "serverName": text()})}, ("tool",)
+)
 _BLOCK = union(
     {
         "text": text(),
@@ -136,9 +144,7 @@ _TOOL_CONFIG = structure(
 )
 _COUNTED = {
     "messages": listing(_MESSAGE),
-    "system": listing(
-        union({"text": text(least=1), "guardContent": anything, "cachePoint": _POINT})
-    ),
+    "system": listing(union({"text": text(least=1), "guardContent": anything, "cachePoint": _POINT})),
     "toolConfig": _TOOL_CONFIG,
     "additionalModelRequestFields": anything,
 }

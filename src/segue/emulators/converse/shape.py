@@ -92,7 +92,11 @@ def mapping(value: Any, path: str) -> Faults:
     """A document that must be an object."""
     if not isinstance(value, dict):
         place = path.replace(".member", "").replace(".", "/")
-        yield Refusal("BDR-07", f"The format of the value at {place} is invalid. Provide a json object for the field.", type="ValidationException")
+        yield Refusal(
+            "BDR-07",
+            f"The format of the value at {place} is invalid. Provide a json object for the field.",
+            type="ValidationException",
+        )
 
 
 def listing(item: Shape, *, least: int = 0, most: int = 0, rule: str = "BDR-00") -> Shape:

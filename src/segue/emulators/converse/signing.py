@@ -61,14 +61,21 @@ def _unsigned(request: Request, secrets: Mapping[str, str], authorization: str) 
         return
     names = found[2].split(";")
     if "host" not in names or any(name not in request.headers for name in names):
-        yield _refusal("'Host' must be a 'SignedHeader' in the AWS Authorization.", "InvalidSignatureException")
+        yield _refusal(
+            "'Host' must be a 'SignedHeader' in the AWS Authorization.", "InvalidSignatureException"
+        )
         return
     moment = request.headers.get("x-amz-date", "")
     if not moment.startswith(day):
         yield _refusal("Date in Credential scope does not match x-amz-date.", "InvalidSignatureException")
         return
     to_sign = "\n".join(
-        (_SCHEME, moment, "/".join((day, region, service, "aws4_request")), _digest(_canonical(request, names)))
+        (
+            _SCHEME,
+            moment,
+            "/".join((day, region, service, "aws4_request")),
+            _digest(_canonical(request, names)),
+        )
     )
     key = f"AWS4{secrets[access_key]}".encode()
     for part in (day, region, service, "aws4_request", to_sign):
@@ -99,4 +106,6 @@ def _digest(text: str) -> str:
 
 
 def _refusal(message: str, kind: str) -> Refusal:
-    return Refusal("AWS-01" if kind.startswith(("Missing", "Access")) else "AWS-02", message, status=403, type=kind)
+    return Refusal(
+        "AWS-01" if kind.startswith(("Missing", "Access")) else "AWS-02", message, status=403, type=kind
+    )
