@@ -48,6 +48,7 @@ STREAM_ENDS = {
     "ollama": (b'"done":true', b'"error"'),
     "mistral": (b"data: [DONE]", b'"object":"error"'),
     "openai_chat": (b"data: [DONE]", b'"error"'),
+    "converse": (b"metadata", b"exception-type"),
 }
 """What a stream holds in its last frames that is complete, and one that broke off."""
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from botocore.eventstream import EventStreamBuffer
+
 
 def whole_of(wire: str, data: bytes) -> Any:
     """The reply that a client holds after a stream. Fails if the stream holds an error or has no end."""
+    if wire == "converse":
+        return _converse(data)
     chunks = _lines(data) if wire == "ollama" else _events(data)
     assert chunks, data
     assert not any("error" in chunk and chunk["error"] for chunk in chunks if "response" not in chunk), data
@@ -24,6 +28,44 @@ def whole_of(wire: str, data: bytes) -> Any:
         case _:
             assert data.rstrip().endswith(b"[DONE]"), data
             return _completion(chunks)
+
+
+def _converse(data: bytes) -> Any:
+    """As boto3 reads it."""
+    buffer = EventStreamBuffer()
+    buffer.add_data(data)
+    content: list[Any] = []
+    kinds: list[str] = []
+    for message in buffer:
+        assert message.headers[":message-type"] == "event", (message.headers, message.payload)
+        kind, event = message.headers[":event-type"], json.loads(message.payload)
+        kinds.append(kind)
+        if kind == "contentBlockStart":
+            content.append({"toolUse": {**event["start"]["toolUse"], "input": ""}})
+        elif kind == "contentBlockDelta":
+            _add_delta(content, event["contentBlockIndex"], event["delta"])
+    assert kinds[0] == "messageStart", kinds
+    assert kinds[-2:] == ["messageStop", "metadata"], kinds
+    for block in content:
+        if "toolUse" in block:
+            block["toolUse"]["input"] = json.loads(block["toolUse"]["input"] or "{}")
+    return {"output": {"message": {"role": "assistant", "content": content}}}
+
+
+def _add_delta(content: list[Any], index: int, delta: Any) -> None:
+    if index == len(content):
+        content.append({"text": ""} if "text" in delta else {"reasoningContent": {"reasoningText": {"text": ""}}})
+    block = content[index]
+    if "text" in delta:
+        block["text"] += delta["text"]
+    elif "toolUse" in delta:
+        block["toolUse"]["input"] += delta["toolUse"]["input"]
+    elif "signature" in delta["reasoningContent"]:
+        block["reasoningContent"]["reasoningText"]["signature"] = delta["reasoningContent"]["signature"]
+    elif "text" in delta["reasoningContent"]:
+        block["reasoningContent"]["reasoningText"]["text"] += delta["reasoningContent"]["text"]
+    else:
+        content[index] = {"reasoningContent": {"redactedContent": delta["reasoningContent"]["redactedContent"]}}
 
 
 def _events(data: bytes) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 from gateway.client_streams import whole_of
 from gateway.world import GatewayResponse, GatewayWorld
@@ -290,7 +291,44 @@ class OllamaAgent(Agent):
         return str(reply["message"]["content"])
 
 
+class ConverseAgent(Agent):
+    wire, address = "converse", "/bedrock"
+    home = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+    streams_by_field = False
+
+    def path(self, model: str) -> str:
+        return f"/model/{quote(model, safe='')}/converse{'-stream' if self.stream else ''}"
+
+    def body(self, model: str) -> Any:
+        spec = {"name": "weather", "description": "The weather of a city.", "inputSchema": {"json": SCHEMA}}
+        return {
+            "messages": self.history,
+            "inferenceConfig": {"maxTokens": 4000},
+            "additionalModelRequestFields": {"thinking": {"type": "enabled", "budget_tokens": 2000}},
+            "toolConfig": {"tools": [{"toolSpec": spec}]},
+            **({"system": [{"text": self.system}]} if self.system else {}),
+        }
+
+    def add_user(self, text: str) -> None:
+        self.history.append({"role": "user", "content": [{"text": text}]})
+
+    def add_reply(self, reply: Any) -> list[tuple[str, str, Any]]:
+        message = reply["output"]["message"]
+        self.history.append(message)
+        calls = [block["toolUse"] for block in message["content"] if "toolUse" in block]
+        return [(call["toolUseId"], call["name"], call["input"]) for call in calls]
+
+    def add_results(self, results: Sequence[tuple[str, str, str]]) -> None:
+        content = [
+            {"toolResult": {"toolUseId": one, "content": [{"text": text}]}} for one, _, text in results
+        ]
+        self.history.append({"role": "user", "content": content})
+
+    def text(self, reply: Any) -> str:
+        return "".join(block.get("text", "") for block in reply["output"]["message"]["content"])
+
+
 AGENTS: Mapping[str, type[Agent]] = {
     agent.wire: agent
-    for agent in (ChatAgent, ResponsesAgent, MessagesAgent, GeminiAgent, OllamaAgent, MistralAgent)
+    for agent in (ChatAgent, ResponsesAgent, MessagesAgent, GeminiAgent, OllamaAgent, MistralAgent, ConverseAgent)
 }

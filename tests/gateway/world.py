@@ -32,12 +32,13 @@ ROUTES: Mapping[str, str] = {
     "mistral": "mistral/mistral-large-latest",
     "kimi": "kimi/kimi-k2.6",
     "ollama": "ollama/qwen3",
+    "converse": "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
 }
 """A model on each wire."""
 _PATHS = {"openai": "/v1", "gemini": "/v1beta", "mistral": "/v1", "kimi": "/v1"}
 ADDRESSES = {
     name: f"http://emulator/{name}{_PATHS.get(name, '')}"
-    for name in ("openai", "anthropic", "gemini", "mistral", "kimi", "ollama")
+    for name in ("openai", "anthropic", "gemini", "mistral", "kimi", "ollama", "bedrock")
 }
 _NO_RETRY = RetrySettings(attempts=1, first_pause=0.01)
 

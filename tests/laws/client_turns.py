@@ -12,7 +12,16 @@ from segue.dialects.registry import DIALECTS
 from segue.transcript.client_wire import ClientRequest
 from segue.transcript.respond import Responder
 
-WIRES: Final = ("openai_chat", "openai_responses", "anthropic", "gemini", "mistral", "ollama", "kimi")
+WIRES: Final = (
+    "openai_chat",
+    "openai_responses",
+    "anthropic",
+    "gemini",
+    "mistral",
+    "ollama",
+    "kimi",
+    "converse",
+)
 RESULT: Final = "done"
 
 
@@ -88,6 +97,14 @@ def next_request(client: str, body: dict[str, Any], reply: dict[str, Any]) -> di
                 if item["type"] in kinds
             ]
             body["input"] += [*reply["output"], *(results or [{"role": "user", "content": "Go on."}])]
+        case "converse":
+            message = reply["output"]["message"]
+            results = [
+                {"toolResult": {"toolUseId": block["toolUse"]["toolUseId"], "content": [{"text": RESULT}]}}
+                for block in message["content"]
+                if "toolUse" in block
+            ]
+            body["messages"] += [message, {"role": "user", "content": results or [{"text": "Go on."}]}]
         case "ollama":
             message = reply["message"]
             results = [

@@ -17,6 +17,7 @@ EMULATED: Final = {
     "kimi": ("kimi", "kimi"),
     "deepseek": ("deepseek", "deepseek"),
     "ollama": ("ollama", "ollama"),
+    "converse": ("bedrock", "converse"),
 }
 """Dialect → the provider that is emulated, and the folder of its checks."""
 

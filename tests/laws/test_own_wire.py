@@ -31,7 +31,7 @@ from strategies.client_histories import SPELLERS, client_moves
 
 CASES = int(os.environ.get("SEGUE_OWN_WIRE", "0")) or 60
 SEED = os.environ.get("SEGUE_OWN_WIRE_SEED", "1")
-BY_ASKING = ("RESP-46", "ANT-55", "GEM-23", "RESP-51", "RESP-66", "CHAT-70")
+BY_ASKING = ("RESP-46", "ANT-55", "GEM-23", "RESP-51", "RESP-66", "CHAT-70", "AWS-10")
 """Seals of another account, models and windows that the emulator knows otherwise: the request alone does not show them."""
 _CHAT = ("kimi", "deepseek")
 """Servers of the Chat wire: their requests are those of OpenAI's clients, without its settings."""
@@ -94,6 +94,8 @@ def healthy(wire: str) -> Sequence[dict[str, Any]]:
     for request in (*client_requests(), *accepted_requests(one_in=3)):
         if request.dialect == wire:
             bodies.append({**request.body, "model": model})
+        elif wire == "converse" and request.dialect == "anthropic":  # none of its own are recorded
+            bodies.append(convert(request.body, to=wire, source="anthropic", model=model).request)
         elif wire in _CHAT and request.dialect == "openai_chat":
             bodies.append(
                 {name: request.body[name] for name in ("messages", "tools") if name in request.body}
@@ -142,6 +144,9 @@ def _request(wire: str, items: list[Any]) -> dict[str, Any]:
         return {**body, "tools": [{"functionDeclarations": [function]}]}
     if wire == "openai_responses":
         return {**body, "tools": [{"type": "function", **function}]}
+    if wire == "converse":
+        spec = {"name": "weather", "description": "The weather.", "inputSchema": {"json": _SCHEMA}}
+        return {**body, "toolConfig": {"tools": [{"toolSpec": spec}]}}
     return {**body, "tools": [{"type": "function", "function": function}]}
 
 

@@ -56,6 +56,8 @@ def path_of(name: str, model: str, *, stream: bool) -> str:
     if name == "gemini":
         verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
         return f"/gemini/v1beta/models/{model}:{verb}"
+    if name == "converse":
+        return f"/bedrock/model/{model}/converse{'-stream' if stream else ''}"
     return PATHS[name]
 
 

@@ -63,8 +63,11 @@ def again(request: WireRequest, to: str = "", model: str = "") -> tuple[Any, tup
 
 
 def sent(request: WireRequest) -> dict[str, Any]:
-    """The body as the client sent it: Gemini's has the model in its address."""
-    if request.dialect == "gemini" and not str(request.body.get("model")).startswith("models/"):
+    """The body as the client sent it: Gemini's and Converse's have the model in their address."""
+    in_address = request.dialect == "converse"
+    if request.dialect == "gemini":
+        in_address = not str(request.body.get("model")).startswith("models/")
+    if in_address:
         return {name: value for name, value in request.body.items() if name != "model"}
     return request.body
 

@@ -17,7 +17,7 @@ Break: TypeAlias = Callable[[Random, str, Body], None]
 """Breaks a body of a wire in place; does nothing where there is nothing to break."""
 
 MESSAGES: Final[Mapping[str, str]] = {"openai_responses": "input", "gemini": "contents"}
-_IDS = frozenset({"id", "tool_call_id", "tool_use_id", "call_id"})
+_IDS = frozenset({"id", "tool_call_id", "tool_use_id", "call_id", "toolUseId"})
 _ARGUMENTS = frozenset({"arguments", "input", "args"})
 _CONTENT = frozenset({"content", "output", "parts", "response"})
 _SEALS = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature", "data"})
@@ -139,8 +139,15 @@ _PICTURES: Final[tuple[dict[str, Any], ...]] = (
     {"type": "input_image", "image_url": _URL},
     {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE}},
     {"inlineData": {"mimeType": "image/png", "data": IMAGE}},
+    {"image": {"format": "png", "source": {"bytes": IMAGE}}},
 )
-_OF_WIRE: Final[Mapping[str, int]] = {"openai_responses": 2, "anthropic": 3, "gemini": 4, "mistral": 1}
+_OF_WIRE: Final[Mapping[str, int]] = {
+    "openai_responses": 2,
+    "anthropic": 3,
+    "gemini": 4,
+    "mistral": 1,
+    "converse": 5,
+}
 
 
 def _picture(random: Random, wire: str, body: Body) -> None:
@@ -171,6 +178,11 @@ def _calls_anywhere(random: Random, wire: str, body: Body) -> None:
         content = random.choice(messages).get("content") if messages else None
         if used and isinstance(content, list):
             content.append({**deepcopy(random.choice(used)), "id": "toolu_elsewhere"})
+    elif wire == "converse":
+        named: list[Any] = [block["toolUse"] for block in _objects(messages) if "toolUse" in block]
+        content = random.choice(messages).get("content") if messages else None
+        if named and isinstance(content, list) and isinstance(used := random.choice(named), dict):
+            content.append({"toolUse": {**deepcopy(used), "toolUseId": "tooluse_elsewhere"}})
     elif called and wire not in ("gemini", "openai_responses"):
         calls = deepcopy(random.choice(called))
         for call in calls if isinstance(calls, list) else ():
@@ -191,6 +203,10 @@ def _system(random: Random, wire: str, body: Body) -> None:
         if wire == "gemini" and isinstance(form, list):
             form = {"role": "system", "parts": [{"text": "Be kind.", "index": 1}]}
         body[field] = form
+    elif wire == "converse":
+        body[field] = random.choice(
+            ("Be kind.", [{"text": "Be kind."}, {"cachePoint": {"type": "default"}}], None, [])
+        )
     elif wire != "openai_responses":
         content: Any = random.choice(([{"type": "text", "text": "Be kind."}], None, "", [], ["Be kind."]))
         items_of(wire, body).insert(0, {"role": random.choice(("system", "developer")), "content": content})
@@ -203,7 +219,7 @@ def _store(random: Random, wire: str, body: Body) -> None:
 
 def _tool(random: Random, wire: str, body: Body) -> None:
     """Something about the tools that are offered."""
-    tools = body.get("tools")
+    tools = body.get("toolConfig", body).get("tools")
     objects = list(_shallow(tools)) if isinstance(tools, list) else []
     if not objects:
         return
@@ -228,8 +244,9 @@ def _shallow(tools: list[Any]) -> Iterator[dict[str, Any]]:
     for tool in tools:
         if isinstance(tool, dict):
             yield tool
-            if isinstance(tool.get("function"), dict):
-                yield tool["function"]
+            for name in ("function", "toolSpec"):
+                if isinstance(tool.get(name), dict):
+                    yield tool[name]
             for declared in tool.get("functionDeclarations") or ():
                 if isinstance(declared, dict):
                     yield declared

@@ -247,6 +247,34 @@ def _gemini(moves: list[ClientMove]) -> list[Any]:
     return contents
 
 
+def _converse(moves: list[ClientMove]) -> list[Any]:
+    messages: list[Any] = []
+    for move in moves:
+        text: list[Any] = [{"text": move.text}] if move.text else []
+        match move.kind:
+            case "user" | "note":
+                messages.append({"role": "user", "content": [{"text": move.text}]})
+            case "image":
+                shown = {"image": {"format": "png", "source": {"bytes": IMAGE}}}
+                messages.append({"role": "user", "content": [*text, shown]})
+            case "model":
+                signed = {"text": move.thought, "signature": "c29tZWJvZHkncw=="}
+                thought = {"reasoningContent": {"reasoningText": signed}}
+                content = [*([thought] if move.thought and move.sealed else []), *text]
+                content += [
+                    {"toolUse": {"toolUseId": call.id, "name": call.name, "input": call.object}}
+                    for call in move.calls
+                ]
+                messages.append({"role": "assistant", "content": content})
+            case _:
+                results = [
+                    {"toolResult": {"toolUseId": call.id, "content": [{"text": move.text}]}}
+                    for call in move.calls
+                ]
+                messages.append({"role": "user", "content": results})
+    return messages
+
+
 def _responses(moves: list[ClientMove]) -> list[Any]:
     items: list[Any] = []
     for move in moves:
@@ -309,5 +337,6 @@ SPELLERS: Mapping[str, Speller] = {
         ("anthropic", _anthropic),
         ("gemini", _gemini),
         ("openai_responses", _responses),
+        ("converse", _converse),
     )
 }

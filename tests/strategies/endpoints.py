@@ -24,6 +24,7 @@ PATHS: Mapping[str, str] = {
     "ollama_v1": "ollama/v1",
     "kimi": "kimi/v1",
     "deepseek": "deepseek",
+    "converse": "bedrock",
 }
 KEYS: Mapping[str, str] = {
     "authorization": "Bearer sk-emulated-0123456789",

@@ -186,6 +186,58 @@ _RESPONSES: tuple[Sequence[Any], ...] = (
         },
     ),
 )
+_POINT = {"cachePoint": {"type": "default"}}
+_BYTES = {"image": {"format": "png", "source": {"bytes": IMAGE}}}
+_PAGES = {"document": {"format": "pdf", "name": "a page", "source": {"bytes": PDF}}}
+_WORDS = {"document": {"format": "txt", "name": "note", "source": {"text": "A note."}, "context": "old"}}
+
+
+def _use(call_id: str) -> dict[str, Any]:
+    return {"toolUse": {"toolUseId": call_id, "name": "weather", "input": {"city": "Rome"}}}
+
+
+_CONVERSE: tuple[Sequence[Any], ...] = (
+    ({"role": "user", "content": [{"text": "Marked."}, _POINT]},),
+    ({"role": "user", "content": [_PAGES, _WORDS, _BYTES, _POINT, {"text": "What?"}]},),
+    (
+        {"role": "assistant", "content": [_use("tooluse_odd1"), _use("tooluse_odd2"), _POINT]},
+        {
+            "role": "user",
+            "content": [
+                {"toolResult": {"toolUseId": "tooluse_odd2", "content": [_BYTES, {"json": {"a": [1]}}]}},
+                {"toolResult": {"toolUseId": "tooluse_odd1", "content": [], "status": "success"}},
+                _POINT,
+                {"text": "Both."},
+            ],
+        },
+    ),
+    (
+        {"role": "assistant", "content": [_use("tooluse_odd3")]},
+        {
+            "role": "user",
+            "content": [{"toolResult": {"toolUseId": "tooluse_odd3", "content": [], "status": "error"}}],
+        },
+    ),
+    (
+        {"role": "assistant", "content": [{"reasoningContent": {"reasoningText": {"text": "So."}}}, _POINT]},
+        {"role": "user", "content": [_POINT, {"guardContent": {"text": {"text": "Guarded."}}}]},
+    ),
+    (
+        {
+            "role": "assistant",
+            "content": [
+                {
+                    "citationsContent": {
+                        "content": [{"text": "Rome."}],
+                        "citations": [{"title": "t", "location": {"documentPage": {"documentIndex": 0}}}],
+                    }
+                },
+                {"text": "Two."},
+            ],
+        },
+        {"role": "assistant", "content": [{"text": "Three."}]},
+    ),
+)
 _ODD: Mapping[str, tuple[Sequence[Any], ...]] = {
     "openai_chat": _CHAT,
     "mistral": _MISTRAL,
@@ -193,4 +245,5 @@ _ODD: Mapping[str, tuple[Sequence[Any], ...]] = {
     "anthropic": _ANTHROPIC,
     "gemini": _GEMINI,
     "openai_responses": _RESPONSES,
+    "converse": _CONVERSE,
 }

@@ -48,6 +48,7 @@ PLACES = (
     Place("kimi", "/v1", "kimi-k2.6"),
     Place("deepseek", "", "deepseek-v4-flash"),
     Place("ollama", "", "qwen3"),
+    Place("bedrock", "", "us.anthropic.claude-sonnet-4-5-20250929-v1:0"),
 )
 
 

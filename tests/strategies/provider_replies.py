@@ -31,6 +31,7 @@ SEAL_KINDS: Final[dict[str, Literal["signature", "encrypted", "thought"]]] = {
     "openai_responses": "encrypted",
     "gemini": "thought",
     "mistral": "signature",
+    "converse": "signature",
 }
 """Makers whose wire has a place for seals, and their kind."""
 

@@ -24,6 +24,8 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """The dialects this card holds for; none means all."""
     wire: str = ""
     """The dialect it must be asked in, of those its provider has; empty: any will do."""
+    family: Literal["", "claude", "nova", "other"] = ""
+    """Whose own fields it takes, and where it takes cache points, on a wire that many families share. Empty: not known."""
     context: int | None = None
     """Tokens the model can read and write in one exchange."""
     output: int | None = None

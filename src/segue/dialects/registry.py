@@ -17,6 +17,7 @@ _FOLDERS: Final[Mapping[str, str]] = {
     "gemini": "gemini",
     "mistral": "mistral",
     "ollama": "ollama",
+    "converse": "converse",
     "kimi": "openai_chat",
     "deepseek": "openai_chat",
     "qwen": "openai_chat",
@@ -42,6 +43,8 @@ ALIASES: Final[Mapping[str, str]] = {
     "moonshot": "kimi",
     "zai": "glm",
     "grok": "xai",
+    "bedrock": "converse",
+    "bedrock_converse": "converse",
     "llama.cpp": "llama_cpp",
 }
 """Other names that people type."""
@@ -49,6 +52,7 @@ ALIASES: Final[Mapping[str, str]] = {
 WIRES: Final[tuple[str, ...]] = (
     "openai_responses",
     "gemini",
+    "converse",
     "anthropic",
     "ollama",
     "mistral",

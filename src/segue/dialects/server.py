@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias, final
 
 from msgspec import Raw, Struct
@@ -213,6 +214,26 @@ def _no_reframe(operation: Operation, query: Mapping[str, str], *, stream: bool)
     return None
 
 
+class RequestSignatures(Protocol):
+    """How clients of a wire sign requests instead of sending their key alone."""
+
+    def is_signed(self, headers: Mapping[str, str]) -> bool: ...
+
+    def key(self, headers: Mapping[str, str]) -> str:
+        """The key that a signed request names; empty if its signature cannot be read."""
+        ...
+
+    def check(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes, *, now: datetime
+    ) -> None:
+        """Raises CredentialsError unless the request was signed with that key. `target`: path and query as they were sent."""
+        ...
+
+    def refusal(self) -> SegueError:
+        """For a request whose key is not known."""
+        ...
+
+
 @final
 class ServerFacts(Struct, frozen=True, kw_only=True):
     """One wire format as a server serves it."""
@@ -226,6 +247,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """Whether the fields of a chat, as they came, show a client of this wire; None if they show nothing."""
     key_headers: tuple[str, ...] = ("authorization",)
     """Where a client's key is; `authorization` has "Bearer" before it."""
+    signatures: RequestSignatures | None = None
+    """None if clients of this wire sign nothing."""
     key_query: str = ""
     """The parameter of a query that holds the key instead; empty if there is none."""
     forwarded_headers: tuple[str, ...] = ()
@@ -257,6 +280,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """Empty if the path decides."""
     streams_by_default: bool = False
     stream_type: str = "text/event-stream; charset=utf-8"
+    cut_frames: Callable[[bytes], tuple[list[bytes], bytes]] | None = None
+    """The whole frames in some bytes of a stream, and the rest, on wires whose frames are no lines."""
     streams_counts: Callable[[Mapping[str, Any]], bool] = lambda _: True
     """Whether a client that streams is shown what was used, by the fields of its request."""
     choices_field: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from segue.dialects.dialect import Dialect, ReplyDecoder
 
 _JSON: Final = "application/json"
-_FRAMES: Final = "text/event-stream"
+_LINES: Final = "application/x-ndjson"
 
 
 def decoder_for(dialect: Dialect, headers: Mapping[str, str], *, stream: bool = True) -> ReplyDecoder:
@@ -22,7 +22,7 @@ def decoder_for(dialect: Dialect, headers: Mapping[str, str], *, stream: bool = 
     if sent == streamed or (stream and sent != _JSON):
         return dialect.new_decoder()
     # On a wire without frames a whole reply looks like the first line of a stream.
-    return WholeReplyDecoder(dialect, lines=stream and streamed != _FRAMES)
+    return WholeReplyDecoder(dialect, lines=stream and streamed == _LINES)
 
 
 @final

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterator, MutableMapping
 from contextlib import suppress
 from typing import Any, TypeAlias
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, quote, unquote
 
 from msgspec import structs
 
@@ -149,7 +149,16 @@ def _request(scope: Scope, body: bytes) -> Request:
     query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True))
     raw = scope.get("raw_path")
     path = unquote(raw.decode("latin-1")) if raw else scope["path"]
-    return Request(method=scope.get("method", "GET"), path=path, query=query, headers=headers, body=body)
+    asked = scope.get("query_string", b"").decode("latin-1")
+    sent = raw.decode("latin-1") if raw else quote(scope["path"])
+    return Request(
+        method=scope.get("method", "GET"),
+        path=path,
+        query=query,
+        headers=headers,
+        body=body,
+        target=f"{sent}?{asked}" if asked else sent,
+    )
 
 
 async def _read(receive: Receive) -> bytes | None:

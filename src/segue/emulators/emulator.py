@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections import deque
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -17,11 +17,15 @@ from segue.emulators.rules import Context
 from segue.emulators.signatures import SECRET, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from segue.emulators.faults import Fault
     from segue.emulators.http import Request
     from segue.emulators.model_reply import Prompt, Reply
+
+
+AWS_SECRETS: Final = {"AKIDEXAMPLE": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}
+"""The one account that every emulator knows; AWS's documentation uses it."""
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -52,6 +56,7 @@ class Emulator:
         clock: Callable[[], float] = time.time,
         secret: bytes = SECRET,
         keys: Iterable[str] | None = None,
+        secrets: Mapping[str, str] = AWS_SECRETS,
         unstreamed: Iterable[str] = (),
         log_size: int = 1000,
     ) -> None:
@@ -62,6 +67,8 @@ class Emulator:
         self.secret = secret
         self.keys = None if keys is None else frozenset(keys)
         """The API keys that are accepted; None accepts any key."""
+        self.secrets = secrets
+        """Access keys of AWS, and what requests are signed with in their name."""
         self.unstreamed = tuple(unstreamed)
         """Patterns of models that the account may not stream, with providers that have words for it."""
         self.sends_whole = False

@@ -35,6 +35,8 @@ class Request(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = field(default_factory=dict)
     """Names in lower case."""
     body: bytes = b""
+    target: str = ""
+    """Path and query as they were sent, which is what signatures are about."""
     params: Mapping[str, str] = field(default_factory=dict)
     """What the path pattern caught: ``/v1/models/{id}`` → ``{"id": …}``."""
 

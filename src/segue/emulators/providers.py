@@ -19,6 +19,7 @@ FOLDERS: Mapping[str, tuple[str, ...]] = {
     "kimi": ("kimi",),
     "deepseek": ("deepseek",),
     "ollama": ("ollama", "ollama.v1"),
+    "bedrock": ("converse",),
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
 from functools import partial
 from secrets import token_hex
 from time import monotonic, time
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from msgspec import structs
 
 from segue.conversation.json_text import too_deep
-from segue.errors import InvalidRequestError, OverloadError, SegueError
+from segue.errors import CredentialsError, InvalidRequestError, OverloadError, SegueError
 from segue.gateway.accounts import costs
 from segue.gateway.accounts.register import ANYONE, Accounts
 from segue.gateway.accounts.volatile_store import VolatileAccountStore
@@ -25,7 +26,7 @@ from segue.gateway.byte_budget import ByteBudget
 from segue.gateway.client_errors import busy_error, error_response, path_error, unexpected, write_error
 from segue.gateway.control import METRICS, open_control
 from segue.gateway.disconnection import work_until_gone
-from segue.gateway.doors import Doors, keys_of
+from segue.gateway.doors import Doors, check_signature, keys_of, unknown_key
 from segue.gateway.exchange import Exchange
 from segue.gateway.large_bodies import read_beside
 from segue.gateway.members import Members
@@ -167,7 +168,7 @@ class Gateway:
                 return
             door = self._door(head)
             self._admit()
-            account = await self.accounts.find(keys_of(head, self._wire(head, door)))
+            account = await self._account(head, self._wire(head, door))
             report.caller = account.name
             if account is ANYONE:
                 self._pages.check(head)
@@ -176,6 +177,8 @@ class Gateway:
             held = until_answered.enter_context(self._budget.open("" if account is ANYONE else account.name))
             body = await read_body(receive, head, self.settings.limits, deadline, held)
             request = structs.replace(head, body=body, weight=held.size)
+            if account is not ANYONE:
+                check_signature(request, self._wire(head, door), datetime.now(UTC))
             report.request_bytes = len(body)
             if door is not None:
                 door = await read_beside(request.weight, partial(self._doors.by_body, door, request))
@@ -189,6 +192,12 @@ class Gateway:
         work = self._dispatch(door, request, account, writer, report, deadline)
         if await work_until_gone(work, scope, receive, cancels=cancels):
             report.client_gone = True
+
+    async def _account(self, head: WebRequest, dialect: Dialect) -> Account:
+        try:
+            return await self.accounts.find(keys_of(head, dialect))
+        except CredentialsError as error:
+            raise unknown_key(error, head, dialect) from None
 
     async def _without_body(self, head: WebRequest) -> WebResponse | None:
         """What is answered at once, without a key."""

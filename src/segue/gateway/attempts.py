@@ -30,7 +30,7 @@ from segue.dialects.reply_translation import ReplyTranslation
 from segue.dialects.whole_reply import WholeReplyDecoder, decoder_for
 from segue.errors import ProtocolError, SegueError
 from segue.gateway.handovers import estimate_of, hand_over
-from segue.gateway.model_field import ModelField, renamed
+from segue.gateway.model_field import ModelField, WholeFrames, renamed
 from segue.gateway.text_tool_replies import portions_of, split_sent, text_tool_portions
 from segue.gateway.usage_estimates import input_estimate, mark_of
 from segue.transcript.client_wire import ClientRequest
@@ -283,7 +283,11 @@ class ForwardedAttempt:
         self._request = request
         self._body = body
         server = turn.dialect.server
-        self._renaming = ModelField(server.reply_model_field, turn.asked, server.stream_type)
+        self._renaming: ModelField | WholeFrames = (
+            ModelField(server.reply_model_field, turn.asked, server.stream_type)
+            if server.cut_frames is None
+            else WholeFrames(server.cut_frames)
+        )
         self._whole = b""
         self._streamed: list[bytes] = []
         """All that was sent of a reply that its client may ask for later."""

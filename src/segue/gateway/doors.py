@@ -16,6 +16,9 @@ from segue.dialects.server import Operation
 from segue.providers.models.cards import dialect_of_model
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from segue.errors import CredentialsError, SegueError
     from segue.gateway.web import WebRequest
 
 USUAL: Final = "openai_chat"
@@ -127,6 +130,9 @@ def _asked_dialect(fields: Mapping[str, msgspec.Raw]) -> str:
 def keys_of(request: WebRequest, dialect: Dialect) -> list[str]:
     """The keys that a client sends, in whichever headers its wire has for them."""
     server = dialect.server
+    signatures = server.signatures
+    if signatures is not None and signatures.is_signed(request.headers):
+        return [signatures.key(request.headers)]
     keys = [_bare(key) for name in server.key_headers if (key := request.headers.get(name))]
     if server.key_query and (key := request.query.get(server.key_query)):
         keys.append(_bare(key))
@@ -135,3 +141,16 @@ def keys_of(request: WebRequest, dialect: Dialect) -> list[str]:
 
 def _bare(key: str) -> str:
     return key[7:].strip() if key[:7].lower() == "bearer " else key
+
+
+def check_signature(request: WebRequest, dialect: Dialect, now: datetime) -> None:
+    """Raises for a signed request, whose key is known, if the signature is not made with it."""
+    signatures = dialect.server.signatures
+    if signatures is not None and signatures.is_signed(request.headers):
+        signatures.check(request.method, request.target, request.headers, request.body, now=now)
+
+
+def unknown_key(error: CredentialsError, request: WebRequest, dialect: Dialect) -> SegueError:
+    """The error for a request whose key is not known: who signs is told what with."""
+    signatures = dialect.server.signatures
+    return signatures.refusal() if signatures is not None and signatures.is_signed(request.headers) else error

@@ -11,7 +11,7 @@ import msgspec
 from segue.conversation.events import ReplyStarted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from segue.conversation.events import Event
     from segue.dialects.read_cache import ReadRequest
@@ -85,12 +85,35 @@ class ModelField:
             self._replacement = b"\\1" + msgspec.json.encode(self._asked).replace(b"\\", b"\\\\")
 
 
+@final
+class WholeFrames:
+    """The same for wires whose replies name no model and whose frames are no lines: whole frames leave as they came."""
+
+    def __init__(self, cut: Callable[[bytes], tuple[list[bytes], bytes]]) -> None:
+        self._cut = cut
+        self._rest = b""
+
+    def feed(self, portion: bytes, events: Sequence[Event]) -> bytes:
+        del events
+        frames, self._rest = self._cut(self._rest + portion)
+        return b"".join(frames)
+
+    def frames(self, data: bytes) -> list[bytes]:
+        return self._cut(data)[0]
+
+    def close(self) -> bytes:
+        rest, self._rest = self._rest, b""
+        return rest
+
+
 def renamed(body: bytes, field: str, name: str, read: ReadRequest | None = None) -> bytes:
     """A JSON object with another value in one of its outermost fields, all others byte for byte.
 
     `read`: the body as it was read. It shows where a second field of that name could be; where there is none, and the body
     begins with the first, nothing is parsed.
     """
+    if not field:  # replies of this wire name no model
+        return body
     if read is not None and read.head:
         first = _first_text(field).match(body, 0, read.head)
         if first is not None and first[1] == msgspec.json.encode(read.fields.get(field)):

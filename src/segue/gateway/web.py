@@ -39,6 +39,8 @@ class WebRequest(Struct, frozen=True, kw_only=True):
 
     method: str
     path: str
+    target: str = ""
+    """Path and query as they were sent, which is what signatures are about."""
     query: Mapping[str, str] = {}
     headers: Mapping[str, str] = {}
     """With lower-case names, which is how a server gives them."""
@@ -74,10 +76,12 @@ def read_head(scope: Mapping[str, Any], limits: GatewayLimits) -> WebRequest:
             hint="Send fewer headers, or raise gateway.limits.header_bytes.",
         )
     query = scope.get("query_string", b"")
+    raw = scope.get("raw_path") or scope["path"].encode()
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in fields}
     return WebRequest(
         method=scope.get("method", "GET"),
         path=scope["path"],
+        target=(raw + b"?" + query if query else raw).decode("latin-1"),
         query=dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {},
         headers=headers if len(headers) == len(fields) else _joined(fields),
     )

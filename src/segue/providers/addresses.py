@@ -20,8 +20,8 @@ from segue.errors import UsageError
 if TYPE_CHECKING:
     from segue.providers.config import ProviderConfig
 
-AuthStyle: TypeAlias = Literal["bearer", "x-api-key", "x-goog-api-key", "api-key"]
-"""The header that carries the key."""
+AuthStyle: TypeAlias = Literal["bearer", "x-api-key", "x-goog-api-key", "api-key", "aws"]
+"""The header that carries the key; `aws`: a bearer's, or a signature (aws.py)."""
 
 _NO_HOST = re.compile(r"[\s\x00-\x1f<>\"{}|\\^`,;()]")
 """No name of a server has one of these."""
@@ -54,10 +54,16 @@ class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What its keys begin with, where that is certain."""
     organization_env: str = ""
     auth: AuthStyle = "bearer"
+    service: str = ""
+    """The name that requests to AWS are signed for."""
+    dialect_paths: Mapping[str, str] = {}
+    """Added to the base URL for a dialect, where each has a place of its own."""
     needs_key: bool = True
     headers: Mapping[str, str] = {}
     in_sessions: Mapping[str, Any] = {}
     """Fields added to requests of a session, whose prefix will be sent again: some caches must be requested."""
+    in_sessions_of: Mapping[str, Mapping[str, Any]] = {}
+    """The same for one dialect, where they differ."""
     models: tuple[str, ...] = ()
     """Patterns of the names of its own models, where the name does not show a dialect of the Chat wire (cards.toml)."""
     embedding_model: str = ""

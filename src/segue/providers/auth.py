@@ -13,7 +13,7 @@ import subprocess  # the user's own command, split and run without a shell
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
-from typing import NoReturn, final
+from typing import NoReturn, Protocol, final
 
 import msgspec
 from msgspec import Struct, field
@@ -82,6 +82,27 @@ class FoundKey(Struct, frozen=True):
     source: str
 
 
+class Access(Protocol):
+    """What lets requests in: a key, or something that becomes one."""
+
+    @property
+    def known(self) -> bool:
+        """Whether it was looked for already."""
+        ...
+
+    def find(self) -> FoundKey | None: ...
+
+    def is_likely(self) -> bool:
+        """Whether there is one, as far as can be told without asking a server."""
+        ...
+
+    async def ready(self) -> None: ...
+
+    def forget(self) -> None: ...
+
+    def headers(self) -> Mapping[str, str]: ...
+
+
 @final
 class Key(Struct, eq=False):
     """The key of one provider: looked for when it is first needed, then remembered."""
@@ -104,6 +125,9 @@ class Key(Struct, eq=False):
                 self.known = True
             return self._found
 
+    def is_likely(self) -> bool:
+        return self.find() is not None
+
     async def ready(self) -> None:
         """Find the key without blocking the event loop."""
         if not self.known:
@@ -125,7 +149,7 @@ class Key(Struct, eq=False):
                     path=f"providers.{self.address.name}",
                     hint="Look for line breaks and typographic quotes in it.",
                 )
-            bearer = self.address.auth == "bearer"
+            bearer = self.address.auth in ("bearer", "aws")
             return {"authorization": f"Bearer {value}"} if bearer else {self.address.auth: value}
         if self.address.needs_key:
             raise missing_key(self.address, self.sources.variable)

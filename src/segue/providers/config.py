@@ -49,6 +49,10 @@ class ProviderConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     api_version: str = ""
     organization: str = ""
     project: str = ""
+    region: str = ""
+    """Of AWS."""
+    profile: str = ""
+    """In the files of AWS's own tools."""
     dialect: str = ""
     auth: AuthStyle | None = None
     timeouts: Timeouts = Timeouts()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar, final
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 from urllib.parse import urlencode
 
 import msgspec
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 E = TypeVar("E", bound=SegueError)
+Sign: TypeAlias = Callable[[str, str, Mapping[str, str], bytes], Mapping[str, str]]
+"""Method, address, headers and body of a request → the headers that sign it."""
 
 
 async def _ready() -> None:
@@ -45,6 +47,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     headers: Callable[[], Mapping[str, str]] = dict
     ready: Callable[[], Awaitable[None]] = _ready
     """Awaited before `headers` is called: a key may come from a command or from the system's store."""
+    sign: Sign | None = None
+    """The headers that sign a request, where that is wanted."""
     transport: Transport
     timeouts: Timeouts = Timeouts()
     limits: ReplyLimits = ReplyLimits()
@@ -152,14 +156,16 @@ class _Exchange:
         endpoint, (method, path, body) = self._endpoint, self._request
         try:
             await endpoint.ready()
-            headers = endpoint.headers()
+            headers = {"content-type": "application/json", **endpoint.headers(), **self._headers}
+            if endpoint.sign is not None:
+                headers |= endpoint.sign(method, endpoint.url(path), headers, body)
         except SegueError as error:  # there is no key
             error.unbilled = True
             raise
         request = WireRequest(
             method=method,
             url=endpoint.url(path),
-            headers={"content-type": "application/json", **headers, **self._headers},
+            headers=headers,
             body=body,
             timeouts=self._timeouts,
             whole=self._whole,

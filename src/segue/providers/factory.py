@@ -9,6 +9,7 @@ from segue.dialects.registry import DIALECTS
 from segue.errors import SegueError, UsageError
 from segue.providers.addresses import address_of, complete_url, split_url
 from segue.providers.auth import Key, KeySources, Secret
+from segue.providers.aws import REGION, AwsAccess, missing_region, region_of
 from segue.providers.capabilities import ConfigProblem
 from segue.providers.config import ProviderConfig, check_config
 from segue.providers.endpoint import Endpoint
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from segue.providers.addresses import Address
+    from segue.providers.auth import Access
     from segue.transports.transport import Transport
 
 _UNSET = ProviderConfig()
@@ -43,7 +45,7 @@ def connect(
             code="unknown_provider",
             hint=f"Give it an address: providers.{name}.base_url.",
         )
-    key = key_of(address, config, api_key=api_key, environ=environ, key_file=key_file, keyring=keyring)
+    key = access_of(address, config, api_key=api_key, environ=environ, key_file=key_file, keyring=keyring)
     always = _headers(address, config, environ)
     base_url, query, login = split_url(base_url_of(address, config, environ))
     version = {"api-version": config.api_version} if config.api_version else {}
@@ -54,6 +56,7 @@ def connect(
         base_url=base_url,
         ready=key.ready,
         headers=lambda: {**login, **key.headers(), **always},
+        sign=key.sign if isinstance(key, AwsAccess) else None,
         transport=transport or DEFAULT_TRANSPORT,
         timeouts=config.timeouts,
         limits=config.limits,
@@ -70,7 +73,24 @@ def connect(
     )
 
 
-def _check_key(address: Address, key: Key) -> list[ConfigProblem]:
+def access_of(
+    address: Address,
+    config: ProviderConfig,
+    *,
+    api_key: str = "",
+    environ: Mapping[str, str] = os.environ,
+    key_file: Path | None = None,
+    keyring: bool = True,
+) -> Key | AwsAccess:
+    """What requests to a provider are let in with."""
+    key = key_of(address, config, api_key=api_key, environ=environ, key_file=key_file, keyring=keyring)
+    if address.auth != "aws":
+        return key
+    region = region_of(address, config, environ)
+    return AwsAccess(address, key, region=region, profile=config.profile, environ=environ)
+
+
+def _check_key(address: Address, key: Access) -> list[ConfigProblem]:
     """A key that cannot be had is a problem of the configuration, too."""
     try:
         key.headers()
@@ -113,6 +133,11 @@ def base_url_of(address: Address, config: ProviderConfig, environ: Mapping[str, 
     set_there = next((environ[name] for name in address.base_url_env if environ.get(name)), "")
     if set_there:
         return complete_url(set_there, address, in_environment=True)
+    if REGION in address.base_url:
+        region = region_of(address, config, environ)
+        if not region:
+            raise missing_region(address)
+        return address.base_url.replace(REGION, region)
     if address.base_url:
         return address.base_url
     variable = f", or {address.base_url_env[0]}" if address.base_url_env else ""

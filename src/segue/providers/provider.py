@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, aclosing
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import structs
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from segue.dialects.dialect import Dialect
     from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent
     from segue.providers.addresses import Address
-    from segue.providers.auth import Key
+    from segue.providers.auth import Access
     from segue.providers.capabilities import ConfigProblem, Health
     from segue.providers.endpoint import Endpoint
     from segue.providers.request_writer import WrittenRequest
@@ -69,7 +69,7 @@ class Provider(ProviderAdapter):
         endpoint: Endpoint,
         *,
         others: Sequence[Dialect] = (),
-        key: Key | None = None,
+        key: Access | None = None,
         address: Address | None = None,
         model: str = "",
         context: int | None = None,
@@ -83,11 +83,17 @@ class Provider(ProviderAdapter):
         self._context = context
         self._key = key
         self._problems = problems
+        paths = address.dialect_paths if address is not None else {}
         self._endpoints = {
-            dialect.name: structs.replace(endpoint, dialect=dialect)
+            dialect.name: structs.replace(
+                endpoint, dialect=dialect, base_url=endpoint.base_url + paths.get(dialect.name, "")
+            )
             for dialect in (endpoint.dialect, *others)
         }
-        self._writers = {name: RequestWriter(name, self.name, endpoint.base_url) for name in self._endpoints}
+        self.endpoint = endpoint = self._endpoints[endpoint.dialect.name]
+        self._writers = {
+            name: RequestWriter(name, self.name, place.base_url) for name, place in self._endpoints.items()
+        }
         self._previewed: tuple[ChatRequest, _Prepared] | None = None
         self._learned = LearnedCards(endpoint)
         self._fit = new_fitting(endpoint.dialect.name)
@@ -238,10 +244,15 @@ class Provider(ProviderAdapter):
         card = self._card(name, endpoint.dialect.name)
         fitting = request.options if self._fit is None else self._fit(asked, card)
         asks_for_cache = asked.session and asked.asks_for_cache
-        lasting = self.address.in_sessions if asks_for_cache and self.address is not None else {}
+        lasting = self._lasting(endpoint.dialect.name) if asks_for_cache else {}
         extra = {**lasting, **(fitting.extra or {})} or None
         stream = fitting.stream is not False and name not in self._learned.unstreamed
         return endpoint, asked, card, structs.replace(fitting, model=asked.model, stream=stream, extra=extra)
+
+    def _lasting(self, dialect: str) -> Mapping[str, Any]:
+        """Fields of requests whose prefix will be sent again."""
+        address = self.address
+        return {} if address is None else address.in_sessions_of.get(dialect, address.in_sessions)
 
     def endpoint_for(self, model: str) -> tuple[Endpoint, str]:
         """With the dialect that the model needs by its card, if this provider has it; and the model's own name."""

@@ -12,7 +12,7 @@ from segue.errors import SegueError, UsageError
 from segue.plugins import contributions
 from segue.providers.addresses import address_of, addresses, find_address
 from segue.providers.config import IN_PROCESS, ProviderConfig
-from segue.providers.factory import base_url_of, connect, key_of
+from segue.providers.factory import access_of, base_url_of, connect
 from segue.providers.models.prices import CATALOG_PRICES
 from segue.providers.scripted import ScriptedProvider
 from segue.suggestions import suggestion
@@ -153,7 +153,7 @@ class KnownProviders(ProviderRegistry):
         super().__init__()
         self._configs = configs
         self._environ = environ
-        self._key_of = partial(key_of, environ=environ, key_file=key_file, keyring=keyring)
+        self._access_of = partial(access_of, environ=environ, key_file=key_file, keyring=keyring)
         self._knows_plugins = False
         make = partial(connect, environ=environ, transport=transport, key_file=key_file, keyring=keyring)
         self._makers = {
@@ -214,7 +214,7 @@ class KnownProviders(ProviderRegistry):
         if not address.needs_key:
             return True
         try:
-            return self._key_of(address, config).find() is not None
+            return self._access_of(address, config).is_likely()
         except SegueError:  # a command that fails gives no key
             return False
 

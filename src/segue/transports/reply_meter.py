@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 REST_SECONDS: Final = 0.2
 TOO_LARGE: Final = frozenset({"reply_too_large", "line_too_long"})
 """The codes of the errors for answers that go beyond their limits."""
+_FRAMED: Final = "application/vnd.amazon.eventstream"
+"""A body of frames that bear their length: it has no lines, and no comments."""
 _NOT_CONTENT: Final = (b":", b"\n", b"\r")
 
 
@@ -40,6 +42,7 @@ class MeteredResponse:
         self._line = 0
         """Bytes of the line that is not over yet, wherever the stream is cut."""
         self._in_comment = False
+        self._has_lines = not response.headers.get("content-type", "").startswith(_FRAMED)
 
     def portions(self) -> AsyncIterator[bytes]:
         """Raises ProtocolError `reply_too_large` or `line_too_long`, and TransportError as the transport does."""
@@ -56,6 +59,9 @@ class MeteredResponse:
         self._size += size
         if self._size > limits.body_bytes:
             raise self._too_large(limits.body_bytes)
+        if not self._has_lines:
+            self._silent_since, self._begun = monotonic(), True
+            return portion
         if (
             self._line + size <= limits.line_bytes
             and not self._in_comment

@@ -27,6 +27,7 @@ _MODULES: Final[Mapping[str, str]] = {
     "gemini": "gemini",
     "mistral": "mistral",
     "ollama": "ollama",
+    "converse": "converse",
 }
 """Dialects that have a module of their own; all others use OpenAI's."""
 _LOADS_WITH_OPTIONS: Final = "ollama"

@@ -1,0 +1,1 @@
+"""Amazon Bedrock's runtime: Converse, its event stream and its token counts, with signed requests or API keys."""

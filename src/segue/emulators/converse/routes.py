@@ -1,0 +1,79 @@
+"""`/model/{id}/converse`, `/converse-stream` and `/count-tokens`, and the list of models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from segue.emulators.converse import checks, errors, replies
+from segue.emulators.converse.prompt import cached_segments, prompt, segments
+from segue.emulators.converse.signing import unknown_caller
+from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
+from segue.emulators.model_facts import listed
+from segue.emulators.prompt_cache import size
+from segue.emulators.rules import Context, RefusedError, enforce, rule
+
+if TYPE_CHECKING:
+    from segue.emulators.admission import Check
+    from segue.emulators.emulator import Emulator
+
+PROVIDER = "bedrock"
+EVENT_STREAM = "application/vnd.amazon.eventstream"
+
+
+def converse(request: Request, emulator: Emulator) -> Response:
+    body, context = _admitted(request, emulator, checks.complaints)
+    reply = emulator.reply(prompt(body, context))
+    answer = json_response(replies.whole(reply, body, context), headers=errors.headers(None, context))
+    emulator.remember(PROVIDER, context, cached_segments(body))
+    return answer
+
+
+@rule("BDR-10")
+def converse_stream(request: Request, emulator: Emulator) -> Response:
+    body, context = _admitted(request, emulator, checks.complaints)
+    reply = emulator.reply(prompt(body, context))
+    emulator.remember(PROVIDER, context, cached_segments(body))
+    headers = errors.headers(None, context)
+    if context.sends_whole:
+        return json_response(replies.whole(reply, body, context), headers=headers)
+    frames = replies.stream(reply, body, context)
+    return stream_response(frames, content_type=EVENT_STREAM, headers=headers, delay=reply.delay)
+
+
+@rule("AWS-09")
+def count_tokens(request: Request, emulator: Emulator) -> Response:
+    body, context = _admitted(request, emulator, checks.count_complaints)
+    counted = body["input"].get("converse", {})
+    return json_response({"inputTokens": size(segments(counted))}, headers=errors.headers(None, context))
+
+
+def _admitted(request: Request, emulator: Emulator, complaints: Check) -> tuple[dict[str, Any], Context]:
+    model = request.params["model"]
+    context = emulator.context(request, provider=PROVIDER, model=model)
+    enforce(unknown_caller(request, emulator, context), context)
+    try:
+        body = request.json()
+    except BadJsonError as error:
+        raise RefusedError(errors.not_json(request.body, str(error)), context) from error
+    prefix = cached_segments(body) if isinstance(body, dict) else []
+    context = emulator.context(request, provider=PROVIDER, model=model, segments=prefix)
+    enforce(complaints(body, context), context)
+    return body, context
+
+
+def list_models(request: Request, emulator: Emulator) -> Response:
+    context = emulator.context(request, provider=PROVIDER)
+    enforce(unknown_caller(request, emulator, context), context)
+    models = [
+        {"modelId": name, "modelName": name, "outputModalities": ["TEXT"], "responseStreamingSupported": True}
+        for name in listed(PROVIDER)
+    ]
+    return json_response({"modelSummaries": models}, headers=errors.headers(None, context))
+
+
+ROUTES: list[Route] = [
+    ("POST", "/model/{model:path}/converse", converse),
+    ("POST", "/model/{model:path}/converse-stream", converse_stream),
+    ("POST", "/model/{model:path}/count-tokens", count_tokens),
+    ("GET", "/foundation-models", list_models),
+]
