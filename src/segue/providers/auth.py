@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from segue.errors import CredentialsError, UsageError
 from segue.private_files import write_private
-from segue.providers.addresses import Address
+from segue.providers.addresses import WITH_BEARER, Address
 from segue.redaction import remember_secret
 
 KEYRING_SERVICE = "segue"
@@ -125,11 +125,18 @@ class Key(Struct, eq=False):
                     path=f"providers.{self.address.name}",
                     hint="Look for line breaks and typographic quotes in it.",
                 )
-            bearer = self.address.auth == "bearer"
-            return {"authorization": f"Bearer {value}"} if bearer else {self.address.auth: value}
+            header = "authorization" if self.address.auth == "bearer" else self.address.auth
+            return {header: f"Bearer {value}" if header in WITH_BEARER else value}
         if self.address.needs_key:
             raise missing_key(self.address, self.sources.variable)
         return {}
+
+    def check(self) -> None:
+        """Raises what is wrong with the key."""
+        self.headers()
+
+    def is_offered(self) -> bool:
+        return not self.address.needs_key or self.find() is not None
 
 
 def missing_key(address: Address, variable: str = "") -> CredentialsError:

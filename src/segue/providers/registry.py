@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from segue.errors import SegueError, UsageError
 from segue.plugins import contributions
 from segue.providers.addresses import address_of, addresses, find_address
+from segue.providers.base_urls import base_url_of
 from segue.providers.config import IN_PROCESS, ProviderConfig
-from segue.providers.factory import base_url_of, connect, key_of
+from segue.providers.factory import connect, credentials_of
 from segue.providers.models.prices import CATALOG_PRICES
 from segue.providers.scripted import ScriptedProvider
 
@@ -143,7 +144,7 @@ class KnownProviders(ProviderRegistry):
         super().__init__()
         self._configs = configs
         self._environ = environ
-        self._key_of = partial(key_of, environ=environ, key_file=key_file, keyring=keyring)
+        self._credentials_of = partial(credentials_of, environ=environ, key_file=key_file, keyring=keyring)
         self._knows_plugins = False
         make = partial(connect, environ=environ, transport=transport, key_file=key_file, keyring=keyring)
         self._makers = {
@@ -201,10 +202,8 @@ class KnownProviders(ProviderRegistry):
             base_url_of(address, config, self._environ)
         except UsageError:
             return False
-        if not address.needs_key:
-            return True
         try:
-            return self._key_of(address, config).find() is not None
+            return self._credentials_of(address, config).is_offered()
         except SegueError:  # a command that fails gives no key
             return False
 

@@ -16,7 +16,7 @@ from typing import Final, Protocol, final
 from msgspec import Struct, field
 
 from segue.errors import CredentialsError, SegueError
-from segue.providers.auth import Secret
+from segue.providers.auth import Key, Secret, missing_key
 from segue.redaction import forget_secret, redact_known, redact_text
 
 AHEAD_SECONDS: Final = 300.0
@@ -179,6 +179,53 @@ class TokenKeeper(Struct, eq=False):
             path=self.place,
             hint=self.source.remedy(),
         )
+
+
+@final
+class KeyOrToken(Struct, eq=False):
+    """A key if there is one, else a token."""
+
+    key: Key
+    token: TokenKeeper
+
+    def __repr__(self) -> str:
+        return f"KeyOrToken({self.key!r}, {self.token!r})"
+
+    @property
+    def known(self) -> bool:
+        return self._used.known
+
+    @property
+    def _used(self) -> Key | TokenKeeper:
+        return self.key if self.key.find() is not None else self.token
+
+    async def ready(self) -> None:
+        await self.key.ready()
+        if self.key.find() is None:
+            self.check()
+            await self.token.ready()
+
+    def headers(self) -> Mapping[str, str]:
+        if self.key.find() is None:
+            self.check()
+        return self._used.headers()
+
+    def forget(self) -> None:
+        self._used.forget()
+
+    def check(self) -> None:
+        used = self._used
+        try:
+            used.check()
+        except CredentialsError as error:
+            if used is self.key or error.code != "missing_key":
+                raise
+            missing = missing_key(self.key.address, self.key.sources.variable)
+            missing.hint = f"{missing.hint} {error.hint}"
+            raise missing from None
+
+    def is_offered(self) -> bool:
+        return self.key.is_offered() or self.token.is_offered()
 
 
 def not_installed(title: str, extra: str, place: str) -> CredentialsError:
