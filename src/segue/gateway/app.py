@@ -174,8 +174,10 @@ class Gateway:
                 until_answered.enter_context(self._callers.counted(account))
             held = until_answered.enter_context(self._budget.open("" if account is ANYONE else account.name))
             body = await read_body(receive, head, self.settings.limits, deadline, held)
-            request = structs.replace(head, body=body, weight=held.size)
             report.request_bytes = len(body)
+            request = structs.replace(
+                head, body=body if door is None else door.opened(body), weight=held.size
+            )
         except SegueError as error:
             report.error = error.code
             await writer.whole(
