@@ -73,6 +73,11 @@ def remember_secret(value: str) -> None:
         _secret_values.add(value)
 
 
+def forget_secret(value: str) -> None:
+    """Of a token that has ended: it opens nothing any more, and there is a new one every hour."""
+    _secret_values.discard(value)
+
+
 def remember_named_secrets(given: Mapping[str, str]) -> None:
     """Of variables or headers: the values whose names are those of secrets, also behind a word such as Bearer."""
     for name, value in given.items():

@@ -15,7 +15,7 @@ botocore_auth = pytest.importorskip("botocore.auth")
 AWSRequest = pytest.importorskip("botocore.awsrequest").AWSRequest
 BotoCredentials = pytest.importorskip("botocore.credentials").Credentials
 
-NOW = datetime.datetime(2026, 11, 18, 1, 2, 3)  # noqa: DTZ001 - as botocore has it
+NOW = datetime.datetime(2026, 11, 18, 1, 2, 3)
 MOMENT = "20261118T010203Z"
 CREDENTIALS = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
 

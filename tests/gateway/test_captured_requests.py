@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.world import ROUTES, GatewayWorld
+from gateway.world import EVERY_ROUTE, GatewayWorld
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "clients"
 FILES = sorted(CORPUS.glob("*/*.json"))
@@ -53,9 +53,9 @@ async def replay(file: Path, route: str) -> None:
 
 
 @pytest.mark.skipif(not FILES, reason="the corpus of captured requests is not here")
-@pytest.mark.parametrize("turn", range(len(ROUTES) if EVERY else 1))
+@pytest.mark.parametrize("turn", range(len(EVERY_ROUTE) if EVERY else 1))
 def test_captured_requests_are_accepted_by_any_provider(turn: int) -> None:
-    routes = list(ROUTES.values())
+    routes = list(EVERY_ROUTE)
 
     async def main() -> None:
         for number, file in enumerate(FILES):

@@ -11,12 +11,12 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from gateway.clients import AGENTS, Agent
-from gateway.world import ROUTES, GatewayResponse, GatewayWorld
+from gateway.world import EVERY_ROUTE, ROUTES, GatewayResponse, GatewayWorld
 from segue.dialects import DIALECTS
 from strategies.client_histories import SPELLERS, ClientMove, client_moves, marks_in
 
 EXAMPLES = max(4, settings().max_examples // 10)
-routes = st.sampled_from(list(ROUTES.values()))
+routes = st.sampled_from(EVERY_ROUTE)
 
 
 class Story:

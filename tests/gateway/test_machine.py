@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from gateway.clients import AGENTS, Agent
 from gateway.machine_world import PROFILES, TwoGateways, seals_in
-from gateway.world import ROUTES, GatewayResponse
+from gateway.world import EVERY_ROUTE, GatewayResponse
 from segue.conversation.events import Failed
 from segue.dialects import DIALECTS
 from segue.emulators.faults import Fault
@@ -30,7 +30,7 @@ from segue.transports.transport import WireRequest
 T = TypeVar("T")
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "laws"
 SECONDS = 600.0 if LONG else 20.0
-MODELS = (*PROFILES, *ROUTES.values())
+MODELS = (*PROFILES, *EVERY_ROUTE)
 FAULTS = (
     Fault(kind="status", status=529),
     Fault(kind="status", status=500),
@@ -147,7 +147,7 @@ class GatewayMachine(RuleBasedStateMachine):
 
     # The world
 
-    @rule(pick=st.integers(0, 5), to=st.sampled_from((*ROUTES.values(), "")))
+    @rule(pick=st.integers(0, 5), to=st.sampled_from((*EVERY_ROUTE, "")))
     def switch(self, pick: int, to: str) -> None:
         client = self._client(pick)
         if not client.conversation:

@@ -17,7 +17,7 @@ from gateway.clients import AGENTS, RESULT, Agent
 from gateway.test_first_contact import payloads_in
 from gateway.test_histories_at_home import OWN
 from gateway.upstream import RecordingApp
-from gateway.world import ROUTES, GatewayResponse, GatewayWorld, providers_at
+from gateway.world import EVERY_ROUTE, ROUTES, GatewayResponse, GatewayWorld, providers_at
 from segue.dialects.registry import DIALECTS
 from segue.gateway.app import Gateway
 
@@ -148,7 +148,7 @@ def test_what_a_provider_got_once_it_gets_again_as_it_was(data: st.DataObject) -
     spelling, spacing = data.draw(st.sampled_from(list(SPELLINGS))), data.draw(st.sampled_from(list(SPACING)))
     home = ROUTES[OWN[wire]]
     models = data.draw(
-        st.lists(st.sampled_from([home, home, *ROUTES.values()]), min_size=2, max_size=6), "models"
+        st.lists(st.sampled_from([home, home, *EVERY_ROUTE]), min_size=2, max_size=6), "models"
     )
     texts = data.draw(
         st.lists(st.sampled_from(["Please look.", "Only talk.", "Grüße ☃"]), min_size=6, max_size=6)

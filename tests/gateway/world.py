@@ -23,6 +23,7 @@ from segue.providers.registry import KnownProviders, default_registry
 from segue.routing.retry import RetrySettings
 from segue.transports.asgi import AsgiTransport
 from segue.transports.transport import WireRequest
+from strategies.provider_places import CLOUDS
 
 ROUTES: Mapping[str, str] = {
     "chat": "openai/gpt-4.1",
@@ -35,11 +36,19 @@ ROUTES: Mapping[str, str] = {
     "converse": "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
 }
 """A model on each wire."""
+CLOUD_ROUTES: Mapping[str, str] = {
+    "azure": "azure-openai/gpt-5.5",
+    "azure_claude": "azure-anthropic/claude-sonnet-4-6",
+    "vertex": "vertex/gemini-3.5-flash",
+    "vertex_claude": "vertex-anthropic/claude-sonnet-4-6",
+}
+"""The same wires at clouds."""
+EVERY_ROUTE = (*ROUTES.values(), *CLOUD_ROUTES.values())
 _PATHS = {"openai": "/v1", "gemini": "/v1beta", "mistral": "/v1", "kimi": "/v1"}
 ADDRESSES = {
     name: f"http://emulator/{name}{_PATHS.get(name, '')}"
     for name in ("openai", "anthropic", "gemini", "mistral", "kimi", "ollama", "bedrock")
-}
+} | {name: f"http://emulator/{cloud}{path}" for name, (cloud, path) in CLOUDS.items()}
 _NO_RETRY = RetrySettings(attempts=1, first_pause=0.01)
 
 
@@ -126,6 +135,6 @@ class GatewayWorld:
         return [
             entry
             for entry in self.emulator.log
-            if entry.provider == provider
+            if entry.provider == CLOUDS.get(provider, (provider, ""))[0]
             and (model in entry.path or model in str((entry.body or {}).get("model")))
         ]

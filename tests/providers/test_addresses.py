@@ -95,8 +95,112 @@ def test_every_provider_has_a_variable_for_its_address(name: str) -> None:
     others = [a for a in addresses().providers.values() if a is not address]
     variable = address.base_url_env[0]
     assert not any(variable in other.base_url_env for other in others)
-    provider = connect(name, environ={variable: "http://here.test:81/x"}, keyring=False)
+    places = {names[0]: place for place, names in address.places.items()}
+    provider = connect(name, environ={variable: "http://here.test:81/x", **places}, keyring=False)
     assert provider.endpoint.base_url.startswith("http://here.test:81/x")
+
+
+@pytest.mark.parametrize(
+    ("location", "host"),
+    [
+        ("", "aiplatform.googleapis.com"),
+        ("global", "aiplatform.googleapis.com"),
+        ("us", "aiplatform.us.rep.googleapis.com"),
+        ("eu", "aiplatform.eu.rep.googleapis.com"),
+        ("europe-west1", "europe-west1-aiplatform.googleapis.com"),
+    ],
+)
+@pytest.mark.parametrize(("name", "publisher"), [("vertex", "google"), ("vertex-anthropic", "anthropic")])
+def test_the_host_of_vertex_depends_on_the_location(
+    location: str, host: str, name: str, publisher: str
+) -> None:
+    config = ProviderConfig(project="p", location=location)
+    place = f"projects/p/locations/{location or 'global'}/publishers/{publisher}"
+    assert connect(name, config, environ={}, keyring=False).endpoint.base_url == f"https://{host}/v1/{place}"
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "given", "expected"),
+    [
+        ("vertex", "GOOGLE_VERTEX_BASE_URL", "https://proxy.test", "https://proxy.test/v1/projects/p/"),
+        (
+            "vertex-anthropic",
+            "ANTHROPIC_VERTEX_BASE_URL",
+            "https://proxy.test/v1",
+            "https://proxy.test/v1/projects/p/",
+        ),
+        (
+            "vertex",
+            "GOOGLE_VERTEX_BASE_URL",
+            "https://proxy.test/team/",
+            "https://proxy.test/team/v1/projects/p/",
+        ),
+    ],
+)
+def test_what_clients_of_vertex_add_to_the_address_of_the_environment_is_added(
+    name: str, variable: str, given: str, expected: str
+) -> None:
+    environ = {variable: given, "GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "eu"}
+    base_url = connect(name, environ=environ, keyring=False).endpoint.base_url
+    assert base_url.startswith(f"{expected}locations/eu/publishers/")
+
+
+def test_a_place_that_is_missing_or_no_name_is_told_with_its_setting() -> None:
+    with pytest.raises(UsageError, match="needs a project") as caught:
+        connect("vertex", environ={}, keyring=False)
+    assert caught.value.path == "providers.vertex.project"
+    assert "GOOGLE_CLOUD_PROJECT" in caught.value.hint
+    with pytest.raises(UsageError, match="is not the name of a resource"):
+        connect("azure", ProviderConfig(resource="me.evil.test/x"), environ={}, keyring=False)
+    config = ProviderConfig(account="a1", gateway="team")
+    assert connect("cloudflare", config, environ={}, keyring=False).endpoint.base_url == (
+        "https://gateway.ai.cloudflare.com/v1/a1/team/compat"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "pasted", "hint"),
+    [
+        (
+            "azure",
+            "https://me.services.ai.azure.com/api/projects/team",
+            "https://me.services.ai.azure.com/openai/v1",
+        ),
+        (
+            "azure",
+            "https://me.openai.azure.com/openai/deployments/d/chat/completions?api-version=2025-01-01-preview",
+            "https://me.openai.azure.com/openai/v1",
+        ),
+        ("azure", "https://me.openai.azure.com/openai/responses?api-version=x", "/openai/v1"),
+        ("azure", "https://me.services.ai.azure.com/anthropic/v1/messages", "azure-anthropic"),
+        (
+            "foundry",
+            "https://me.services.ai.azure.com/anthropic/v1/messages",
+            "https://me.services.ai.azure.com/anthropic",
+        ),
+        ("foundry", "https://me.services.ai.azure.com/api/projects/team", "/anthropic"),
+    ],
+)
+def test_an_address_that_people_paste_by_mistake_is_recognised(name: str, pasted: str, hint: str) -> None:
+    with pytest.raises(UsageError, match="is not the base URL") as caught:
+        connect(name, ProviderConfig(base_url=pasted), environ={}, keyring=False)
+    assert hint in caught.value.hint
+    assert caught.value.path.endswith(".base_url")
+
+
+def test_a_second_resource_is_like_the_first_and_has_its_own_key_and_origin() -> None:
+    config = ProviderConfig(like="azure", resource="my-eu")
+    environ = {"AZURE_OPENAI_API_KEY": "of-the-first", "AZURE_EU_API_KEY": "of-the-second"}
+    provider = connect("azure-eu", config, environ=environ, keyring=False)
+    assert provider.endpoint.base_url == "https://my-eu.openai.azure.com/openai/v1"
+    assert provider.endpoint.headers() == {"api-key": "of-the-second"}
+    assert provider.target("gpt-5.6").provider == "azure-eu"
+    assert (
+        connect("x", ProviderConfig(like="vertex", project="p"), environ={}, keyring=False)
+        .target("m")
+        .dialect
+        == "gemini"
+    )
 
 
 def test_no_name_means_two_providers() -> None:

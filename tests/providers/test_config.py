@@ -88,7 +88,7 @@ def test_an_empty_key_is_a_problem() -> None:
 
 @pytest.mark.requirement("Scenario: Provider Initialization", "Scenario: Configuration Validation")
 def test_a_place_without_an_address_of_its_own_needs_one() -> None:
-    assert "AZURE_OPENAI_ENDPOINT" in problems_of({}, "azure-openai")["base_url"].hint
+    assert "AZURE_OPENAI_ENDPOINT" in problems_of({}, "azure-openai")["resource"].hint
     with pytest.raises(UsageError) as caught:
         connect("azure-openai", environ={}, keyring=False)
     assert caught.value.code == "no_base_url"

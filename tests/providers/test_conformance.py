@@ -14,6 +14,7 @@ from segue.providers.config import ProviderConfig
 from segue.providers.registry import default_registry
 from segue.testing.fake_service import EmulatedService
 from segue.testing.provider_checks import Report, check_provider
+from strategies.provider_places import CLOUDS
 
 KEY = "sk-conformance-0123456789"
 OTHERS = (
@@ -27,7 +28,15 @@ OTHERS = (
     "vllm",
     "llama.cpp",
     "lm-studio",
-    "azure-openai",
+    "github-models",
+    "databricks",
+    "cloudflare",
+    "fireworks",
+    "nvidia",
+    "cohere",
+    "cerebras",
+    "sambanova",
+    "perplexity",
 )
 """Those that speak the Chat wire in their own way and have no emulator of their own."""
 PLACES = (
@@ -44,6 +53,14 @@ PLACES = (
     ("openai-compatible", "openai", "/v1", "gpt-4.1"),
     ("anthropic-compatible", "anthropic", "", "claude-sonnet-4-6"),
     ("kimi-for-coding", "anthropic", "", "claude-sonnet-4-6"),
+    ("azure-openai", *CLOUDS["azure-openai"], "gpt-4.1"),
+    ("azure-openai", *CLOUDS["azure-openai"], "gpt-5.6"),
+    ("azure-anthropic", *CLOUDS["azure-anthropic"], "claude-sonnet-4-6"),
+    ("vertex", *CLOUDS["vertex"], "gemini-3.5-flash"),
+    ("vertex", *CLOUDS["vertex"], "gemini-2.5-flash"),
+    ("vertex-anthropic", *CLOUDS["vertex-anthropic"], "claude-sonnet-4-6"),
+    ("vertex-anthropic", *CLOUDS["vertex-anthropic"], "claude-opus-5-5"),
+    ("claude-google-cloud", "anthropic", "", "claude-sonnet-4-6"),
     *((name, "openai", "/v1", "gpt-4.1") for name in OTHERS),
 )
 
@@ -72,8 +89,8 @@ def test_a_provider_keeps_every_promise(
     served: Served, name: str, service: str, path: str, model: str
 ) -> None:
     fake = EmulatedService(served, service)
-    # The emulator of OpenAI does not know the header of its host at Microsoft.
-    auth: AuthStyle | None = "bearer" if addresses().providers[name].auth == "api-key" else None
+    # The emulators do not know the header of a gateway before them, and Anthropic's own API takes no token for a project.
+    auth: AuthStyle | None = "bearer" if addresses().providers[name].auth == "cf-aig-authorization" else None
     config = ProviderConfig(base_url=fake.url + path, api_key=Secret(KEY), auth=auth)
 
     async def check() -> Report:

@@ -13,7 +13,7 @@ from segue.providers.addresses import addresses, find_address
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
 from segue.providers.health import advice_for, check_health
-from strategies.provider_places import KEY, PLACES, Place, provider_at
+from strategies.provider_places import CLOUDS, KEY, PLACES, Place, provider_at
 
 
 @pytest.mark.requirement("Scenario: Health Check")
@@ -47,7 +47,8 @@ def test_no_mishap_of_any_provider_is_raised(
 ) -> None:
     address = addresses().providers[name]
     place = next((place for place in PLACES if place.name == address.dialects[0]), PLACES[0])
-    base_url = segue_emulator_server.url(place.name) + place.path
+    emulator, path = CLOUDS.get(name, (place.name, place.path))
+    base_url = segue_emulator_server.url(emulator) + path
     if mishap == "refused key":
         segue_emulator_server.emulator.faults.append(Fault(status=401))
     elif mishap == "slow":
@@ -56,7 +57,7 @@ def test_no_mishap_of_any_provider_is_raised(
     elif mishap == "no API":
         segue_emulator_server.emulator.faults.append(Fault(kind="content_type"))
     else:
-        base_url = "http://127.0.0.1:9"
+        base_url = "http://127.0.0.1:9/v1"
     config = ProviderConfig(base_url=base_url, api_key=KEY)
     health = asyncio.run(connect(name, config, environ={}, keyring=False).health())
     assert health.status == "unhealthy"

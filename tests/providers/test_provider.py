@@ -20,6 +20,7 @@ from segue.providers.factory import connect
 from segue.providers.provider import Provider
 from segue.providers.registry import default_registry
 from strategies.provider_places import (
+    CLOUDS,
     KEY,
     PLACES,
     WEATHER,
@@ -116,11 +117,12 @@ def test_a_dialect_that_was_asked_for_holds_for_every_model(segue_emulator_serve
 def test_every_known_provider_chats_by_configuration_alone(segue_emulator_server: Served, name: str) -> None:
     address = addresses().providers[name]
     spoken = next((place for place in PLACES if place.name == address.dialects[0]), OPENAI)
+    at = CLOUDS.get(name)
     config = ProviderConfig(
-        base_url=segue_emulator_server.url(spoken.name) + spoken.path,
+        base_url=segue_emulator_server.url(at[0] if at else spoken.name) + (at[1] if at else spoken.path),
         api_key=Secret(KEY),
-        # The emulator of OpenAI does not know the header of its host at Microsoft.
-        auth="bearer" if address.auth == "api-key" else None,
+        # The emulator of OpenAI does not know the header of another gateway.
+        auth="bearer" if address.auth == "cf-aig-authorization" else None,
     )
     provider = default_registry({name: config}, {}, keyring=False).get(name)
     assert isinstance(provider, Provider)

@@ -87,3 +87,13 @@ def failure_of(provider: Provider, request: ChatRequest) -> SegueError:
     assert sum(isinstance(event, Finished | Failed) for event in events) == 1
     assert isinstance(events[-1], Failed), events
     return events[-1].error
+
+
+_VERTEX = "/v1/projects/p/locations/global/publishers"
+CLOUDS = {
+    "azure-openai": ("azure", "/openai/v1"),
+    "azure-anthropic": ("azure", "/anthropic"),
+    "vertex": ("vertex", f"{_VERTEX}/google"),
+    "vertex-anthropic": ("vertex", f"{_VERTEX}/anthropic"),
+}
+"""Clouds that serve the wires of others → their emulator, and the path there."""

@@ -199,7 +199,7 @@ def _provider_faults(layers: tuple[Layer, ...]) -> Iterator[str]:
     for name, table in providers.items():
         if not isinstance(table, dict):
             continue
-        for problem in read_provider_config(name, table)[1]:
+        for problem in read_provider_config(name, table, os.environ)[1]:
             inner = problem.field.removeprefix(f"providers.{name}.")
             place = settings.origin_near(("providers", name, *inner.split(".")))
             yield f"{place}: {problem.field}: {problem.message} {problem.hint}".rstrip()

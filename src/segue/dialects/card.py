@@ -68,6 +68,8 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """Whether one message may hold several calls."""
     system: bool = True
     """Whether it knows a system prompt."""
+    alternates: bool | None = None
+    """Whether user and model must take turns."""
     bridge: bool | None = None
     """Whether a text of the model must stand between tool results and a user message."""
     inline_instructions: bool | None = None
@@ -106,6 +108,8 @@ def fit_rules(rules: Rules, card: ModelCard) -> Rules:
         changed["system"] = "first_user"
     if card.inline_instructions and rules.instructions == "user":
         changed["instructions"] = "returned"
+    if card.alternates is not None:
+        changed["alternates"] = card.alternates
     if card.bridge is not None:
         changed["bridge"] = (rules.bridge or BRIDGE) if card.bridge else ""
     if card.nine_character_ids:

@@ -35,13 +35,16 @@ Operation: TypeAlias = Literal[
 
 @final
 class ServerPath(Struct, frozen=True, kw_only=True):
-    """One path of a server. In a pattern `{model}` may hold slashes, `{id}` may not."""
+    """One path of a server. In a pattern `{model}` may hold slashes, others may not. What a path names as the model counts more
+    than what the body does."""
 
     operation: Operation
     method: str = "POST"
     pattern: str
     stream: bool | None = None
     """Whether this path streams, on wires that decide it by the path."""
+    drops: tuple[str, ...] = ()
+    """Fields that belong to the path, of a cloud that serves the wire in an envelope of its own."""
 
 
 @final

@@ -56,7 +56,9 @@ class App:
         found = providers.find(request.method, request.path, self.root)
         if found is None:
             return json_response({"error": "no such provider here"}, status=404)
-        request = structs.replace(request, path=found.path, params=found.params)
+        request = structs.replace(
+            request, path=found.path, params=found.params, mounted=found.mounted.provider
+        )
         fault = self._next_fault(found.mounted.provider)
         response = self._response(request, found, fault)
         self._note(request, found.mounted.provider, response, fault)

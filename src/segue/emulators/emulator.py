@@ -71,6 +71,8 @@ class Emulator:
         """Access keys of AWS, and what requests are signed with in their name."""
         self.unstreamed = tuple(unstreamed)
         """Patterns of models that the account may not stream, with providers that have words for it."""
+        self.withheld: frozenset[str] = frozenset()
+        """Betas and fields of Anthropic's wire that the clouds do not have yet."""
         self.sends_whole = False
         """Set it, and replies come whole, also where a stream is asked for: as from servers that know none."""
         self.faults: deque[Fault] = deque()
@@ -111,10 +113,10 @@ class Emulator:
             facts=facts,
             headers=request.headers,
             account=account,
-            platform="vertex" if "/publishers/" in request.path else "api",
+            platform=_platform(request),
             strict=self.strict,
             sends_whole=self.sends_whole,
-            extra_rules=self.extra_rules,
+            extra_rules=self.extra_rules | (_CLOUD_RULES if request.mounted in _CLOUDS else frozenset()),
             secret=self.secret,
             memory=self.memory(provider),
             cached_tokens=self.cache.common((provider, account, model), segments),
@@ -139,6 +141,18 @@ class Emulator:
         self._memory.clear()
         self._issued = 0
         self.responder.reset()
+
+
+_CLOUDS = ("vertex", "azure")
+_CLOUD_RULES = frozenset({"GEM-16"})
+"""What is a rumour about some models of the Developer API is the rule at Vertex (VTX-02)."""
+
+
+def _platform(request: Request) -> str:
+    """Whose seals these are: a resource of Azure, known by its host, opens only its own (AZR-04)."""
+    if request.mounted == "azure":
+        return f"azure {request.headers.get('host', '')}"
+    return "vertex" if "/publishers/" in request.path else "api"
 
 
 def key_of(request: Request) -> str:

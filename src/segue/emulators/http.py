@@ -39,6 +39,8 @@ class Request(Struct, frozen=True, kw_only=True):
     """Path and query as they were sent, which is what signatures are about."""
     params: Mapping[str, str] = field(default_factory=dict)
     """What the path pattern caught: ``/v1/models/{id}`` → ``{"id": …}``."""
+    mounted: str = ""
+    """The provider that it was sent to: a cloud serves the wires of others."""
 
     def json(self) -> Any:
         try:

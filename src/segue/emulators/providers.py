@@ -20,6 +20,8 @@ FOLDERS: Mapping[str, tuple[str, ...]] = {
     "deepseek": ("deepseek",),
     "ollama": ("ollama", "ollama.v1"),
     "bedrock": ("converse",),
+    "vertex": ("vertex_gemini", "vertex_anthropic"),
+    "azure": ("azure_openai", "azure_anthropic"),
 }
 
 
@@ -52,7 +54,8 @@ def mounted() -> Mapping[str, tuple[Mounted, ...]]:
 
 def _mount(provider: str, folder: str) -> Mounted:
     routes = import_module(f"{__package__}.{folder}.routes")
-    errors = import_module(f"{__package__}.{folder}.errors")
+    # A cloud has the words of the wire that it serves.
+    errors = getattr(routes, "errors", None) or import_module(f"{__package__}.{folder}.errors")
     return Mounted(provider, tuple(routes.ROUTES), errors)
 
 

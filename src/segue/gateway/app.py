@@ -176,9 +176,10 @@ class Gateway:
                 until_answered.enter_context(self._callers.counted(account))
             held = until_answered.enter_context(self._budget.open("" if account is ANYONE else account.name))
             body = await read_body(receive, head, self.settings.limits, deadline, held)
-            request = structs.replace(head, body=body, weight=held.size)
+            opened = body if door is None else door.opened(body)
+            request = structs.replace(head, body=opened, weight=held.size)
             if account is not ANYONE:
-                check_signature(request, self._wire(head, door), datetime.now(UTC))
+                check_signature(structs.replace(head, body=body), self._wire(head, door), datetime.now(UTC))
             report.request_bytes = len(body)
             if door is not None:
                 door = await read_beside(request.weight, partial(self._doors.by_body, door, request))

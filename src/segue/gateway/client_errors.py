@@ -137,7 +137,22 @@ CALLER = "unknown_caller"
 """The code of the error for a client without a key that is known here."""
 
 
-def caller_error() -> CredentialsError:
+_TOKENS: Final = (
+    (re.compile(r"ya29\."), "Google"),
+    (re.compile(r"eyJ[\w-]+\.eyJ[\w-]+\.[\w-]*$"), "Microsoft or another issuer"),
+)
+"""How tokens of clouds begin, which their SDKs send of their own accord."""
+
+
+def caller_error(keys: Sequence[str] = ()) -> CredentialsError:
+    """Whoever sends a cloud's token is told so: nobody here can verify it, so it opens nothing."""
+    cloud = next((name for key in keys for form, name in _TOKENS if form.match(key)), "")
+    if cloud:
+        return CredentialsError(
+            f"This is a token of {cloud}, and the gateway takes the keys of its own callers only.",
+            code=CALLER,
+            hint="Give the client the key of a caller in place of the token: see docs/gateway.md.",
+        )
     return CredentialsError(
         "The gateway does not know this key.",
         code=CALLER,

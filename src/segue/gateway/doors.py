@@ -25,6 +25,7 @@ USUAL: Final = "openai_chat"
 """The wire of clients without marks, and of errors on paths that no wire has."""
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _METHODS: Final = ("POST", "GET", "DELETE")
+_USUAL_PUBLISHER: Final = "google"
 
 
 @final
@@ -37,6 +38,24 @@ class Door(Struct, frozen=True, kw_only=True):
     """What the path holds: a model, an id."""
     stream: bool | None = None
     """Whether the path decides that the reply is streamed."""
+    drops: tuple[str, ...] = ()
+    """Fields of the body that belong to the path."""
+
+    def opened(self, body: bytes) -> bytes:
+        """A body that names the model that the path names, as clients of the wire itself write it. All other values stay byte
+        for byte; what is no JSON object is left to those who read it."""
+        server, model = self.dialect.server, self.params.get("model")
+        if not body or not server.model_field or not (model or self.drops):
+            return body
+        try:
+            fields = _FIELDS.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return body
+        named: dict[str, object] = {server.model_field: model} if model else {}
+        if self.stream is not None and server.stream_field:
+            named[server.stream_field] = self.stream
+        kept = {name: value for name, value in fields.items() if name not in self.drops and name not in named}
+        return msgspec.json.encode({**named, **kept})
 
 
 @final
@@ -50,7 +69,7 @@ class Doors:
         for name in WIRES:
             dialect = DIALECTS[name]
             for path in dialect.server.paths:
-                door = Door(dialect=dialect, operation=path.operation, stream=path.stream)
+                door = Door(dialect=dialect, operation=path.operation, stream=path.stream, drops=path.drops)
                 for pattern in (path.pattern, dialect.server.prefix + path.pattern):
                     if "{" in pattern:
                         self._patterns.append((path.method, _compiled(pattern), door))
@@ -86,7 +105,7 @@ class Doors:
     def _all(self, method: str, path: str) -> list[Door]:
         path = "/" + path.strip("/")  # a base URL that ends with a slash gives two of them
         return self._exact.get((method, path)) or [
-            structs.replace(door, params=match.groupdict())
+            structs.replace(door, params=_params(match.groupdict()))
             for wanted, pattern, door in self._patterns
             if wanted == method and (match := pattern.fullmatch(path))
         ]
@@ -100,6 +119,12 @@ class Doors:
         marked = [dialect for dialect in dialects if _rank(dialect, headers) == 0]
         prefixed = [dialect for dialect in dialects if path.startswith(dialect.server.prefix + "/")]
         return next(iter((*prefixed, *marked)), DIALECTS[USUAL])
+
+
+def _params(found: dict[str, str]) -> dict[str, str]:
+    """Google's SDK makes `publishers/openai/models/gpt-4.1` of `openai/gpt-4.1`: that is a provider of ours and its model."""
+    publisher = found.get("publisher", _USUAL_PUBLISHER)
+    return found if publisher == _USUAL_PUBLISHER else {**found, "model": f"{publisher}/{found['model']}"}
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

@@ -8,7 +8,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 import msgspec
@@ -16,12 +16,19 @@ from msgspec import Struct, structs
 
 from segue.dialects.registry import proper_name
 from segue.errors import UsageError
+from segue.providers.host_form import HostForm
 
 if TYPE_CHECKING:
     from segue.providers.config import ProviderConfig
 
-AuthStyle: TypeAlias = Literal["bearer", "x-api-key", "x-goog-api-key", "api-key", "aws"]
+AuthStyle: TypeAlias = Literal[
+    "bearer", "x-api-key", "x-goog-api-key", "api-key", "cf-aig-authorization", "aws"
+]
 """The header that carries the key; `aws`: a bearer's, or a signature (aws.py)."""
+WITH_BEARER: Final = ("authorization", "cf-aig-authorization")
+"""Headers in which the word Bearer stands before the key."""
+TokenKind: TypeAlias = Literal["", "adc", "entra"]
+"""Whose way of finding credentials is used where there is no key."""
 
 _NO_HOST = re.compile(r"[\s\x00-\x1f<>\"{}|\\^`,;()]")
 """No name of a server has one of these."""
@@ -41,12 +48,22 @@ class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dialects: tuple[str, ...]
     """The default one first."""
     base_url: str = ""
-    """Empty if every user has another one."""
+    """Empty if every user has another one. A name in braces is a place: part of the address that every user has another of."""
     base_url_env: tuple[str, ...] = ()
     base_path: str = ""
-    """Added to a base URL that was given without a path."""
+    """Added to a base URL that was given without a path; with places, to every one that has not got so far."""
+    places: Mapping[str, tuple[str, ...]] = {}
+    """A place → the variables that may hold it. The setting has the name of the place."""
+    usual_places: Mapping[str, str] = {}
+    """What a place is if nobody says."""
+    hosts: Mapping[str, str] = {}
+    """The place `host`, by the location; `*` is for all others."""
+    no_base_urls: Mapping[str, str] = {}
+    """Parts of addresses that people paste and that are not this one, with what to write instead."""
     env_path: str = ""
     """Added to a base URL of the environment behind any path: the variable belongs to clients that add it themselves."""
+    scheme: str = "http"
+    """Of a base URL that was given without one."""
     port: int | None = None
     """Of a base URL that was given as a host alone."""
     key_env: tuple[str, ...] = ()
@@ -59,6 +76,10 @@ class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dialect_paths: Mapping[str, str] = {}
     """Added to the base URL for a dialect, where each has a place of its own."""
     needs_key: bool = True
+    token: TokenKind = ""
+    """Where a token comes from if there is no key."""
+    scope: str = ""
+    """What such a token is for."""
     headers: Mapping[str, str] = {}
     in_sessions: Mapping[str, Any] = {}
     """Fields added to requests of a session, whose prefix will be sent again: some caches must be requested."""
@@ -66,8 +87,22 @@ class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The same for one dialect, where they differ."""
     models: tuple[str, ...] = ()
     """Patterns of the names of its own models, where the name does not show a dialect of the Chat wire (cards.toml)."""
+    model: str = ""
+    """Of a request that names none, where the default of the dialect is another provider's."""
     embedding_model: str = ""
     """As configured; else the default of the dialect."""
+    paths: Mapping[str, str] = {}
+    whole_paths: Mapping[str, str] = {}
+    """By dialect, where they are not those of the wire."""
+    paths_of: str = ""
+    """The provider in the table whose paths these are: its own name, or that of the one it is like."""
+    form: HostForm = HostForm()
+    card: Mapping[str, Any] = {}
+    """Facts that hold for all its models: fields of a card."""
+    services: str = ""
+    """Whose lists of models and token counts it has, if not those of its dialect."""
+    models_path: str = ""
+    """Of its list of models, from the base URL on, if not the wire's; `-`: it lists none."""
     start: str = ""
     """The command that starts the server, if it is a local one."""
     docs: str = ""
@@ -88,17 +123,23 @@ class Addresses(Struct, frozen=True):
 @lru_cache(maxsize=1)
 def addresses() -> Addresses:
     table = tomllib.loads(files(__package__).joinpath("addresses.toml").read_text("utf-8"))
-    providers = {name: {"name": name, **fields} for name, fields in table["providers"].items()}
+    providers = {
+        name: {"name": name, "paths_of": name, **fields} for name, fields in table["providers"].items()
+    }
     return Addresses(table["paths"], table["whole_paths"], msgspec.convert(providers, dict[str, Address]))
 
 
 @lru_cache(maxsize=256)
-def path_of(dialect: str, model: str, *, stream: bool = True) -> str:
-    """What follows the base URL for a chat with a model in this dialect."""
+def path_of(dialect: str, model: str, *, stream: bool = True, provider: str = "") -> str:
+    """What follows the base URL for a chat with a model in this dialect, at its home or at another provider."""
     known = addresses()
-    whole = None if stream else known.whole_paths.get(dialect)
-    path = whole or known.paths.get(dialect) or known.paths[_USUAL_PATH]
-    return path.replace("{model}", quote(model.removeprefix("models/"), safe=""))
+    own = known.providers.get(provider)
+    for at in (own, known) if own is not None else (known,):
+        path = (None if stream else at.whole_paths.get(dialect)) or at.paths.get(dialect)
+        if path:
+            break
+    path = path or known.paths[_USUAL_PATH]
+    return path.replace("{model}", quote(model.removeprefix("models/"), safe="@"))
 
 
 def is_home(provider: str, dialect: str) -> bool:
@@ -116,6 +157,19 @@ def find_address(name: str) -> Address | None:
 def address_of(name: str, config: ProviderConfig) -> Address | None:
     """The address of a provider with its configuration applied; an unknown provider needs a base URL."""
     known = find_address(name)
+    if known is None and config.like:
+        like = find_address(config.like)
+        if like is None:
+            return None
+        # The usual variables hold the key and the address of another account.
+        known = structs.replace(
+            like,
+            name=name,
+            title=f"{like.title} ({name})",
+            key_env=(_variable(name),),
+            base_url_env=(),
+            aliases=(),
+        )
     if known is None:
         if not config.base_url:
             return None
@@ -135,6 +189,8 @@ def address_of(name: str, config: ProviderConfig) -> Address | None:
         changed["auth"] = config.auth
     if config.embedding_model:
         changed["embedding_model"] = config.embedding_model
+    if config.scope:
+        changed["scope"] = config.scope
     return structs.replace(known, **changed) if changed else known
 
 
@@ -163,7 +219,7 @@ def complete_url(given: str, address: Address, *, in_environment: bool = False) 
     written = given.strip()
     bare = "://" not in written
     try:
-        parts = urlsplit(f"http://{written}" if bare else written)
+        parts = urlsplit(f"{address.scheme}://{written}" if bare else written)
         port = parts.port
     except ValueError:
         parts, port = urlsplit(""), None
@@ -179,6 +235,14 @@ def complete_url(given: str, address: Address, *, in_environment: bool = False) 
         netloc = f"{netloc.rstrip(':')}:{address.port}"
     if parts.hostname == "0.0.0.0":  # noqa: S104 - a server listens everywhere, but is called somewhere
         netloc = netloc.replace("0.0.0.0", "127.0.0.1", 1)  # noqa: S104
+    for part, hint in address.no_base_urls.items():
+        if part in f"{parts.path.rstrip('/')}/":
+            raise UsageError(
+                f"This is not the base URL of {address.title}: it has {part} in it.",
+                code="bad_url",
+                path=f"providers.{address.name}.base_url",
+                hint=hint.replace("{host}", parts.hostname),
+            )
     path = parts.path.rstrip("/") or address.base_path
     if in_environment and not _VERSION.search(path):
         path += address.env_path

@@ -13,14 +13,14 @@ import subprocess  # the user's own command, split and run without a shell
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
-from typing import NoReturn, Protocol, final
+from typing import NoReturn, final
 
 import msgspec
 from msgspec import Struct, field
 
 from segue.errors import CredentialsError, UsageError
 from segue.private_files import write_private
-from segue.providers.addresses import Address
+from segue.providers.addresses import WITH_BEARER, Address
 from segue.redaction import remember_secret
 
 KEYRING_SERVICE = "segue"
@@ -82,27 +82,6 @@ class FoundKey(Struct, frozen=True):
     source: str
 
 
-class Access(Protocol):
-    """What lets requests in: a key, or something that becomes one."""
-
-    @property
-    def known(self) -> bool:
-        """Whether it was looked for already."""
-        ...
-
-    def find(self) -> FoundKey | None: ...
-
-    def is_likely(self) -> bool:
-        """Whether there is one, as far as can be told without asking a server."""
-        ...
-
-    async def ready(self) -> None: ...
-
-    def forget(self) -> None: ...
-
-    def headers(self) -> Mapping[str, str]: ...
-
-
 @final
 class Key(Struct, eq=False):
     """The key of one provider: looked for when it is first needed, then remembered."""
@@ -125,9 +104,6 @@ class Key(Struct, eq=False):
                 self.known = True
             return self._found
 
-    def is_likely(self) -> bool:
-        return self.find() is not None
-
     async def ready(self) -> None:
         """Find the key without blocking the event loop."""
         if not self.known:
@@ -149,11 +125,18 @@ class Key(Struct, eq=False):
                     path=f"providers.{self.address.name}",
                     hint="Look for line breaks and typographic quotes in it.",
                 )
-            bearer = self.address.auth in ("bearer", "aws")
-            return {"authorization": f"Bearer {value}"} if bearer else {self.address.auth: value}
+            header = "authorization" if self.address.auth in ("bearer", "aws") else self.address.auth
+            return {header: f"Bearer {value}" if header in WITH_BEARER else value}
         if self.address.needs_key:
             raise missing_key(self.address, self.sources.variable)
         return {}
+
+    def check(self) -> None:
+        """Raises what is wrong with the key."""
+        self.headers()
+
+    def is_offered(self) -> bool:
+        return not self.address.needs_key or self.find() is not None
 
 
 def missing_key(address: Address, variable: str = "") -> CredentialsError:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from segue.providers.addresses import Address
     from segue.providers.config import ProviderConfig
 
-REGION: Final = "{region}"
-"""Stands for the region in an address."""
 REGION_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _SIGNED: Final = ("content-type", "x-amzn-", "x-amz-", "anthropic-")
 """How the headers begin that are signed; what is between us and AWS may change all others."""
@@ -75,6 +73,13 @@ def _file(environ: Mapping[str, str], variable: str, name: str) -> Path:
     )
 
 
+def require_region(address: Address, config: ProviderConfig, environ: Mapping[str, str]) -> str:
+    region = region_of(address, config, environ)
+    if not region:
+        raise missing_region(address)
+    return region
+
+
 def missing_region(address: Address) -> UsageError:
     return UsageError(
         f"{address.title} is in many regions, and none is named.",
@@ -118,7 +123,7 @@ class AwsAccess:
     def known(self) -> bool:
         return self._key.known
 
-    def is_likely(self) -> bool:
+    def is_offered(self) -> bool:
         """Whether there is a source of credentials, without asking any. Machines in the cloud may have one that nothing
         names."""
         environ = self._environ
@@ -170,6 +175,10 @@ class AwsAccess:
         if self._current() is None:
             raise self._missing()
         return {}
+
+    def check(self) -> None:
+        """Raises what is wrong with them. May ask a server."""
+        self.headers()
 
     def sign(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Mapping[str, str]:
         """The headers that sign a request; none if it carries a key."""

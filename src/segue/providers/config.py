@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, final
+from typing import Any, Final, Literal, final
 
 import msgspec
 from msgspec import Struct, structs
 
 from segue.dialects.registry import proper_name
 from segue.errors import UsageError
-from segue.providers.addresses import AuthStyle, address_of, complete_url
+from segue.providers.addresses import AuthStyle, address_of
 from segue.providers.auth import Secret
+from segue.providers.base_urls import base_url_of
 from segue.providers.capabilities import ConfigProblem
 from segue.redaction import remember_secret_variable
 from segue.suggestions import suggestion
@@ -49,6 +50,26 @@ class ProviderConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     api_version: str = ""
     organization: str = ""
     project: str = ""
+    """Of OpenAI, or of Google Cloud."""
+    location: str = ""
+    """Where in Google Cloud: a region, `us`, `eu` or `global`."""
+    resource: str = ""
+    """The name of a resource in Azure."""
+    account: str = ""
+    gateway: str = ""
+    """Of Cloudflare."""
+    workspace: str = ""
+    """Of Claude on Google Cloud."""
+    quota_project: str = ""
+    """Who pays in Google Cloud, if that is another project."""
+    credentials: Literal["", "key", "adc", "entra"] = ""
+    """What to sign in with: a key, or a token of Google or Microsoft. Empty: a key if there is one."""
+    scope: str = ""
+    """What such a token is for."""
+    like: str = ""
+    """The provider that this one is another account, resource or region of."""
+    model_of: str | Mapping[str, str] = {}
+    """The models behind names that do not show them, such as those of deployments: by name, or one for all."""
     region: str = ""
     """Of AWS."""
     profile: str = ""
@@ -77,6 +98,11 @@ class ProviderConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 hint="Give a text or a Secret.",
             )
 
+    def model_behind(self, name: str) -> str:
+        """The model behind a name of one's own; the name itself where nothing else is known."""
+        behind = self.model_of
+        return (behind or name) if isinstance(behind, str) else behind.get(name, name)
+
     @property
     def set_fields(self) -> list[str]:
         """The names of the settings that are set."""
@@ -89,11 +115,13 @@ class ProviderConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 _NOTHING: Final = ProviderConfig()
 
 
-def read_provider_config(name: str, table: Mapping[str, Any]) -> tuple[ProviderConfig, list[ConfigProblem]]:
+def read_provider_config(
+    name: str, table: Mapping[str, Any], environ: Mapping[str, str] | None = None
+) -> tuple[ProviderConfig, list[ConfigProblem]]:
     """The configuration in a parsed table, with what is sound in it, and all that is not."""
     problems: list[ConfigProblem] = []
     config = ProviderConfig(**_read_fields(name, ProviderConfig, table, problems))
-    return config, problems + check_config(name, config)
+    return config, problems + check_config(name, config, environ)
 
 
 def _read_fields(
@@ -134,15 +162,11 @@ def check_config(
         hint = "Give it a base_url, or use the name of a provider that is known."
         problems.append(_problem(name, "base_url", "", f'Unknown provider "{name}".', hint))
         return problems
-    if config.base_url:
-        try:
-            complete_url(config.base_url, address)
-        except UsageError as error:
-            problems.append(_problem(name, "base_url", config.base_url, error.message, error.hint))
-    elif not address.base_url and not any((environ or {}).get(name) for name in address.base_url_env):
-        variables = " or ".join(address.base_url_env)
-        hint = f"Set base_url{f', or the variable {variables}' if variables else ''}."
-        problems.append(_problem(name, "base_url", "", f"{address.title} has no address of its own.", hint))
+    try:
+        base_url_of(address, config, environ or {})
+    except UsageError as error:
+        at = error.path.rpartition(".")[2]
+        problems.append(_problem(name, at, getattr(config, at, ""), error.message, error.hint))
     return [*problems, *_check_keys(name, config), *_check_limits(name, config)]
 
 

@@ -54,6 +54,10 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     limits: ReplyLimits = ReplyLimits()
     query: Mapping[str, str] = {}
     """Added to every address, for instance an API version."""
+    services: str = ""
+    """Whose lists of models and token counts it has, if not those of its dialect."""
+    models_path: str = ""
+    """Of its list of models, from the base URL on, if not the wire's; `-`: it lists none."""
 
     def __repr__(self) -> str:
         return f"Endpoint({self.provider} at {self.base_url})"
@@ -101,9 +105,12 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     def url(self, path: str) -> str:
         """The whole address of a path. Keys go into headers, but a query of one's own may hold anything."""
+        base = self.base_url
+        while path.startswith("/../"):
+            base, path = base.rpartition("/")[0], path[3:]
         if not self.query:
-            return self.base_url + path
-        return f"{self.base_url}{path}{'&' if '?' in path else '?'}{urlencode(self.query)}"
+            return base + path
+        return f"{base}{path}{'&' if '?' in path else '?'}{urlencode(self.query)}"
 
     def named(self, error: E) -> E:
         """The error, which now knows who was asked, and where."""

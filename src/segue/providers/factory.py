@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from segue.dialects.registry import DIALECTS
 from segue.errors import SegueError, UsageError
-from segue.providers.addresses import address_of, complete_url, split_url
+from segue.providers.addresses import address_of, split_url
 from segue.providers.auth import Key, KeySources, Secret
-from segue.providers.aws import REGION, AwsAccess, missing_region, region_of
+from segue.providers.aws import AwsAccess, region_of
+from segue.providers.base_urls import base_url_of
 from segue.providers.capabilities import ConfigProblem
 from segue.providers.config import ProviderConfig, check_config
+from segue.providers.credentials import KeyOrToken, TokenKeeper
 from segue.providers.endpoint import Endpoint
 from segue.providers.provider import Provider
 from segue.transports.http import DEFAULT_TRANSPORT
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from segue.providers.addresses import Address
-    from segue.providers.auth import Access
+    from segue.providers.credentials import Credentials, TokenSource
     from segue.transports.transport import Transport
 
 _UNSET = ProviderConfig()
@@ -45,7 +47,9 @@ def connect(
             code="unknown_provider",
             hint=f"Give it an address: providers.{name}.base_url.",
         )
-    key = access_of(address, config, api_key=api_key, environ=environ, key_file=key_file, keyring=keyring)
+    key = credentials_of(
+        address, config, api_key=api_key, environ=environ, key_file=key_file, keyring=keyring
+    )
     always = _headers(address, config, environ)
     base_url, query, login = split_url(base_url_of(address, config, environ))
     version = {"api-version": config.api_version} if config.api_version else {}
@@ -61,6 +65,8 @@ def connect(
         timeouts=config.timeouts,
         limits=config.limits,
         query={**query, **config.query, **version},
+        services=address.services,
+        models_path=address.models_path,
     )
     return Provider(
         endpoint,
@@ -69,11 +75,23 @@ def connect(
         address=address,
         model=config.model,
         context=config.context,
+        model_behind=config.model_behind,
         problems=lambda: [*check_config(name, config, environ), *_check_key(address, key)],
     )
 
 
-def access_of(
+def _check_key(address: Address, key: Credentials) -> list[ConfigProblem]:
+    """A key that cannot be had is a problem of the configuration, too."""
+    try:
+        key.check()
+    except SegueError as error:
+        return [
+            ConfigProblem(field=f"providers.{address.name}.api_key", message=error.message, hint=error.hint)
+        ]
+    return []
+
+
+def credentials_of(
     address: Address,
     config: ProviderConfig,
     *,
@@ -81,24 +99,37 @@ def access_of(
     environ: Mapping[str, str] = os.environ,
     key_file: Path | None = None,
     keyring: bool = True,
-) -> Key | AwsAccess:
-    """What requests to a provider are let in with."""
+) -> Credentials:
+    """What requests to a provider are signed in with: a key, or a token where the provider takes one."""
     key = key_of(address, config, api_key=api_key, environ=environ, key_file=key_file, keyring=keyring)
-    if address.auth != "aws":
+    if address.auth == "aws":
+        region = region_of(address, config, environ)
+        return AwsAccess(address, key, region=region, profile=config.profile, environ=environ)
+    kind = config.credentials if config.credentials in ("adc", "entra") else address.token
+    if not kind or config.credentials == "key":
         return key
-    region = region_of(address, config, environ)
-    return AwsAccess(address, key, region=region, profile=config.profile, environ=environ)
+    keeper = TokenKeeper(_token_source(kind, address, config, environ), f"providers.{address.name}")
+    return keeper if config.credentials else KeyOrToken(key, keeper)
 
 
-def _check_key(address: Address, key: Access) -> list[ConfigProblem]:
-    """A key that cannot be had is a problem of the configuration, too."""
-    try:
-        key.headers()
-    except SegueError as error:
-        return [
-            ConfigProblem(field=f"providers.{address.name}.api_key", message=error.message, hint=error.hint)
-        ]
-    return []
+def _token_source(
+    kind: str, address: Address, config: ProviderConfig, environ: Mapping[str, str]
+) -> TokenSource:
+    place, chosen = f"providers.{address.name}", bool(config.credentials)
+    if kind == "adc":
+        from segue.providers.credentials import google  # noqa: PLC0415 - of one cloud
+
+        payer = config.quota_project or environ.get("GOOGLE_CLOUD_QUOTA_PROJECT", "")
+        return google.GoogleTokens(
+            place=place,
+            environ=environ,
+            scope=address.scope or google.SCOPE,
+            quota_project=payer,
+            chosen=chosen,
+        )
+    from segue.providers.credentials import azure  # noqa: PLC0415 - of one cloud
+
+    return azure.EntraTokens(place=place, environ=environ, scope=address.scope or azure.SCOPE, chosen=chosen)
 
 
 def key_of(
@@ -126,35 +157,12 @@ def key_of(
     )
 
 
-def base_url_of(address: Address, config: ProviderConfig, environ: Mapping[str, str]) -> str:
-    """The configuration comes first, then the environment, then what is known."""
-    if config.base_url:
-        return complete_url(config.base_url, address)
-    set_there = next((environ[name] for name in address.base_url_env if environ.get(name)), "")
-    if set_there:
-        return complete_url(set_there, address, in_environment=True)
-    if REGION in address.base_url:
-        region = region_of(address, config, environ)
-        if not region:
-            raise missing_region(address)
-        return address.base_url.replace(REGION, region)
-    if address.base_url:
-        return address.base_url
-    variable = f", or {address.base_url_env[0]}" if address.base_url_env else ""
-    raise UsageError(
-        f"{address.title} has no address of its own.",
-        code="no_base_url",
-        path=f"providers.{address.name}.base_url",
-        hint=f"Set providers.{address.name}.base_url{variable}.",
-    )
-
-
 def _headers(address: Address, config: ProviderConfig, environ: Mapping[str, str]) -> dict[str, str]:
     headers = dict(address.headers)
     organization = config.organization or environ.get(address.organization_env, "")
     if organization:
         headers["openai-organization"] = organization
-    if config.project:
+    if config.project and "project" not in address.places:
         headers["openai-project"] = config.project
     headers.update(config.headers)
     return {name.lower(): value for name, value in headers.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -21,14 +21,16 @@ from segue.providers.addresses import path_of
 from segue.providers.capabilities import Capabilities
 from segue.providers.embeddings import Embeddings
 from segue.providers.health import check_health
+from segue.providers.host_form import HostForm, HostRefusals, fitted_body, fitted_headers
 from segue.providers.models.cards import card_for_model, default_model
 from segue.providers.models.learned import LearnedCards
 from segue.providers.models.listing import ModelList, show_model
 from segue.providers.models.makers import model_suggestion
 from segue.providers.reply_events import EVENTS_AT_ONCE, ReplyReader
 from segue.providers.request_writer import RequestWriter
-from segue.providers.services import new_fitting, services_of
+from segue.providers.services import new_fitting, services_for
 from segue.redaction import redact_text
+from segue.transcript.repairs import Repair
 from segue.transports.reply_meter import read_rest
 
 if TYPE_CHECKING:
@@ -40,15 +42,18 @@ if TYPE_CHECKING:
     from segue.dialects.dialect import Dialect
     from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent
     from segue.providers.addresses import Address
-    from segue.providers.auth import Access
     from segue.providers.capabilities import ConfigProblem, Health
+    from segue.providers.credentials import Credentials
     from segue.providers.endpoint import Endpoint
     from segue.providers.request_writer import WrittenRequest
     from segue.providers.services import CountService
-    from segue.transcript.repairs import Repair
     from segue.transports.transport import WireResponse
 
 _NOT_FOUND: Final = 404
+
+
+_NO_SUCH_PATH: Final = (404, 405)
+_PLAIN: Final = HostForm()
 
 
 class _Prepared(NamedTuple):
@@ -69,18 +74,23 @@ class Provider(ProviderAdapter):
         endpoint: Endpoint,
         *,
         others: Sequence[Dialect] = (),
-        key: Access | None = None,
+        key: Credentials | None = None,
         address: Address | None = None,
         model: str = "",
         context: int | None = None,
+        model_behind: Callable[[str], str] = str,
         problems: Callable[[], list[ConfigProblem]] = list,
     ) -> None:
-        """`others`: more dialects, for the models that need them. `model`: used if a request names none. `context`: the window of its models, where the user has set it."""
+        """`others`: more dialects, for the models that need them. `model`: used if a request names none. `context`: the window of its models, where the user has set it. `model_behind`: the model that a name of the user's own stands for."""
         self.name = endpoint.provider
         self.endpoint = endpoint
         self.address = address
         self.model = model
         self._context = context
+        self._model_behind = model_behind
+        self._form = address.form if address is not None else _PLAIN
+        self._facts = dict(address.card) if address is not None else {}
+        self._refusals = HostRefusals()
         self._key = key
         self._problems = problems
         paths = address.dialect_paths if address is not None else {}
@@ -104,7 +114,7 @@ class Provider(ProviderAdapter):
     @cached_property
     def capabilities(self) -> Capabilities:  # type: ignore[override]  # made when it is first asked for
         """What its servers offer besides chat."""
-        endpoint, services = self.endpoint, services_of(self.endpoint.dialect.name)
+        endpoint, services = self.endpoint, services_for(self.endpoint)
         model = self.address.embedding_model if self.address is not None else ""
         embeddings = Embeddings(endpoint, services, model) if services.embed is not None else None
         return Capabilities(
@@ -190,21 +200,25 @@ class Provider(ProviderAdapter):
         return self._card(name, endpoint.dialect.name)
 
     def _card(self, model: str, dialect: str) -> ModelCard:
-        card = self._learned.cards.get(model) or card_for_model(model, dialect)
-        return card if self._context is None else structs.replace(card, context=self._context)
+        card = self._learned.cards.get(model) or card_for_model(self._model_behind(model), dialect)
+        facts = self._facts if self._context is None else {**self._facts, "context": self._context}
+        return structs.replace(card, **facts) if facts else card
 
     async def _send(
         self, request: ChatRequest, prepared: _Prepared, waiting: Waiting, opened: AsyncExitStack
     ) -> tuple[WireResponse, bool]:
         """The answer, and whether it was asked to be a stream. A model that refuses to stream is asked again for a whole
-        reply, and from then on for nothing else."""
+        reply, and from then on for nothing else; so is a host that refuses a beta, without it."""
         endpoint, path, written, _, stream = prepared
-        asking = endpoint.ask("POST", path, written.sent.body, headers=request.headers, whole=not stream)
+        headers = fitted_headers(self._form, request.headers, self._refusals)
+        asking = endpoint.ask("POST", path, written.sent.body, headers=headers, whole=not stream)
         try:
             return await waiting.for_(opened.enter_async_context(asking)), stream
         except InvalidRequestError as error:
             if stream and refuses_stream(error):
                 self.ask_whole(request.model)
+                return await self._send(request, self._prepare(request), waiting, opened)
+            if self._form.learns and self._refusals.learn(error, headers, written.sent.body):
                 return await self._send(request, self._prepare(request), waiting, opened)
             error.call_ids = written.call_ids()
             error.repairs = tuple(str(repair) for repair in written.sent.repairs)
@@ -215,7 +229,7 @@ class Provider(ProviderAdapter):
     def endpoint_of(self, model: str, *, stream: bool = True) -> tuple[Endpoint, str, str]:
         """Where requests for a model go: the endpoint, the path, and the model's own name."""
         endpoint, name = self.endpoint_for(model)
-        return endpoint, path_of(endpoint.dialect.name, name, stream=stream), name
+        return endpoint, self._path(endpoint.dialect.name, name, stream=stream), name
 
     def _prepare_once(self, request: ChatRequest) -> _Prepared:
         """A request that was previewed is mostly sent a moment later: it is not planned again, unless more is known by now."""
@@ -230,9 +244,25 @@ class Provider(ProviderAdapter):
     def _prepare(self, request: ChatRequest, wire: str = "") -> _Prepared:
         endpoint, asked, card, options = self._fitted(request, wire)
         dialect = endpoint.dialect.name
-        path = path_of(dialect, asked.model, stream=bool(options.stream))
+        path = self._path(dialect, asked.model, stream=bool(options.stream))
         written = self._writers[dialect].write(asked, options, card, endpoint.base_url + path)
-        return _Prepared(endpoint, path, written, card, bool(options.stream))
+        return _Prepared(endpoint, path, self._fit_to_host(written), card, bool(options.stream))
+
+    def _path(self, dialect: str, model: str, *, stream: bool) -> str:
+        at = self.address.paths_of if self.address is not None else ""
+        return path_of(dialect, model, stream=stream, provider=at)
+
+    def _fit_to_host(self, written: WrittenRequest) -> WrittenRequest:
+        """The request as this host takes it."""
+        sent = written.sent
+        body, left_out = fitted_body(self._form, sent.body, self._refusals)
+        if body is sent.body:
+            return written
+        why = f"{self.name} refuses it"
+        repairs = [Repair("option_not_sent", sent.origin.dialect, name, decision=why) for name in left_out]
+        return structs.replace(
+            written, sent=structs.replace(sent, body=body, repairs=(*sent.repairs, *repairs))
+        )
 
     def _fitted(
         self, request: ChatRequest, wire: str = ""
@@ -259,11 +289,12 @@ class Provider(ProviderAdapter):
         name = self._default_model() if model in ("", DEFAULT_MODEL) else model
         if len(self._endpoints) == 1:
             return self.endpoint, name
-        wire = card_for_model(name, self.endpoint.dialect.name).wire
+        wire = card_for_model(self._model_behind(name), self.endpoint.dialect.name).wire
         return self._endpoints.get(wire, self.endpoint), name
 
     def _default_model(self) -> str:
-        meant = self.model or self._learned.first or default_model(self.endpoint.dialect.name)
+        usual = self.address.model if self.address is not None else ""
+        meant = self.model or usual or self._learned.first or default_model(self.endpoint.dialect.name)
         if not meant:
             raise UsageError(
                 f'No model is named, and provider "{self.name}" has no default one.',
@@ -279,7 +310,7 @@ class Provider(ProviderAdapter):
             if self._default_model() == DEFAULT_MODEL:
                 await self._learned.find_first()
             model = self._default_model()
-        listed = card_for_model(model, self.endpoint.dialect.name)
+        listed = card_for_model(self._model_behind(model), self.endpoint.dialect.name)
         if not listed.context:
             await self._learned.about(model, listed)
         if request.tools and model in self._learned.cards:
@@ -317,8 +348,27 @@ class Provider(ProviderAdapter):
     ) -> AbstractAsyncContextManager[WireResponse]:
         endpoint, name = self.endpoint_for(model)
         endpoint = self._endpoints.get(dialect, endpoint)
-        path = path_of(endpoint.dialect.name, name, stream=stream)
-        return endpoint.ask("POST", path, body, headers=headers, whole=not stream)
+        path = self._path(endpoint.dialect.name, name, stream=stream)
+        if self._form == _PLAIN:
+            return endpoint.ask("POST", path, body, headers=headers, whole=not stream)
+        return self._forwarded(endpoint, path, body, headers, whole=not stream)
+
+    @asynccontextmanager
+    async def _forwarded(
+        self, endpoint: Endpoint, path: str, body: bytes, headers: Mapping[str, str], *, whole: bool
+    ) -> AsyncGenerator[WireResponse, None]:
+        async with AsyncExitStack() as opened:
+            while True:
+                sent, _ = fitted_body(self._form, body, self._refusals)
+                kept = fitted_headers(self._form, headers, self._refusals)
+                asking = endpoint.ask("POST", path, sent, headers=kept, whole=whole)
+                try:
+                    answer = await opened.enter_async_context(asking)
+                    break
+                except InvalidRequestError as error:
+                    if not (self._form.learns and self._refusals.learn(error, kept, sent)):
+                        raise
+            yield answer
 
     # Besides chat
 
@@ -329,16 +379,21 @@ class Provider(ProviderAdapter):
         return await check_health(self.name, self._probe, self.address)
 
     async def _probe(self) -> None:
-        list_models = services_of(self.endpoint.dialect.name).list_models
+        list_models = services_for(self.endpoint).list_models
         if list_models is not None:
             await list_models(self.endpoint)
-        else:
+            return
+        try:
             await self.endpoint.json("GET", "/models")
+        except InvalidRequestError as error:
+            # Whoever lists no models says so, to those whose key is good: it is looked at first.
+            if error.status not in _NO_SUCH_PATH:
+                raise
 
     def _token_counter(self) -> Callable[[ChatRequest], Awaitable[int]] | None:
         """None if none of its dialects can count."""
-        for dialect in self._endpoints:
-            count = services_of(dialect).count_tokens
+        for dialect, endpoint in self._endpoints.items():
+            count = services_for(endpoint).count_tokens
             if count is not None:
                 return partial(self._count_tokens, dialect, count)
         return None

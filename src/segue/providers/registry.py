@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from segue.errors import SegueError, UsageError
 from segue.plugins import contributions
 from segue.providers.addresses import address_of, addresses, find_address
+from segue.providers.base_urls import base_url_of
 from segue.providers.config import IN_PROCESS, ProviderConfig
-from segue.providers.factory import access_of, base_url_of, connect
+from segue.providers.factory import connect, credentials_of
 from segue.providers.models.prices import CATALOG_PRICES
 from segue.providers.scripted import ScriptedProvider
 from segue.suggestions import suggestion
@@ -153,7 +154,7 @@ class KnownProviders(ProviderRegistry):
         super().__init__()
         self._configs = configs
         self._environ = environ
-        self._access_of = partial(access_of, environ=environ, key_file=key_file, keyring=keyring)
+        self._credentials_of = partial(credentials_of, environ=environ, key_file=key_file, keyring=keyring)
         self._knows_plugins = False
         make = partial(connect, environ=environ, transport=transport, key_file=key_file, keyring=keyring)
         self._makers = {
@@ -211,10 +212,8 @@ class KnownProviders(ProviderRegistry):
             base_url_of(address, config, self._environ)
         except UsageError:
             return False
-        if not address.needs_key:
-            return True
         try:
-            return self._access_of(address, config).is_likely()
+            return self._credentials_of(address, config).is_offered()
         except SegueError:  # a command that fails gives no key
             return False
 

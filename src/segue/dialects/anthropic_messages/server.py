@@ -89,8 +89,26 @@ def _moment(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).isoformat().replace("+00:00", "Z")
 
 
+_AT_VERTEX = "/projects/{project}/locations/{location}/publishers/anthropic/models"
+_ENVELOPE = ("anthropic_version",)
+"""VTX-05."""
+
+
+def _vertex_paths(version: str) -> tuple[ServerPath, ...]:
+    place = version + _AT_VERTEX
+    return (
+        ServerPath(operation="count_tokens", pattern=f"{place}/count-tokens:rawPredict", drops=_ENVELOPE),
+        ServerPath(operation="chat", pattern=f"{place}/{{model}}:rawPredict", stream=False, drops=_ENVELOPE),
+        ServerPath(
+            operation="chat", pattern=f"{place}/{{model}}:streamRawPredict", stream=True, drops=_ENVELOPE
+        ),
+    )
+
+
 SERVER = ServerFacts(
     paths=(
+        *_vertex_paths("/v1"),
+        *_vertex_paths(""),
         ServerPath(operation="chat", pattern="/v1/messages"),
         ServerPath(operation="count_tokens", pattern="/v1/messages/count_tokens"),
         ServerPath(operation="list_models", method="GET", pattern="/v1/models"),

@@ -122,12 +122,17 @@ def _encode_embeddings(
 
 
 _VERSIONS = ("v1beta", "v1", "v1beta1", "v1alpha")
+_AT_VERTEX = ("/projects/{project}/locations/{location}/publishers/{publisher}", "/publishers/{publisher}")
+"""VTX-01: of a project, and of express mode, which has none."""
 
 SERVER = ServerFacts(
     paths=tuple(
         path
         for version in _VERSIONS
-        for model in (f"/{version}/models/{{model}}",)
+        for model in (
+            f"/{version}/models/{{model}}",
+            *(f"/{version}{place}/models/{{model}}" for place in _AT_VERTEX),
+        )
         for path in (
             ServerPath(operation="chat", pattern=f"{model}:generateContent", stream=False),
             ServerPath(operation="chat", pattern=f"{model}:streamGenerateContent", stream=True),

@@ -33,9 +33,15 @@ SERVER = ServerFacts(
             ServerPath(operation="list_models", method="GET", pattern=f"{prefix}/models"),
             ServerPath(operation="show_model", method="GET", pattern=f"{prefix}/models/{{model}}"),
         )
+    )
+    + (
+        # AzureOpenAI of OpenAI's SDK, with its usual api-version; the v1 API has the paths above.
+        ServerPath(operation="chat", pattern="/deployments/{model}/chat/completions"),
+        ServerPath(operation="embed", pattern="/deployments/{model}/embeddings"),
     ),
     prefix="/openai",
     client_marks=(("user-agent", "openai"),),
+    key_headers=("authorization", "api-key"),
     beta_headers=("openai-beta",),
     forwarded_headers=("openai-beta", "openai-organization", "openai-project"),
     standing_headers=rate_headers,

@@ -43,6 +43,7 @@ SERVER = ServerFacts(
         )
     ),
     prefix="/openai",
+    key_headers=("authorization", "api-key"),
     beta_headers=("openai-beta",),
     forwarded_headers=("openai-beta", "openai-organization", "openai-project"),
     standing_headers=rate_headers,

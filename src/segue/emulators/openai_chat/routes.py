@@ -34,6 +34,12 @@ def list_models(request: Request, emulator: Emulator) -> Response:
     return json_response({"object": "list", "data": [_model(name) for name in listed("openai")]})
 
 
+def catalog(request: Request, emulator: Emulator) -> Response:
+    """The same list as GitHub has it: without an envelope, beside the API."""
+    permitted(request, emulator, "openai", errors)
+    return json_response([{"id": name, "name": name, "publisher": "OpenAI"} for name in listed("openai")])
+
+
 @rule("OAI-05", "H")
 def show_model(request: Request, emulator: Emulator) -> Response:
     context = permitted(request, emulator, "openai", errors)
@@ -51,6 +57,7 @@ def embed(request: Request, emulator: Emulator) -> Response:
 
 
 ROUTES: list[Route] = [
+    ("GET", "/catalog/models", catalog),
     ("POST", "/v1/chat/completions", chat_completions),
     ("GET", "/v1/models", list_models),
     ("GET", "/v1/models/{model:path}", show_model),

@@ -110,7 +110,7 @@ class Accounts:
             found = self._by_digest.get(digest_of(key))
             if found is not None and found[0].revoked is None and found[1].is_valid(now):
                 return found[0]
-        raise caller_error()
+        raise caller_error(keys)
 
     async def _refresh(self) -> None:
         now = time.monotonic()

@@ -15,7 +15,7 @@ from segue.dialects.card import ModelCard
 from segue.dialects.errors import TOOLS_UNSUPPORTED
 from segue.errors import InvalidRequestError, SegueError, UsageError, while_doing
 from segue.providers.endpoint import Endpoint
-from segue.providers.services import services_of
+from segue.providers.services import services_for
 from segue.transports.transport import shown_address
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class LearnedCards(Struct):
 
     async def about(self, model: str, listed: ModelCard) -> None:
         """Ask what a model can do whose window is not known; where that is, so is the rest."""
-        services = services_of(self.endpoint.dialect.name)
+        services = services_for(self.endpoint)
         if services.show_model is None or not services.shows_limits or model in self.cards:
             return
         try:
@@ -61,7 +61,7 @@ class LearnedCards(Struct):
 
     async def find_first(self) -> None:
         """Ask for the models and take the first that chats. Raises what went wrong, or that there is none."""
-        name, list_models = self.endpoint.provider, services_of(self.endpoint.dialect.name).list_models
+        name, list_models = self.endpoint.provider, services_for(self.endpoint).list_models
         if self.first or list_models is None:
             return
         with while_doing(f"No model is named, and {name} does not list its models"):

@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Final, Protocol, TypeAlias, final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from segue.conversation.options import Options
 from segue.dialects.card import ModelCard
@@ -28,8 +28,11 @@ _MODULES: Final[Mapping[str, str]] = {
     "mistral": "mistral",
     "ollama": "ollama",
     "converse": "converse",
+    "vertex": "vertex",
+    "vertex_anthropic": "vertex",
 }
-"""Dialects that have a module of their own; all others use OpenAI's."""
+"""Dialects, and hosts, that have a module of their own; all others use OpenAI's."""
+_UNLISTED: Final = "-"
 _LOADS_WITH_OPTIONS: Final = "ollama"
 """Its servers load a model with the options of a request, and again when those change."""
 
@@ -68,10 +71,20 @@ class Services(Struct, frozen=True, kw_only=True):
     count_tokens: CountService | None = None
 
 
+def services_for(endpoint: Endpoint) -> Services:
+    """The services of one server: those of its dialect, unless its address says otherwise."""
+    services = services_of(endpoint.services or endpoint.dialect.name)
+    return (
+        services
+        if endpoint.models_path != _UNLISTED
+        else structs.replace(services, list_models=None, show_model=None)
+    )
+
+
 @lru_cache(maxsize=64)
 def services_of(dialect: str) -> Services:
     """The services of servers with this dialect. The module is loaded when first used."""
-    name = proper_name(dialect)
+    name = dialect if dialect in _MODULES else proper_name(dialect)
     services: Services = import_module(f"{__package__}.{_MODULES.get(name, 'openai_like')}").services(name)
     return services
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from segue.providers.endpoint import Endpoint
 
 _PAGE = 1000
-_COUNTED = ("messages", "system", "tools", "tool_choice", "thinking", "mcp_servers", "context_management")
+COUNTED = ("messages", "system", "tools", "tool_choice", "thinking", "mcp_servers", "context_management")
 """ANT-96: the fields of a request whose tokens can be counted."""
 
 
@@ -64,5 +64,5 @@ class _Count(Struct):
 
 async def count_tokens(endpoint: Endpoint, model: str, body: bytes) -> int:
     fields = msgspec.json.decode(body)
-    counted = {"model": model, **{name: fields[name] for name in _COUNTED if name in fields}}
+    counted = {"model": model, **{name: fields[name] for name in COUNTED if name in fields}}
     return (await request_json(endpoint, "POST", "/v1/messages/count_tokens", _Count, counted)).input_tokens

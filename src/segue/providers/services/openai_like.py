@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from segue.providers.endpoint import Endpoint
 
-_CONTEXTS = ("context_length", "context_window", "max_model_len", "max_context_length")
+_CONTEXTS = ("context_length", "context_window", "max_model_len", "max_context_length", "max_input_tokens")
 """What different servers call the window of a model."""
 _TYPES: Mapping[str, ModelType] = {
     "chat": "chat",
@@ -51,7 +51,7 @@ def services(dialect: str) -> Services:
 
 
 async def list_models(endpoint: Endpoint) -> list[ModelInfo]:
-    answer = await endpoint.json("GET", "/models")
+    answer = await endpoint.json("GET", endpoint.models_path or "/models")
     # Some servers omit the envelope.
     entries = answer.get("data") if isinstance(answer, dict) else answer
     if not isinstance(entries, list):

@@ -1,0 +1,107 @@
+"""How a host takes the requests of a wire whose home is elsewhere: fields that it adds, refuses, or has in the address.
+
+All of it is data of the address. It is applied to the bytes of a request when nothing else changes them any more, so that it
+holds for planned and for forwarded requests alike. What a host refuses may change from week to week (a cloud is behind the
+maker of a model): a host that `learns` is asked again without it, and not troubled with it until the process ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, final
+
+import msgspec
+from msgspec import Raw, Struct
+
+if TYPE_CHECKING:
+    from segue.errors import InvalidRequestError
+
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_BETAS: Final = "anthropic-beta"
+
+
+@final
+class HostForm(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What differs at one host, beside paths and headers."""
+
+    adds: Mapping[str, Any] = {}
+    """Fields that every request has, unless it has them already."""
+    refuses: tuple[str, ...] = ()
+    """Fields that are not sent: `name`, or `name=text` for one value of it."""
+    takes: tuple[str, ...] = ()
+    """The only fields that are sent, where the host refuses all that it does not know; empty: any."""
+    model_in_path: bool = False
+    """The address names the model, and the body must not."""
+    own_headers: tuple[str, ...] = ()
+    """Headers that a client's request must not bring along."""
+    rewrite: Literal["", "vertex"] = ""
+    """A change of the messages themselves."""
+    learns: bool = False
+    """Whether betas and fields that it refuses are dropped from then on."""
+
+
+@final
+class HostRefusals(Struct):
+    """The betas and fields that one host has refused so far."""
+
+    betas: set[str] = set()
+    fields: set[str] = set()
+
+    def learn(self, error: InvalidRequestError, headers: Mapping[str, str], body: bytes) -> bool:
+        """Whether the error names something in the request that can be left out of the next one. A beta and its field go
+        together: each is refused without the other."""
+        from segue.dialects.anthropic_messages.betas import (  # noqa: PLC0415 - a dialect is loaded by those who use it
+            fields_of_beta,
+            opens,
+            refused_in,
+        )
+
+        sent, present = set(_listed(headers)), set(_FIELDS.decode(body))
+        betas, fields = refused_in(error.message)
+        betas, fields = betas & sent, fields & present
+        self.betas |= betas | {beta for beta in sent if any(opens(beta, name) for name in fields)}
+        self.fields |= fields | {name for beta in betas for name in fields_of_beta(beta)}
+        return bool(betas or fields)
+
+
+def fitted_body(form: HostForm, body: bytes, refusals: HostRefusals) -> tuple[bytes, tuple[str, ...]]:
+    """The body as the host takes it, and the names of fields that were left out of it."""
+    if form.rewrite == "vertex":
+        from segue.dialects.gemini.vertex import vertex_body  # noqa: PLC0415 - as above
+
+        body = vertex_body(body)
+    if not (form.adds or form.refuses or form.takes or form.model_in_path or refusals.fields):
+        return body, ()
+    try:
+        given = _FIELDS.decode(body)
+    except msgspec.DecodeError:  # a client's own bytes: the host itself says what is wrong with them
+        return body, ()
+    left_out = tuple(name for name, value in given.items() if _is_refused(form, name, value, refusals))
+    hidden = {*left_out, *(("model",) if form.model_in_path else ())}
+    kept = {name: value for name, value in given.items() if name not in hidden}
+    return msgspec.json.encode({**form.adds, **kept}), left_out
+
+
+def _is_refused(form: HostForm, name: str, value: Raw, refusals: HostRefusals) -> bool:
+    if name in refusals.fields or name in form.refuses or (form.takes and name not in form.takes):
+        return True
+    return any(
+        entry.startswith(f"{name}=") and bytes(value) == msgspec.json.encode(entry.partition("=")[2])
+        for entry in form.refuses
+    )
+
+
+def fitted_headers(form: HostForm, headers: Mapping[str, str], refusals: HostRefusals) -> dict[str, str]:
+    """A client's headers without what the host refuses."""
+    kept = {name: value for name, value in headers.items() if name not in form.own_headers}
+    if refusals.betas and _BETAS in kept:
+        betas = [beta for beta in _listed(kept) if beta not in refusals.betas]
+        if betas:
+            kept[_BETAS] = ",".join(betas)
+        else:
+            del kept[_BETAS]
+    return kept
+
+
+def _listed(headers: Mapping[str, str]) -> list[str]:
+    return [beta.strip() for beta in headers.get(_BETAS, "").split(",") if beta.strip()]
