@@ -379,6 +379,8 @@ class Exchange:
             before = None if placeless else turn.originals.fingerprint
             opening = b"" if placeless else turn.opening.digest
             await memory.remember(turn.caller, before, remembered, seen, opening=opening)
+            if attempt.forwarded:
+                await memory.remember_words(turn.caller, reply.message)
             self._report.store_seconds += monotonic() - began
         if self._keep is not None and not broken:
             stored_at = attempt.origin.provider if attempt.forwarded else ""
