@@ -11,6 +11,7 @@ import pytest
 
 from gateway.clients import AGENTS, MessagesAgent
 from gateway.referring_requests import REFERRING, SHORT, THREADS, Referring
+from gateway.upstream import body_in
 from gateway.world import ROUTES, GatewayResponse, GatewayWorld
 from segue.dialects.registry import DIALECTS
 from segue.emulators.faults import Fault
@@ -389,5 +390,73 @@ def test_a_refusal_says_what_to_do(case: Referring) -> None:
             assert "go back to a model of" in error.message
             place = re.search(r"(messages|input|contents|tools)[.\[]\d", error.message)
             assert place is not None, error.message
+
+    asyncio.run(main())
+
+
+class Speaking:
+    """OpenAI speaks, whole or streamed; all others are the emulators."""
+
+    def __init__(self, others: Any) -> None:
+        self._others = others
+        self.heard: list[Any] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if not scope["path"].startswith("/openai"):
+            await self._others(scope, receive, send)
+            return
+        asked = json.loads(await body_in(receive))
+        self.heard.append(asked["messages"])
+        spoken = {"id": "audio_held", "transcript": "It rains in Rome.", "data": "UklGRg==", "expires_at": 9}
+        reply: dict[str, Any] = {"id": "chatcmpl-1", "created": 1, "model": "gpt-4.1"}
+        kind, body = "application/json", b""
+        if asked.get("stream"):
+            kind = "text/event-stream"
+            pieces = [{"role": "assistant"}, *({"audio": {name: held}} for name, held in spoken.items()), {}]
+            for piece in pieces:
+                choice = {"index": 0, "delta": piece, "finish_reason": None if piece else "stop"}
+                chunk = {**reply, "object": "chat.completion.chunk", "choices": [choice]}
+                body += b"data: " + json.dumps(chunk).encode() + b"\n\n"
+            body += b"data: [DONE]\n\n"
+        else:
+            said = {"role": "assistant", "content": None, "audio": spoken}
+            choice = {"index": 0, "message": said, "finish_reason": "stop"}
+            body = json.dumps({**reply, "object": "chat.completion", "choices": [choice]}).encode()
+        headers = [(b"content-type", kind.encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+@pytest.mark.parametrize("target", [target for target in ROUTES if target not in ("chat", "responses")])
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_words_of_a_spoken_reply_that_passed_through_are_known(target: str, stream: bool) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        openai = Speaking(world.app)
+        world.app = openai  # type: ignore[assignment]
+        world.restart()
+        hello = {"role": "user", "content": "Hello."}
+        asked = {"modalities": ["text", "audio"], "audio": {"voice": "alloy", "format": "wav"}}
+        body = {"model": ROUTES["chat"], "messages": [hello], "stream": stream, **asked}
+        first = await world.ask("/v1/chat/completions", body)
+        assert first.status == 200, first.body
+        messages = [hello, {"role": "assistant", "audio": {"id": "audio_held"}}, SHORT]
+        await world.ask("/v1/chat/completions", {**body, "messages": messages})
+        assert openai.heard[-1] == messages
+        second = await world.ask("/v1/chat/completions", {"model": ROUTES[target], "messages": messages})
+        assert second.status == 200, second.body
+        seen = json.dumps(world.emulator.log[-1].body)
+        assert seen.count("It rains in Rome.") == 1
+        assert "audio_held" not in seen
+        # Again, when its beginning is known; and its own provider gets the id back.
+        longer = [*messages, {"role": "assistant", "content": "I see."}, SHORT]
+        third = await world.ask("/v1/chat/completions", {"model": ROUTES[target], "messages": longer})
+        assert third.status == 200, third.body
+        fourth = await world.ask("/v1/chat/completions", {"model": ROUTES["chat"], "messages": longer})
+        assert fourth.status == 200, fourth.body
+        spoken = openai.heard[-1][1]
+        assert spoken["audio"] == {"id": "audio_held"}
+        assert spoken.get("content") in (None, "It rains in Rome.")
+        assert [*openai.heard[-1][:1], *openai.heard[-1][2:]] == [*longer[:1], *longer[2:]]
 
     asyncio.run(main())

@@ -43,6 +43,8 @@ class ReferenceField(Struct, frozen=True, kw_only=True):
     hint: str = ""
     members: Mapping[str, Any] = {}
     """Further members of the wire's error object."""
+    fill: Callable[[Any, str], Any] | None = None
+    """A value at this place with the words that it stands for, where the gateway has seen them; None: they are not kept."""
     replayed: bool = False
     """Clients that get this refusal send the whole conversation. So the field goes only to the provider whose API this is: one
     that does not know it may answer to the rest alone, and nothing is lost by a refusal."""
@@ -58,6 +60,7 @@ class Reference(Struct, frozen=True, kw_only=True):
     refusal: SegueError
     """For a client whose request comes to somebody who does not hold it."""
     replayed: bool = False
+    fill: Callable[[Any, str], Any] | None = None
 
 
 def references_in(fields: Mapping[str, Any], table: tuple[ReferenceField, ...], wire: str) -> list[Reference]:
@@ -88,7 +91,12 @@ def _reference(field: ReferenceField, path: str, name: str, wire: str) -> Refere
     )
     refusal.wire, refusal.members = wire, field.members
     return Reference(
-        path=path, name=name, stands_for=field.stands_for, refusal=refusal, replayed=field.replayed
+        path=path,
+        name=name,
+        stands_for=field.stands_for,
+        refusal=refusal,
+        replayed=field.replayed,
+        fill=field.fill,
     )
 
 
@@ -110,6 +118,23 @@ def _values(value: Any, steps: list[str], path: str) -> Iterator[tuple[str, Any]
                 yield from _values(held, rest, f"{path}[{index}]")
     elif isinstance(value, Mapping) and step in value:
         yield from _values(value[step], rest, f"{path}.{step}" if path else step)
+
+
+def filled(fields: Mapping[str, Any], reference: Reference, words: str) -> Mapping[str, Any]:
+    """The fields of a request with the words that something in them refers to."""
+    if reference.fill is None:
+        return fields
+    steps = reference.path.replace("]", "").replace("[", ".").split(".")
+    return _changed(fields, steps, reference.fill, words)  # type: ignore[no-any-return]
+
+
+def _changed(value: Any, steps: list[str], fill: Callable[[Any, str], Any], words: str) -> Any:
+    if not steps:
+        return fill(value, words)
+    if isinstance(value, list):
+        index = int(steps[0])
+        return [*value[:index], _changed(value[index], steps[1:], fill, words), *value[index + 1 :]]
+    return {**value, steps[0]: _changed(value[steps[0]], steps[1:], fill, words)}
 
 
 # What values refer to

@@ -383,6 +383,8 @@ class Exchange:
                 recent = RecentConversation(turn.conversation, reply.message, not turn.prepared.is_part)
                 memory.recent.keep(turn.caller, turn.conversation_id, recent, turn.size)
             await memory.remember(turn.caller, before, remembered, seen, opening=opening)
+            if attempt.forwarded:
+                await memory.remember_words(turn.caller, reply.message)
             self._report.store_seconds += monotonic() - began
         if self._keep is not None and not broken:
             stored_at = attempt.origin.provider if attempt.forwarded else ""

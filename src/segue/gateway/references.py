@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 import msgspec
 from msgspec import structs
 
-from segue.dialects.references import Reference, references_in
+from segue.dialects.references import Reference, filled, references_in
 from segue.dialects.registry import DIALECTS
 from segue.gateway.turns import PreparedRequest, read_fields, streams
 from segue.providers.addresses import find_address, is_home
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from segue.gateway.archive import ReplyArchive
     from segue.gateway.compaction import ClientCompaction
     from segue.gateway.doors import Door
+    from segue.gateway.memory.memory import Memory
     from segue.gateway.turns import ClientTurn
     from segue.providers.adapter import RequestSent
 
@@ -35,9 +36,10 @@ if TYPE_CHECKING:
 class ReferenceResolver:
     """Puts in what requests refer to, as far as we hold it."""
 
-    def __init__(self, archive: ReplyArchive, compactor: ClientCompaction) -> None:
+    def __init__(self, archive: ReplyArchive, compactor: ClientCompaction, memory: Memory) -> None:
         self._archive = archive
         self._compactor = compactor
+        self._memory = memory
 
     async def resolve(self, door: Door, fields: dict[str, Any], caller: str) -> PreparedRequest:
         """The body of the chat that a request asks for, with what it refers to: earlier replies, compacted items."""
@@ -46,7 +48,20 @@ class ReferenceResolver:
             return PreparedRequest(server.chat_request(fields), changed=True)
         prepared = await self._with_stored(door, fields, caller)
         found = references_in(prepared.fields, server.references, door.dialect.name)
-        return structs.replace(prepared, references=(*prepared.references, *found))
+        return await self._with_words(prepared, found, caller)
+
+    async def _with_words(
+        self, prepared: PreparedRequest, found: list[Reference], caller: str
+    ) -> PreparedRequest:
+        """With what was said in sounds that passed through here."""
+        whole, missing = prepared.fields, [*prepared.references]
+        for reference in found:
+            words = await self._memory.words(caller, reference.name) if reference.fill is not None else ""
+            if words:
+                whole = filled(whole, reference, words)
+            else:
+                missing.append(reference)
+        return structs.replace(prepared, fields=whole, references=tuple(missing))
 
     def read_before(self, door: Door, body: bytes, read: ReadRequest) -> PreparedRequest:
         """The same of a request that was read, on a wire whose server keeps nothing. What was known of it is not looked at again:

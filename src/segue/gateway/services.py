@@ -76,7 +76,7 @@ class ClientServices:
         self.background = BackgroundReplies(self._archive, members.limits, budget)
         self._requests = RequestReader(names.writer, most_messages=members.limits.messages)
         self._compactor = ClientCompaction(members, providers, memory)
-        self._references = ReferenceResolver(self._archive, self._compactor)
+        self._references = ReferenceResolver(self._archive, self._compactor, memory)
         self._provider_models = ProviderModels(providers) if members.lists_models else None
 
     async def compacted(self, turn: ClientTurn, report: RequestReport, switched: str) -> WebResponse | None:
@@ -124,6 +124,9 @@ class ClientServices:
                     raise
                 return unread_turn(door, request, prepared, error, caller=caller, memory=self._memory)
         prepared = self._references.read_before(door, request.body, read)
+        if any(one.fill for one in prepared.references):
+            prepared = await self._references.resolve(door, read_fields(request.body), caller)
+            return await self.read(door, request, prepared, caller)
         writer = self._writer(door, prepared)
         return await read_turn(
             door, request, prepared, caller=caller, memory=self._memory, writer=writer, read=read

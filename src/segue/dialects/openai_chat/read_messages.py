@@ -210,7 +210,7 @@ def _other_content(given: dict[str, Any], dialect: str) -> list[Block]:
     refusal, audio = given.get("refusal"), given.get("audio")
     unwritten = Extra(dialect, form=_UNWRITTEN)
     beside: list[Block] = [Text(refusal, None, unwritten)] if isinstance(refusal, str) and refusal else []
-    if isinstance(audio, dict) and audio.get("id"):
+    if isinstance(audio, dict) and audio.get("id") and not given.get("content"):
         beside.append(Text(_spoken_words(audio), None, unwritten))
     return beside
 

@@ -19,6 +19,10 @@ def _spoken(message: Any) -> str:
     return "" if member_name("transcript")(message.get("audio")) else member_name("id")(message.get("audio"))
 
 
+def _with_words(message: Any, words: str) -> Any:
+    return {**message, "content": words}
+
+
 REFERENCES: Final = (
     ReferenceField(
         place="messages[].content[].file",
@@ -33,6 +37,7 @@ REFERENCES: Final = (
         stands_for="file",
         names=_spoken,
         marks=(b'"audio"',),
+        fill=_with_words,
         message="The spoken reply '{name}' in {path} is held by the provider that made it, and another one answers here.",
         hint="Send its words as content or as audio.transcript, or go back to a model of that provider.",
     ),

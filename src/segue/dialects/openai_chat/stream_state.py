@@ -20,6 +20,7 @@ from segue.conversation.events import (
     TextDelta,
     UsageReported,
 )
+from segue.conversation.extra import Extra
 from segue.conversation.usage import Usage
 from segue.dialects.counts import XAI_TICKS, believed, count, counted, with_price_facts
 from segue.dialects.data_urls import media_from
@@ -80,6 +81,7 @@ class ReplyReader:
         self._thinks_aloud = False
         self._inline = InlineThoughts() if variant.inline_thoughts else None
         self._audio: list[str] = []
+        self._audio_id = ""
         self._usage: Counts | None = None
         self._tier: Any = None
         self._finish: str | None = None
@@ -173,7 +175,9 @@ class ReplyReader:
             payload = _ENCODER.encode(self._details).decode()
             events.append(Sealed(self._thought, payload, "encrypted" if opaque else "signature"))
         if self._audio:
-            events.append(MediaArrived(self._new(), Media("audio", "audio/wav", "".join(self._audio))))
+            own = Extra(self._variant.name, form={"id": self._audio_id}) if self._audio_id else None
+            sound = Media("audio", "audio/wav", "".join(self._audio), extra=own)
+            events.append(MediaArrived(self._new(), sound))
         usage = usage_of(self._usage, self._tier)
         if usage is not None:
             events.append(UsageReported(usage))
@@ -294,6 +298,8 @@ class ReplyReader:
                 events.append(MediaArrived(self._new(), media_from(url, "image")))
         if piece.audio:
             transcript, data = piece.audio.get("transcript"), piece.audio.get("data")
+            if isinstance(named := piece.audio.get("id"), str):
+                self._audio_id = named
             if isinstance(transcript, str) and transcript:
                 self._add_text(transcript, events)
             if isinstance(data, str) and data:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
+from segue.conversation.blocks import Media
 from segue.errors import JournalError
 from segue.gateway.byte_budget import weight_of
 from segue.gateway.memory.histories import KnownHistories
 from segue.gateway.memory.installation_key import DIGEST_BYTES
 from segue.gateway.memory.recent import RecentConversations
-from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_reply
+from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_reply, sound_id
 from segue.gateway.memory.store import ConversationInfo, GatewayStore, MemoryRecord
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ CAPSULE_PREFIX: Final = "segue.1."
 CACHE_BYTES: Final = 16 << 20
 
 _LOG = logging.getLogger("segue.gateway")
+_WORDS: Final = "words of a sound"
 _REPLY: Final = b"reply"
 _REPLY_AT_ROWS: Final = b"reply at rows"
 _COUNT_BYTES: Final = 4
@@ -195,6 +197,26 @@ class Memory:
         known = bool(await self.store.read([key]))
         await self.store.delete([key])
         return known
+
+    async def remember_words(self, caller: str, message: Message) -> None:
+        """Keep what a reply says in sounds that its client may return by their ids alone. If the store fails, the reply is not
+        held up by it."""
+        ids = [name for block in message.blocks if type(block) is Media and (name := sound_id(block))]
+        words = message.text.encode("utf-8", "replace")
+        if ids and words:
+            try:
+                await self.put_objects(caller, {(_WORDS, name): words for name in ids})
+            except JournalError as error:
+                _LOG.warning("The words of a reply were not remembered: %s", error)
+
+    async def words(self, caller: str, name: str) -> str:
+        """What a sound says that passed through here; empty if none did, or the store fails."""
+        try:
+            held = await self.get_object(caller, _WORDS, name)
+        except JournalError as error:
+            _LOG.warning("The words of a reply were not recalled: %s", error)
+            return ""
+        return "" if held is None else held.decode()
 
     async def note(self, seen: ConversationInfo) -> None:
         """Record a conversation. If the store fails, a reply is not held up by it."""

@@ -19,7 +19,7 @@ from segue.conversation.message import Message
 from segue.gateway.large_bodies import read_beside
 from segue.gateway.memory.fingerprints import HistoryFingerprints, is_unique
 from segue.gateway.memory.histories import KnownHistory, Maker
-from segue.gateway.memory.replies import RememberedReply
+from segue.gateway.memory.replies import RememberedReply, sound_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -320,7 +320,7 @@ class _Made(NamedTuple):
 def _made_in(message: Message) -> _Made:
     blocks = message.blocks
     thoughts = "".join([block.text for block in blocks if type(block) is Reasoning])
-    shown = sum(type(block) is Media for block in blocks)
+    shown = sum(type(block) is Media and not sound_id(block) for block in blocks)
     return _Made(thoughts.strip(), shown, [seal for block in blocks if (seal := _seal_of(block)) is not None])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import msgspec
 from msgspec import Struct, structs
@@ -11,6 +11,9 @@ from msgspec import Struct, structs
 from segue.conversation.document import plain_message
 from segue.conversation.message import Message
 from segue.gateway.memory.fingerprints import is_unique
+
+if TYPE_CHECKING:
+    from segue.conversation.blocks import Media
 
 
 @final
@@ -53,6 +56,12 @@ class RememberedReply(Struct, frozen=True, omit_defaults=True):
                 and (shown != call.native_id or is_unique(shown, call.name))
             ]
         )
+
+
+def sound_id(media: Media) -> str:
+    """The id by which a client may return a sound of a reply; empty if it has none, or is another thing."""
+    extra = media.extra
+    return str(extra.form.get("id") or "") if media.kind == "audio" and extra is not None else ""
 
 
 _ENCODER = msgspec.json.Encoder()
