@@ -49,6 +49,7 @@ class LogOutput:
         with self._lock:
             if self._held + len(data) > MOST_BYTES:
                 self._lost += text.count("\n")
+                self._wake.set()
                 return len(text)
             self._waiting.append(data)
             self._held += len(data)
