@@ -120,7 +120,7 @@ def make(program: Program, stage: Stage) -> Origin:
         raise RuntimeError(f"{program.title} did not make its first turn")
     seals = frozenset(_seals(stage.log(0)[-1].body))
     if program.name == "gemini":  # it refuses its own sessions after their first call
-        stage.segue("doctor", str(_file(program, home)), "--fix")
+        stage.exit_code("doctor", str(_file(program, home)), "--fix")
     if not interrupt(program, resumed, stage):
         raise RuntimeError(f"{program.title} ran no tool that could be interrupted")
     _check_made(program, turn, stage)
@@ -263,6 +263,23 @@ def _last_body(stage: Stage, since: int) -> Any:
     return asked[-1].body if asked else {}
 
 
+def _tried(
+    one: str, other: str, programs: dict[str, Program], origins: dict[str, Origin | str], stage: Stage
+) -> Trip:
+    """`origins`: the sessions that were made, or why that failed."""
+    try:
+        if one not in origins:
+            origins[one] = make(programs[one], stage)
+        origin = origins[one]
+        if isinstance(origin, str):
+            raise RuntimeError(origin)
+        return travel(origin, programs[other], stage)
+    except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
+        origins.setdefault(one, str(error))
+        failed = Outcome(answered=False, requests=0, output=str(error))
+        return Trip(one, other, failed, failed)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pairs", nargs="*", metavar="FROM-TO", help="such as claude-codex; default: all")
@@ -275,22 +292,15 @@ def main() -> int:
     ]
     fetch(list(programs.values()), CACHE)
     trips: list[Trip] = []
-    origins: dict[str, Origin] = {}
+    origins: dict[str, Origin | str] = {}
     with TemporaryDirectory(prefix="segue-moves-") as place, open_stage(Path(asked.keep or place)) as stage:
         for one, other in pairs:
-            try:
-                if one not in origins:
-                    origins[one] = make(programs[one], stage)
-                trips.append(travel(origins[one], programs[other], stage))
-            except (RuntimeError, OSError, subprocess.SubprocessError) as error:
-                failed = Outcome(answered=False, requests=0, output=str(error))
-                trips.append(Trip(one, other, failed, failed))
+            trips.append(_tried(one, other, programs, origins, stage))
             trip = trips[-1]
             sys.stderr.write(f"{one} → {other} → {one}: {trip.why()}, {trip.seals} of {trip.issued} seals\n")
-    table = _table(trips, programs)
-    sys.stdout.write(table)
-    if asked.write:
-        _write(table)
+            if asked.write:
+                _write(_table(trips, programs))
+    sys.stdout.write(_table(trips, programs))
     passed = sum(trip.passed for trip in trips)
     sys.stderr.write(f"{passed} passed, {len(trips) - passed} failed\n")
     return 0 if passed == len(trips) else 1
