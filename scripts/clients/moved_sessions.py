@@ -267,17 +267,19 @@ def _tried(
     one: str, other: str, programs: dict[str, Program], origins: dict[str, Origin | str], stage: Stage
 ) -> Trip:
     """`origins`: the sessions that were made, or why that failed."""
+    failure = ""
     try:
         if one not in origins:
             origins[one] = make(programs[one], stage)
         origin = origins[one]
-        if isinstance(origin, str):
-            raise RuntimeError(origin)
-        return travel(origin, programs[other], stage)
+        if isinstance(origin, Origin):
+            return travel(origin, programs[other], stage)
+        failure = origin
     except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
-        origins.setdefault(one, str(error))
-        failed = Outcome(answered=False, requests=0, output=str(error))
-        return Trip(one, other, failed, failed)
+        failure = str(error)
+        origins.setdefault(one, failure)
+    failed = Outcome(answered=False, requests=0, output=failure)
+    return Trip(one, other, failed, failed)
 
 
 def main() -> int:
