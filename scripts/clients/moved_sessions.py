@@ -123,10 +123,32 @@ def make(program: Program, stage: Stage) -> Origin:
         stage.exit_code("doctor", str(_file(program, home)), "--fix")
     if not interrupt(program, resumed, stage):
         raise RuntimeError(f"{program.title} ran no tool that could be interrupted")
+    if program.name == "gemini":
+        _as_gemini_stops(_file(program, home))
     _check_made(program, turn, stage)
     kept = stage.folder / "made" / program.name
     shutil.copytree(home, kept, symlinks=True, ignore=_sockets)
     return Origin(program, home, work, kept, seals)
+
+
+def _as_gemini_stops(file: Path) -> None:
+    """An interrupted call, which it records in a chat with a screen, but not when it is ended without one."""
+    call = {
+        "id": "slow_1",
+        "name": "run_shell_command",
+        "args": {"command": SLOW_COMMAND},
+        "status": "cancelled",
+    }
+    moment = json.loads(file.read_text("utf-8").splitlines()[0])["startTime"]
+    row = {
+        "id": "interrupted",
+        "timestamp": moment,
+        "type": "gemini",
+        "content": "I look.",
+        "toolCalls": [call],
+    }
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(row) + "\n")
 
 
 def _sockets(folder: str, names: list[str]) -> list[str]:

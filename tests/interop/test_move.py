@@ -112,7 +112,7 @@ def test_a_moved_session_holds_what_was_said_under_the_targets_own_tools(
     assert "bug 7" in str(rest)
     assert rest[-1].text.endswith("One.")
     assert SEAL.encode() not in move.data
-    assert any("thoughts" in note for note in move.notes)
+    assert any("thought" in note for note in move.notes)
 
 
 @pytest.mark.parametrize("target", [target for target in WRITERS if target != "claude"])
@@ -229,9 +229,9 @@ def _expect_all_shown_or_reported(
         len(step.media) if isinstance(step, Prompt) else sum(len(call.media) for call in step.calls)
         for step in steps
     )
-    assert shown + _reported("images", notes) == len(images)
-    assert _reported("files", notes) == len(media) - len(images)
-    assert _reported("thoughts", notes) == sum(isinstance(block, Reasoning) for block in blocks)
+    assert shown + _reported("image", notes) == len(images)
+    assert _reported("file", notes) == len(media) - len(images)
+    assert _reported("thought", notes) == sum(isinstance(block, Reasoning) for block in blocks)
     said = "".join(map(str, _words(steps)))
     for block in blocks:
         if isinstance(block, Text):
@@ -244,7 +244,8 @@ def _expect_all_shown_or_reported(
 
 
 def _reported(what: str, notes: tuple[str, ...]) -> int:
-    return sum(int(note.split()[0]) for note in notes if f"{what} " in note.partition(",")[0][:20])
+    counted = [note.split()[:2] for note in notes]
+    return sum(int(number) for number, noun in counted if noun.rstrip("s") == what)
 
 
 def _letters(text: str) -> str:

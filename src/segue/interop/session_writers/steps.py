@@ -110,13 +110,15 @@ class _Reader:
     def _notes(self) -> list[str]:
         notes = []
         if self._hidden:
-            notes.append(f"{self._hidden} thoughts of other models are not shown to the new one")
+            notes.append(f"{_several(self._hidden, 'thought')} of other models")
         if self._as_text:
             notes.append(f"calls of tools that it does not have become text: {', '.join(self._as_text)}")
         if self._files:
-            notes.append(f"{self._files} files that are no images are named only")
+            notes.append(f"{_several(self._files, 'file')} that cannot be shown as an image: named only")
         if self._images:
-            notes.append(f"{self._images} images of replies, or of calls that became text, are named only")
+            notes.append(
+                f"{_several(self._images, 'image')} of replies, or of calls that became text: named only"
+            )
         return notes
 
     def _prompt(self, message: Message) -> Prompt:
@@ -186,6 +188,10 @@ class _Reader:
         return StoredCall(
             id=given, name=target[0], arguments=target[1], output=output, failed=failed, media=media
         )
+
+
+def _several(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _named(media: Media) -> str:
