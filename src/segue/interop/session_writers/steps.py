@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from msgspec import Struct, structs
@@ -25,6 +26,7 @@ HISTORY: Final = (
 )
 """How the note ends that a model gets first where the calls are those of another program."""
 BEGINNING: Final = "(The conversation begins with a reply.)"
+_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _LONGEST: Final = 4000
 """How many characters of a call that becomes text are kept."""
 
@@ -199,7 +201,15 @@ def _named(media: Media) -> str:
 
 
 def _is_image(media: Media) -> bool:
-    return media.kind == "image" and media.mime.startswith("image/") and bool(media.data)
+    """Whether every provider takes it: an agent sends it as it stands, and a refused image kills the session."""
+    return media.kind == "image" and media.mime in _IMAGES and _is_base64(media.data)
+
+
+def _is_base64(data: str) -> bool:
+    try:
+        return bool(b64decode(data, validate=True))
+    except ValueError:
+        return False
 
 
 def _append(steps: list[Step], reply: ModelReply) -> None:
