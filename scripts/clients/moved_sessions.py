@@ -120,13 +120,35 @@ def make(program: Program, stage: Stage) -> Origin:
         raise RuntimeError(f"{program.title} did not make its first turn")
     seals = frozenset(_seals(stage.log(0)[-1].body))
     if program.name == "gemini":  # it refuses its own sessions after their first call
-        stage.segue("doctor", str(_file(program, home)), "--fix")
+        stage.exit_code("doctor", str(_file(program, home)), "--fix")
     if not interrupt(program, resumed, stage):
         raise RuntimeError(f"{program.title} ran no tool that could be interrupted")
+    if program.name == "gemini":
+        _as_gemini_stops(_file(program, home))
     _check_made(program, turn, stage)
     kept = stage.folder / "made" / program.name
     shutil.copytree(home, kept, symlinks=True, ignore=_sockets)
     return Origin(program, home, work, kept, seals)
+
+
+def _as_gemini_stops(file: Path) -> None:
+    """An interrupted call, which it records in a chat with a screen, but not when it is ended without one."""
+    call = {
+        "id": "slow_1",
+        "name": "run_shell_command",
+        "args": {"command": SLOW_COMMAND},
+        "status": "cancelled",
+    }
+    moment = json.loads(file.read_text("utf-8").splitlines()[0])["startTime"]
+    row = {
+        "id": "interrupted",
+        "timestamp": moment,
+        "type": "gemini",
+        "content": "I look.",
+        "toolCalls": [call],
+    }
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(row) + "\n")
 
 
 def _sockets(folder: str, names: list[str]) -> list[str]:
@@ -263,6 +285,25 @@ def _last_body(stage: Stage, since: int) -> Any:
     return asked[-1].body if asked else {}
 
 
+def _tried(
+    one: str, other: str, programs: dict[str, Program], origins: dict[str, Origin | str], stage: Stage
+) -> Trip:
+    """`origins`: the sessions that were made, or why that failed."""
+    failure = ""
+    try:
+        if one not in origins:
+            origins[one] = make(programs[one], stage)
+        origin = origins[one]
+        if isinstance(origin, Origin):
+            return travel(origin, programs[other], stage)
+        failure = origin
+    except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
+        failure = str(error)
+        origins.setdefault(one, failure)
+    failed = Outcome(answered=False, requests=0, output=failure)
+    return Trip(one, other, failed, failed)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pairs", nargs="*", metavar="FROM-TO", help="such as claude-codex; default: all")
@@ -275,22 +316,15 @@ def main() -> int:
     ]
     fetch(list(programs.values()), CACHE)
     trips: list[Trip] = []
-    origins: dict[str, Origin] = {}
+    origins: dict[str, Origin | str] = {}
     with TemporaryDirectory(prefix="segue-moves-") as place, open_stage(Path(asked.keep or place)) as stage:
         for one, other in pairs:
-            try:
-                if one not in origins:
-                    origins[one] = make(programs[one], stage)
-                trips.append(travel(origins[one], programs[other], stage))
-            except (RuntimeError, OSError, subprocess.SubprocessError) as error:
-                failed = Outcome(answered=False, requests=0, output=str(error))
-                trips.append(Trip(one, other, failed, failed))
+            trips.append(_tried(one, other, programs, origins, stage))
             trip = trips[-1]
             sys.stderr.write(f"{one} → {other} → {one}: {trip.why()}, {trip.seals} of {trip.issued} seals\n")
-    table = _table(trips, programs)
-    sys.stdout.write(table)
-    if asked.write:
-        _write(table)
+            if asked.write:
+                _write(_table(trips, programs))
+    sys.stdout.write(_table(trips, programs))
     passed = sum(trip.passed for trip in trips)
     sys.stderr.write(f"{passed} passed, {len(trips) - passed} failed\n")
     return 0 if passed == len(trips) else 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 from msgspec import Struct
 
+from segue.errors import UsageError
 from segue.private_files import write_private
 
 if TYPE_CHECKING:
@@ -39,14 +40,19 @@ class Sidecars:
         self._folder = folder
 
     def keep(self, session_id: str, sidecar: Sidecar) -> None:
+        if _ID.fullmatch(session_id) is None:
+            raise UsageError(f"{session_id!r} is no id of a session.", code="bad_id")
         write_private(self._file(session_id), msgspec.json.encode(sidecar).decode())
 
     def find(self, session_id: str) -> Sidecar | None:
         """None if there is none, or it cannot be read."""
         if _ID.fullmatch(session_id) is None:  # what a file names is no path of ours
             return None
+        file = self._file(session_id)
+        if file.is_symlink():
+            return None
         try:
-            return msgspec.json.decode(self._file(session_id).read_bytes(), type=Sidecar)
+            return msgspec.json.decode(file.read_bytes(), type=Sidecar)
         except (OSError, ValueError):
             return None
 

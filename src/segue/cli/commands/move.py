@@ -84,17 +84,30 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.buffer.write(move.data)
         return Exit.OK
     if arguments.dry_run:
-        print_status(
-            f"{len(move.plan.steps)} steps would be written for {arguments.agent}; nothing was written."
-        )
+        print_status(f"{_contents(move)} would be written for {arguments.agent}; nothing was written.")
         return Exit.OK
     write = {OPENCODE: _import, OWN: _take_in}.get(arguments.agent, _write)
     command = write(move, sidecars)
-    print_status(f"Resume it with: cd {shlex.quote(move.plan.folder)} && {shlex.join(command)}")
+    print_status(f"Resume it with: cd {_from_home(move.plan.folder)} && {shlex.join(command)}")
     if arguments.run:
         os.chdir(move.plan.folder)
         os.execvp(command[0], command)  # noqa: S606 - the agent takes the place of this process
     return Exit.OK
+
+
+def _contents(move: Move) -> str:
+    steps = len(move.plan.steps)
+    if move.returns:
+        return f"these lines and {steps} new prompts and replies" if steps else "these lines"
+    return f"{steps} prompts and replies"
+
+
+def _from_home(path: str) -> str:
+    """A path as it is typed in a shell."""
+    home = str(Path.home())
+    if path == home or not path.startswith(home + os.sep):
+        return shlex.quote(path)
+    return f"~{os.sep}{shlex.quote(path.removeprefix(home + os.sep))}"
 
 
 def _source(named: str, url: str) -> SourceSession:
@@ -176,7 +189,7 @@ def _write(move: Move, sidecars: Sidecars) -> list[str]:
     from segue.interop.move import write_move  # noqa: PLC0415
 
     stored = write_move(move, sidecars)
-    print_status(f"Written: {stored.file}")
+    print_status(f"Written: {_from_home(str(stored.file))}")
     return [word.replace("{id}", stored.id) for word in stored.program.resume]
 
 

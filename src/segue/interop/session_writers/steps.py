@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from msgspec import Struct, structs
@@ -25,6 +26,7 @@ HISTORY: Final = (
 )
 """How the note ends that a model gets first where the calls are those of another program."""
 BEGINNING: Final = "(The conversation begins with a reply.)"
+_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _LONGEST: Final = 4000
 """How many characters of a call that becomes text are kept."""
 
@@ -110,13 +112,15 @@ class _Reader:
     def _notes(self) -> list[str]:
         notes = []
         if self._hidden:
-            notes.append(f"{self._hidden} thoughts of other models are not shown to the new one")
+            notes.append(f"{_several(self._hidden, 'thought')} of other models")
         if self._as_text:
             notes.append(f"calls of tools that it does not have become text: {', '.join(self._as_text)}")
         if self._files:
-            notes.append(f"{self._files} files that are no images are named only")
+            notes.append(f"{_several(self._files, 'file')} that cannot be shown as an image: named only")
         if self._images:
-            notes.append(f"{self._images} images of replies, or of calls that became text, are named only")
+            notes.append(
+                f"{_several(self._images, 'image')} of replies, or of calls that became text: named only"
+            )
         return notes
 
     def _prompt(self, message: Message) -> Prompt:
@@ -188,12 +192,24 @@ class _Reader:
         )
 
 
+def _several(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def _named(media: Media) -> str:
     return f"[{media.kind}: {media.name or media.url or media.mime or 'without a name'}]"
 
 
 def _is_image(media: Media) -> bool:
-    return media.kind == "image" and media.mime.startswith("image/") and bool(media.data)
+    """Whether every provider takes it: an agent sends it as it stands, and a refused image kills the session."""
+    return media.kind == "image" and media.mime in _IMAGES and _is_base64(media.data)
+
+
+def _is_base64(data: str) -> bool:
+    try:
+        return bool(b64decode(data, validate=True))
+    except ValueError:
+        return False
 
 
 def _append(steps: list[Step], reply: ModelReply) -> None:
