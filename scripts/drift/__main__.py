@@ -35,7 +35,7 @@ FOLDERS: Mapping[str, tuple[str, ...]] = {
     "ollama": ("dialects/ollama", "emulators/ollama"),
 }
 """Where a wire is written down; Mistral's is OpenAI's with changes."""
-SHARED = ("dialects", "emulators")
+SHARED = ("dialects", "emulators", "conversation")
 """Modules of all wires, without the folders in them."""
 
 
@@ -114,11 +114,15 @@ def files_of(wire: str) -> Iterator[Path]:
 
 
 def words_of(files: Iterable[Path]) -> set[str]:
-    """What the code names: its strings, and fields of its records."""
+    """What the code names: its strings but for docstrings, and fields of its records."""
     words: set[str] = set()
     for file in files:
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        nodes = list(ast.walk(ast.parse(file.read_text("utf-8"))))
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
             match node:
+                case ast.Constant() if id(node) in docstrings:
+                    continue
                 case ast.Constant(value=str(text)):
                     words.add(text)
                     words.update(re.findall(r"[\w.-]+", text) if len(text) < 300 else ())

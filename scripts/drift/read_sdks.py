@@ -53,13 +53,14 @@ ROOTS = {
 REQUEST = "request"
 """Where the first of the roots stands."""
 _NOT_SENT = {
-    "http_options",
-    "should_return_http_response",
-    "automatic_function_calling",
-    "sdk_http_response",
+    "automaticFunctionCalling",
+    "httpOptions",
     "parsed",
+    "sdkHttpResponse",
+    "shouldReturnHttpResponse",
+    "workspace_id",
 }
-"""Fields of SDKs that never stand on a wire."""
+"""Fields of SDKs that never stand in a body: they are headers, or the SDK reads them itself."""
 
 
 class Reader:
