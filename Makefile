@@ -4,7 +4,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test quick release check lint types typing documents coverage laws gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack memory-curve fuzz chaos clients sessions moves bench bench-gateway bench-callers toolbench docs pictures format clean
+.PHONY: help demo chat test quick release check lint types typing documents coverage laws gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack memory-curve fuzz chaos clients drift sessions moves bench bench-gateway bench-callers toolbench docs pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -106,8 +106,12 @@ crash: $(SYNCED) ## kill chats and bare writers at 200 random moments per store,
 chaos: $(SYNCED) ## kill the gateway at 100 random moments of an agent's work; each next request succeeds
 	$(BIN)/python -m scripts.gateway_crash --kills 100
 
-clients: $(SYNCED) ## real agents and frameworks through the gateway (fetches 1.5 GB once into ~/.cache/segue-clients)
+clients: $(SYNCED) ## real agents and frameworks, the newest ones, through the gateway (1.5 GB in ~/.cache/segue-clients)
+	$(BIN)/python -m scripts.drift
 	$(BIN)/python -m scripts.clients --write
+
+drift: $(SYNCED) ## what the newest SDKs of the providers know and our wires do not
+	$(BIN)/python -m scripts.drift
 
 sessions: $(SYNCED) ## faults planted in sessions of real agents, repaired by segue doctor --fix, and resumed by the agents (minutes)
 	$(BIN)/python -m scripts.clients.broken_sessions

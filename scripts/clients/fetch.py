@@ -1,4 +1,4 @@
-"""Fetches the clients from the npm and Python registries into a folder outside the repository, once."""
+"""Fetches the newest clients from the npm and Python registries into a folder outside the repository."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ SECONDS = 480
 """For each of them."""
 TRIES = 3
 _COMPLETE = "complete"
-"""A file that stands for: all packages are installed."""
+"""A file that stands for: all packages were installed once."""
 
 
 def fetch(programs: Sequence[Program], cache: Path) -> None:
-    """Install what is missing. Scripts of packages are not run: the programs' binaries are called directly."""
+    """Install the newest version of each. Scripts of packages are not run: the programs' binaries are called directly."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         raise SystemExit("The clients are fetched for Linux on x86-64 only.")
     cache.mkdir(parents=True, exist_ok=True)
-    packages = [package for program in programs for package in program.npm]
-    missing = [package for package in packages if not (cache / "node_modules" / _bare(package)).exists()]
-    if missing:
+    packages = [_newest(package) for program in programs for package in program.npm]
+    if packages:
         manifest = cache / "package.json"
         if not manifest.exists():
             manifest.write_text('{"private": true}\n')
         # One by one: a registry that is slow today costs one of them, and what is there stays.
-        for package in (NODE, *missing):
+        for package in (NODE, *packages):
             _npm(cache, package)
     for program in programs:
         _pip(cache, program)
@@ -40,11 +39,13 @@ def fetch(programs: Sequence[Program], cache: Path) -> None:
 
 def _pip(cache: Path, program: Program) -> None:
     folder = environment_folder(cache, program.name)
-    if not program.pip or (folder / _COMPLETE).exists():
+    if not program.pip:
         return
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    if not (folder / _COMPLETE).exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
     # On a busy machine pip took longer than that for the largest of them.
-    words = [sys.executable, "-m", "uv", "pip", "install", "-q", "--python", str(folder / "bin" / "python")]
+    words = [sys.executable, "-m", "uv", "pip", "install", "-q", "--upgrade", "--python", str(python)]
     subprocess.run([*words, *program.pip], check=True, timeout=SECONDS)
     (folder / _COMPLETE).touch()
 
@@ -65,7 +66,6 @@ def _npm(cache: Path, package: str) -> None:
             return
 
 
-def _bare(package: str) -> str:
-    """The name without a version."""
-    name, _, _ = package.rpartition("@")
-    return name or package
+def _newest(package: str) -> str:
+    """The package in its newest version, where none is named."""
+    return package if "@" in package[1:] else f"{package}@latest"

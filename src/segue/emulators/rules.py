@@ -61,6 +61,8 @@ class Refusal(Struct, frozen=True):
     """H rules are always enforced, M rules when `Context.strict`, L rules only when asked for by id."""
     retry_after: float | None = None
     """Seconds after which the provider invites to try again, where it says so."""
+    unsupported: tuple[str, ...] = ()
+    """What of the request cannot be combined, where the provider lists that."""
     plain: bool = False
     """The answer is the bare message as text, without the provider's envelope."""
 

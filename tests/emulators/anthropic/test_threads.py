@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from emulators.anthropic.test_routes import HEADERS
+from segue.emulators.anthropic.threads import HELD, keep, then_keep
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.in_process import EmulatorResponse, ask_now
-from segue.emulators.model_reply import Prompt, Reply, Say
+from segue.emulators.model_reply import Prompt, Reply, Say, Think
+from segue.transports.asgi import AsgiTransport
+from segue.transports.transport import WireRequest
 
 BETA = {"anthropic-beta": "message-threads-2026-08-12"}
 TOOL = {"name": "weather", "input_schema": {"type": "object"}}
+
+
+READ = {"model": "m", "messages": [{"role": "user", "content": "One."}]}
+
+
+def answer(name: str) -> dict[str, Any]:
+    return {"id": name, "content": [{"type": "text", "text": "So."}], "stop_reason": "end_turn"}
 
 
 class Echo:
@@ -44,8 +56,8 @@ def user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
-def after(answer: EmulatorResponse) -> dict[str, str]:
-    return {"type": "continue", "previous_message_id": answer.json()["id"]}
+def after(answered: EmulatorResponse) -> dict[str, str]:
+    return {"type": "continue", "previous_message_id": answered.json()["id"]}
 
 
 def error(answer: EmulatorResponse) -> tuple[int, str, str]:
@@ -105,6 +117,126 @@ def test_a_thread_keeps_its_model() -> None:
     changed = send(app, after(first), user("Two."), system="Be long.")
     assert error(changed) == (400, "invalid_request_error", "thread_fingerprint_mismatch")
     assert send(app, after(first), user("Two."), system="Be brief.").status == 200
+
+
+@pytest.mark.rule("THR-06")
+def test_a_message_is_not_continued_twice_at_the_same_time() -> None:
+    app = App(Emulator(responder=Echo()))
+    first = send(app, {"type": "create"}, user("One."))
+
+    async def story() -> None:
+        body = {
+            "model": "claude-sonnet-4-6",
+            "max_tokens": 100,
+            "messages": [user("Two. " * 200)],
+            "stream": True,
+        }
+        request = WireRequest(
+            url="http://loopback/anthropic/v1/messages",
+            headers={**HEADERS, **BETA, "content-type": "application/json"},
+            body=msgspec.json.encode({**body, "thread": after(first)}),
+        )
+        async with AsgiTransport(app)(request) as streamed:
+            assert streamed.status == 200
+            second = await asyncio.to_thread(send, app, after(first), user("Two."))
+            assert error(second) == (400, "invalid_request_error", "thread_continue_in_flight")
+            async for _ in streamed.portions():
+                pass
+        third = await asyncio.to_thread(send, app, after(first), user("Two."))
+        assert error(third)[2] == "thread_already_continued"
+
+    asyncio.run(story())
+
+
+@pytest.mark.rule("THR-06")
+def test_a_stream_that_was_broken_off_leaves_its_thread_as_it_was() -> None:
+    """A client that aborts continues the same message again."""
+    memory: dict[str, Any] = {}
+    keep({"thread": {"type": "create"}}, READ, answer("msg_1"), memory, 1000)
+    continued = {"thread": {"type": "continue", "previous_message_id": "msg_1"}}
+    stream = then_keep(iter([b"one", b"two"]), continued, READ, answer("msg_2"), memory, 1000)
+    assert next(stream) == b"one"
+    assert memory[HELD]["msg_1"]["in_flight"]
+    stream.close()  # type: ignore[attr-defined]  # a generator
+    held = memory[HELD]["msg_1"]
+    assert (held["in_flight"], held["continued"]) == (False, False)
+    assert list(memory[HELD]) == ["msg_1"]
+
+
+@pytest.mark.rule("THR-08")
+def test_a_refused_turn_is_dropped_and_the_turn_before_it_can_be_continued() -> None:
+    class Refuses(Echo):
+        def reply(self, prompt: Prompt) -> Reply:
+            return (
+                Reply(pieces=(Say("No."),), finish="refusal")
+                if "bad" in prompt.text
+                else super().reply(prompt)
+            )
+
+    app = App(Emulator(responder=Refuses()))
+    first = send(app, {"type": "create"}, user("One."))
+    refused = send(app, after(first), user("Something bad."))
+    assert refused.json()["stop_reason"] == "refusal"
+    assert error(send(app, after(refused), user("Three.")))[2] == "thread_not_found"
+    assert send(app, after(first), user("Two.")).status == 200
+
+
+@pytest.mark.rule("THR-16")
+@pytest.mark.parametrize("kind", ["create", "continue"])
+def test_a_thread_has_no_fallbacks(kind: str) -> None:
+    app = App(Emulator(responder=Echo()))
+    first = send(app, {"type": "create"}, user("One."))
+    thread = {"type": "create"} if kind == "create" else after(first)
+    betas = {**BETA, "anthropic-beta": "message-threads-2026-08-12,server-side-fallback-2026-07-01"}
+    body = {
+        "model": "claude-sonnet-4-6",
+        "max_tokens": 9,
+        "messages": [user("Two.")],
+        "thread": thread,
+        "fallbacks": "default",
+    }
+    refused = ask_now(app, "POST", "/anthropic/v1/messages", json=body, headers={**HEADERS, **betas})
+    assert error(refused) == (400, "invalid_request_error", "thread_unsupported_request")
+    assert refused.json()["error"]["details"]["unsupported"] == ["fallbacks"]
+
+
+def test_threads_are_not_counted() -> None:
+    app = App(Emulator(responder=Echo()))
+    body = {"model": "claude-sonnet-4-6", "messages": [user("One.")], "thread": {"type": "create"}}
+    path = "/anthropic/v1/messages/count_tokens"
+    refused = ask_now(app, "POST", path, json=body, headers={**HEADERS, **BETA})
+    assert refused.json()["error"]["message"] == "thread: Extra inputs are not permitted"
+
+
+def test_a_thread_is_created_or_continued_and_nothing_else() -> None:
+    app = App(Emulator(responder=Echo()))
+    for thread in ({"type": "fork"}, {"type": "continue"}, {"type": "create", "name": "x"}, "create"):
+        assert send(app, thread, user("One.")).status == 400, thread
+
+
+@pytest.mark.parametrize(
+    ("betas", "status"), [("thinking-display-updates-2026-08-18", 200), ("context-1m-2025-08-07", 400)]
+)
+def test_thoughts_are_shown_as_updates_to_those_who_have_that_beta(betas: str, status: int) -> None:
+    class Thinks(Echo):
+        def reply(self, prompt: Prompt) -> Reply:
+            return Reply(pieces=(Think("Looking."), Say("Done.")))
+
+    body = {
+        "model": "claude-sonnet-4-6",
+        "max_tokens": 2000,
+        "messages": [user("One.")],
+        "thinking": {"type": "adaptive", "display": "updates"},
+    }
+    app = App(Emulator(responder=Thinks()))
+    headers = {**HEADERS, "anthropic-beta": betas}
+    answered = ask_now(app, "POST", "/anthropic/v1/messages", json=body, headers=headers)
+    assert answered.status == status, answered.body
+    if status == 200:
+        assert answered.json()["content"][0]["thinking"] == "Looking."
+    else:
+        expected = "thinking.adaptive.display: Input should be 'summarized' or 'omitted'"
+        assert answered.json()["error"]["message"] == expected
 
 
 def test_a_thread_needs_its_beta() -> None:

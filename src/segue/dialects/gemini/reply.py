@@ -55,6 +55,8 @@ FINISHES: Mapping[str, FinishReason] = {  # GEM-54
     "IMAGE_RECITATION": "content_filter",
     "MODEL_ARMOR": "content_filter",
     "JAILBREAK": "content_filter",
+    "ESCALATION": "content_filter",
+    "PUP_LIMITED_DISABLED": "content_filter",
     "OTHER": "stop",
     "NO_IMAGE": "stop",
     "IMAGE_OTHER": "stop",

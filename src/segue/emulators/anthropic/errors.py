@@ -41,6 +41,8 @@ def envelope(refusal: Refusal, context: Context) -> dict[str, Any]:
     error: dict[str, Any] = {"type": refusal.type, "message": refusal.message}
     if refusal.code:
         error["details"] = {"error_code": refusal.code}
+        if refusal.unsupported:
+            error["details"]["unsupported"] = list(refusal.unsupported)
     return {"type": "error", "error": error, "request_id": _request_id(context)}
 
 

@@ -164,7 +164,9 @@ TOOL_CHOICE = Tagged(
     }
 )
 _SHOWN: dict[str, Shape] = {
-    "display": String(choices=("summarized", "omitted")),
+    "display": String(
+        choices=("summarized", "omitted", "updates"), betas={"updates": "thinking-display-updates"}
+    ),
     "block_binding": Dictionary(),
 }
 THINKING_CONFIG = Tagged(
@@ -210,8 +212,19 @@ REQUEST = Record(
         "speed": String(),
         "diagnostics": Dictionary(),
         "thread": _THREAD,
+        "compaction": Dictionary(),
+        "fallbacks": Anything(),
+        "fallback_credit_token": Anything(),
+        "user_profile_id": String(),
     },
     required=("max_tokens", "messages", "model"),
-    betas={**_BETAS, "thread": "message-threads"},
+    betas={
+        **_BETAS,
+        "thread": "message-threads",
+        "compaction": "compact",
+        "fallbacks": "server-side-fallback",
+        "fallback_credit_token": "fallback-credit",
+        "user_profile_id": "user-profiles",
+    },
     rules={"max_tokens": "ANT-05"},
 )

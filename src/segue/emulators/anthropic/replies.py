@@ -104,7 +104,7 @@ def _blocks(pieces: list[Piece], request: Mapping[str, Any], context: Context) -
 
 def _shown(request: Mapping[str, Any], context: Context) -> bool:
     display = typed_blocks.record_of(request.get("thinking")).get("display")
-    return display == "summarized" if display else not context.facts.get("omits_thinking")
+    return display in ("summarized", "updates") if display else not context.facts.get("omits_thinking")
 
 
 def _started(block: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
@@ -33,6 +33,8 @@ class String(Struct, frozen=True):
     pattern: str = ""
     most: int | None = None
     choices: tuple[str, ...] = ()
+    betas: Mapping[str, str] = field(default_factory=dict)
+    """Choices that exist only for those who send this value in `anthropic-beta`."""
     rule: str = "ANT-04"
 
 
@@ -101,14 +103,14 @@ def faults(shape: Shape, value: Any, path: str, offers: Offers) -> Complaints:
         case TextOr(other):
             if not isinstance(value, str):
                 yield from faults(other, value, path, offers)
+        case String():
+            yield from _string_faults(shape, value, path, offers)
         case _:
             yield from _plain_faults(shape, value, path)
 
 
 def _plain_faults(shape: Shape, value: Any, path: str) -> Complaints:
     match shape:
-        case String():
-            yield from _string_faults(shape, value, path)
         case Number():
             yield from _number_faults(shape, value, path)
         case Flag() if not isinstance(value, bool):
@@ -119,10 +121,11 @@ def _plain_faults(shape: Shape, value: Any, path: str) -> Complaints:
             return
 
 
-def _string_faults(shape: String, value: Any, path: str) -> Complaints:
+def _string_faults(shape: String, value: Any, path: str, offers: Offers) -> Complaints:
     if shape.choices:
-        if value not in shape.choices:
-            yield _refuse(path, f"Input should be {_alternatives(shape.choices)}", shape.rule)
+        choices = [choice for choice in shape.choices if offers(shape.betas.get(choice, ""))]
+        if value not in choices:
+            yield _refuse(path, f"Input should be {_alternatives(choices)}", shape.rule)
     elif not isinstance(value, str):
         yield _refuse(path, "Input should be a valid string", shape.rule)
     elif shape.most is not None and len(value) > shape.most:
@@ -177,6 +180,6 @@ def _tagged_faults(shape: Tagged, value: Any, path: str, offers: Offers) -> Comp
         yield _refuse(path, problem, shape.rule)
 
 
-def _alternatives(choices: tuple[str, ...]) -> str:
+def _alternatives(choices: Sequence[str]) -> str:
     quoted = [f"'{choice}'" for choice in choices]
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"

@@ -45,10 +45,12 @@ def whole(body: Body, context: Context) -> Body:
 
 def complaints(body: Body, context: Context) -> Complaints:
     """About the thread that a request continues. In a pure check it is not known, and nothing is missed."""
+    yield from unsupported(body)
     if _previous(body) is None or HELD not in context.memory:
         return
     yield from not_found(body, context)
     yield from already_continued(body, context)
+    yield from in_flight(body, context)
     yield from changed(body, context)
 
 
@@ -73,6 +75,22 @@ def already_continued(body: Body, context: Context) -> Complaints:
         yield Refusal("THR-06", text, code="thread_already_continued")
 
 
+@rule("THR-06")
+def in_flight(body: Body, context: Context) -> Complaints:
+    held = _thread(body, context)
+    if held is not None and held["in_flight"]:
+        text = "The message is being continued by another request."
+        yield Refusal("THR-06", text, code="thread_continue_in_flight")
+
+
+@rule("THR-16")
+def unsupported(body: Body) -> Complaints:
+    """What no thread can have, whether it is created or continued."""
+    if isinstance(body.get("thread"), dict) and body.get("fallbacks"):
+        text = "thread: it cannot be combined with `fallbacks`."
+        yield Refusal("THR-16", text, code="thread_unsupported_request", unsupported=("fallbacks",))
+
+
 @rule("THR-04")
 def changed(body: Body, context: Context) -> Complaints:
     held = _thread(body, context)
@@ -83,12 +101,13 @@ def changed(body: Body, context: Context) -> Complaints:
 
 
 @rule("THR-02")
+@rule("THR-08")
 def keep(
     body: Body, read: Body, answer: Mapping[str, Any], memory: MutableMapping[str, Any], now: int
 ) -> None:
     """Hold the thread that ends with this answer. `read`: the request as the model read it."""
-    if not isinstance(body.get("thread"), dict):
-        return
+    if not isinstance(body.get("thread"), dict) or answer["stop_reason"] == "refusal":
+        return  # a refused turn is dropped: what was before it can be continued (THR-08)
     threads = memory.setdefault(HELD, {})
     if (previous := _previous(body)) in threads:
         threads[previous]["continued"] = True
@@ -98,6 +117,7 @@ def keep(
         "messages": [*read["messages"], reply],
         "at": now,
         "continued": False,
+        "in_flight": False,
     }
 
 
@@ -110,5 +130,10 @@ def then_keep(
     now: int,
 ) -> Iterator[bytes]:
     """A stream that was broken off leaves no thread: the last event is what completes it."""
-    yield from portions
-    keep(body, read, answer, memory, now)
+    before = memory.setdefault(HELD, {}).get(_previous(body), {})
+    before["in_flight"] = True
+    try:
+        yield from portions
+        keep(body, read, answer, memory, now)
+    finally:
+        before["in_flight"] = False

@@ -1,0 +1,1 @@
+"""What the newest SDKs of the providers know and our wires do not."""
