@@ -258,7 +258,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     on_disconnect: Literal["cancel", "finish"] = "cancel"
     """When a client goes away: end the provider's reply too, or read it to its end for the usage."""
     origins: list[str] = []
-    """Web pages that may use the gateway, with * for anything: "https://app.example.com"."""
+    """Web pages that may use the gateway, with * for any part of a host, or any port: "https://*.example.com"."""
     log: Literal["text", "json", "off"] = "text"
     """One line for each request, without content."""
     tls_certificate: str = ""

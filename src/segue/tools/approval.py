@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
+import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final, get_args
 
@@ -22,6 +23,7 @@ from msgspec import Struct
 
 from segue.errors import UsageError
 from segue.tools.shell_syntax import is_injected, is_simple, pieces
+from segue.url_patterns import matches_url
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -45,6 +47,8 @@ _MAX_PATH: Final = 4_096
 """Characters that are looked at: judging must not take longer than running."""
 _SUBJECT: Final[dict[Effect, str]] = {"read": "path", "edit": "path", "run": "command", "fetch": "url"}
 """The argument that holds what a tool of this effect is called on."""
+_HOST: Final = re.compile(r"https?://[\w.:\[\]-]+(?=[/?#]|$)")
+"""Of an address that stands for itself in a pattern."""
 
 
 @final
@@ -70,6 +74,8 @@ class Pattern(Struct, frozen=True):
             return subject == self.subject
         if name == "command":
             return is_simple(subject) and _matches(subject, self.subject) and not is_injected(subject)
+        if name == "url":
+            return matches_url(subject, self.subject)
         return _matches(posixpath.normpath(subject) if name == "path" else subject, self.subject)
 
     def denies(self, call: ToolCall, tool: Tool) -> bool:
@@ -82,7 +88,11 @@ class Pattern(Struct, frozen=True):
         if name == "command" and len(subject) > _MAX_JUDGED:
             return True
         texts = list(_texts(call.arguments)) if tool.effect == "other" else [subject] if name else []
-        return any(_matches(piece, self.subject) for text in texts for piece in _readings(text, tool.effect))
+        return any(
+            _matches(piece, self.subject) or matches_url(piece, self.subject)
+            for text in texts
+            for piece in _readings(text, tool.effect)
+        )
 
 
 def parse_pattern(text: str) -> Pattern:
@@ -181,9 +191,9 @@ def _remembered(call: ToolCall, tool: Tool) -> Pattern:
     if name == "command" or (tool.effect == "run" and not name):
         return Pattern(_literal(call.name), subject, exact=True)
     if name == "url":
-        scheme, _, rest = subject.partition("://")
-        host = rest.partition("/")[0]
-        return Pattern(_literal(call.name), f"{_literal(f'{scheme}://{host}')}/*")
+        host = _HOST.match(subject)
+        every_page = Pattern(_literal(call.name), f"{host[0]}/*") if host is not None else None
+        return every_page or Pattern(_literal(call.name), subject, exact=True)
     return Pattern(_literal(call.name))
 
 
