@@ -144,7 +144,7 @@ class ChildProcess:
 
     @classmethod
     async def start(cls, command: Sequence[str], **streams: Any) -> ChildProcess:
-        """Start a program; `streams` and the rest are those of asyncio. Raises OSError if there is no such program."""
+        """Start a program; `streams`, `pass_fds` and the rest are those of asyncio. Raises OSError if there is no such program."""
         watched, alive = os.pipe()
         # Not asyncio's own pipe: with that, waiting for a process waits for whoever inherited its output, too.
         output, written = os.pipe()
@@ -175,8 +175,9 @@ class ChildProcess:
 async def _started(
     command: Sequence[str], watched: int, streams: dict[str, Any]
 ) -> asyncio.subprocess.Process:
+    passed = (watched, *streams.pop("pass_fds", ()))
     starting = asyncio.ensure_future(
-        asyncio.create_subprocess_exec(*command, pass_fds=(watched,), start_new_session=True, **streams)
+        asyncio.create_subprocess_exec(*command, pass_fds=passed, start_new_session=True, **streams)
     )
     try:
         return await asyncio.shield(starting)

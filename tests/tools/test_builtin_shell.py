@@ -20,7 +20,10 @@ from tools.tool_runs import perform, run_tool
 @pytest.fixture
 def shell(tmp_path: Path) -> Tool:
     (tmp_path / "root").mkdir()
-    tools = builtin_tools(tmp_path / "root", outputs=tmp_path / "outputs", max_characters=1_000)
+    # Outside of the sandbox, where the numbers of processes are those that a test can look for.
+    tools = builtin_tools(
+        tmp_path / "root", outputs=tmp_path / "outputs", max_characters=1_000, sandbox="off"
+    )
     return next(tool for tool in tools if tool.name == "run_shell")
 
 

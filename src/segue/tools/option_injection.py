@@ -27,7 +27,7 @@ RUNNERS: Final = frozenset(
 _OPTIONS: Final[Mapping[str, str]] = {
     "git": """-c --config-env --exec-path --upload-pack --receive-pack -u -x --exec --extcmd -O --open-files-in-pager
         --template --config --git-dir -C --ext-diff --textconv --output --smtp-server --sendmail-cmd --tool config
-        --output-directory -o --pager --gpg-sign --signed --strategy -s --buffer-output --attr-source
+        --output-directory -o --pager --gpg-sign --signed --strategy --attr-source
         filter-branch bisect submodule difftool mergetool send-email instaweb hook daemon credential fast-import
         merge-index merge-one-file merge-file maintenance archive bundle fast-export p4 svn cvsserver cvsimport shell
         http-backend remote-ext remote-fd subtree web--browse citool gui gitk request-pull for-each-repo scalar var init
