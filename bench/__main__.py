@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-SUBJECTS = ("render", "dialects", "journal", "postgres", "chat", "startup")
+SUBJECTS = ("render", "dialects", "journal", "postgres", "chat", "startup", "sandbox")
 
 
 def main(names: list[str]) -> None:

@@ -173,6 +173,17 @@ def redact_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def redact_keys(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without the keys of providers: variables that settings name, and values that are known."""
+    keys = [*_secret_values, *(os.environ.get(name, "") for name in _secret_variables)]
+    known = [key for key in keys if len(key) >= SHORTEST_SECRET]
+    return {
+        name: value
+        for name, value in environment.items()
+        if name not in _secret_variables and not any(key in value for key in known)
+    }
+
+
 def drop_secret_fields(value: Any) -> Any:
     """JSON without the fields that carry headers or keys, at any depth."""
     if isinstance(value, Mapping):

@@ -57,7 +57,7 @@ class StoryResponder:
             wishes = (
                 Call("mcp__sums__add", {"a": 1, "b": 2}),
                 Call("write_file", {"path": "notes.txt", "content": "rain"}),
-                Call("run_shell", {"command": "echo no"}),
+                Call("run_shell", {"command": "touch no"}),
                 Call("explore", {"task": "look at two cities"}),
             )
             return Reply(pieces=(*thoughts, *wishes))

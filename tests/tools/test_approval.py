@@ -215,6 +215,17 @@ def test_a_path_is_denied_however_it_is_said(path: str) -> None:
     assert not allowed(Approval("yolo", deny=["mcp__*(secrets/*)"]), OTHER, files=[{"target": path}])
 
 
+def test_an_address_is_allowed_by_its_host_and_denied_however_it_is_spelled() -> None:
+    approval = Approval(allow=["fetch_url(https://*.example.org/*)"])
+    assert allowed(approval, FETCH, url="https://docs.example.org/a/b?c")
+    assert not allowed(approval, FETCH, url="https://evil.test/.example.org/")
+    assert not allowed(approval, FETCH, url="https://evil.test?.example.org/")
+    deny = Approval("yolo", deny=["fetch_url(https://*.evil.test/*)"])
+    assert not allowed(deny, FETCH, url="HTTPS://A.EVIL.test:443/x")
+    assert not allowed(deny, FETCH, url="https://a.evil.test./x")
+    assert allowed(deny, FETCH, url="https://example.org/x")
+
+
 def test_a_tool_that_nobody_knows_is_allowed_a_command_only_when_it_is_simple() -> None:
     approval = Approval(allow=["mcp__files__write(git *)"])
     assert allowed(approval, OTHER, command="git status")

@@ -227,6 +227,11 @@ def test_a_name_is_judged_by_the_very_addresses_it_is_connected_to(site: str, tm
         ("2606:4700::5efe:8.8.8.8", True),
         ("2606:4700::5efe:10.0.0.1", False),
         ("nonsense", False),
+        ("192.0.0.192", False),
+        ("::ffff:192.0.0.192", False),
+        ("168.63.129.16", False),
+        ("2002:a83f:8110::", False),
+        ("168.63.129.17", True),
     ],
 )
 def test_addresses_are_public_or_not(address: str, public: bool) -> None:

@@ -49,6 +49,34 @@ def test_a_child_gets_no_key_by_name_by_setting_or_by_value(monkeypatch: pytest.
     assert child_environment(environment) == {"PATH": "/bin"}
 
 
+def test_only_variables_of_a_list_reach_a_child() -> None:
+    """No name tells whether a value is a secret."""
+    environment = {
+        "PATH": "/bin",
+        "LC_ALL": "C.UTF-8",
+        "http_proxy": "http://proxy.test:3128",
+        "HTTPS_PROXY": "http://me:password@proxy.test:3128",
+        "MYKEY": "12345678901234567890",
+        "STRIPE_SK": "12345678901234567890",
+        "SLACK_WEBHOOK": "https://hooks.slack.test/services/T0/B0/abc",
+        "DATABASE_URL": "postgresql://me:password@db.test/shop",
+        "SSH_AUTH_SOCK": "/run/agent",
+        "DJANGO_SETTINGS_MODULE": "shop.settings",
+    }
+    assert child_environment(environment).keys() == {"PATH", "LC_ALL", "http_proxy"}
+    named = child_environment(environment, ["DJANGO_*", "DATABASE_URL"])
+    assert named.keys() == {"PATH", "LC_ALL", "http_proxy", "DJANGO_SETTINGS_MODULE", "DATABASE_URL"}
+
+
+def test_not_even_a_variable_that_the_user_names_brings_a_key_of_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ProviderConfig(api_key_env="ANOTHER_HARMLESS_NAME")
+    monkeypatch.setenv("ANOTHER_HARMLESS_NAME", KEY)
+    environment = {"ANOTHER_HARMLESS_NAME": KEY, "COPY": f"x{KEY}", "PLAIN": "fine"}
+    assert child_environment(environment, ["*"]) == {"PLAIN": "fine"}
+
+
 @pytest.mark.parametrize(
     "how",
     ["printf %s {key}", "printf %s {first}; sleep 0.05; printf %s {last}", "printf %s {key} >&2; exit 3"],
@@ -140,6 +168,18 @@ def assert_nothing_works_on(script: str, work: Path) -> None:
         ("git bisect run rm x", False),
         ("/usr/bin/git -c core.pager='rm x' log", False),
         ("git 'unfinished", False),
+        ("git merge-index ./evil -a", False),
+        ("git archive -o /elsewhere/x HEAD", False),
+        ("git archive HEAD --output=x", False),
+        ("git format-patch -o /elsewhere HEAD~1", False),
+        ("git format-patch --output-dir=/elsewhere HEAD~1", False),
+        ("git maintenance start", False),
+        ("git merge-file a b c", False),
+        ("git for-each-repo --config=x run", False),
+        ("git worktree add /elsewhere", False),
+        ("git show --stat", True),
+        ("git diff --stat HEAD~1", True),
+        ("git checkout main", True),
     ],
 )
 def test_options_that_run_other_programs_are_asked_about(command: str, harmless: bool) -> None:
@@ -221,6 +261,13 @@ def test_options_that_run_other_programs_are_asked_about(command: str, harmless:
         ("sqlite3 a.db 'select 1'", True),
         ("go test ./...", True),
         ("go test -exec 'rm x' ./...", False),
+        ("go test -o /elsewhere/x ./...", False),
+        ("go test -coverprofile=/elsewhere/x ./...", False),
+        ("go build -C /elsewhere ./...", False),
+        ("cargo test", True),
+        ("cargo test --manifest-path /elsewhere/Cargo.toml", False),
+        ("cargo test --manifest-path=/elsewhere/Cargo.toml", False),
+        ("cargo build --target-dir /elsewhere", False),
         ("npm exec evil", False),
         ("docker run -v /:/x evil", False),
         ("split --filter='rm x' a", False),

@@ -121,7 +121,17 @@ def test_a_child_answers_in_every_way_and_gets_only_the_environment_it_is_given(
         await _every_kind_of_answer(tools, servers)
         names = (await perform(tools["mcp__s__environment"], {})).value.split("\n")
         assert "GIVEN" in names
-        assert set(names) <= {"GIVEN", "HOME", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
+        assert set(names) <= {
+            "GIVEN",
+            "HOME",
+            "LC_CTYPE",
+            "LOGNAME",
+            "PATH",
+            "SHELL",
+            "TERM",
+            "TMPDIR",
+            "USER",
+        }
 
     with_tools({"s": child(SERVER, "stdio", env={"GIVEN": "1"}, trust=True)}, story, tmp_path)
 
@@ -530,7 +540,8 @@ def _counted(tmp_path: Path, version: str = "1", tool: str = "double") -> dict[s
     file, starts = tmp_path / "counted.py", tmp_path / "starts"
     file.write_text(COUNTED.format(starts=str(starts), version=version, tool=tool))
     os.utime(file, (1, 1))
-    return {"s": child(str(file), env={"API_KEY": "sk-test-secret-of-the-server"})}
+    key = {"API_KEY": "sk-test-secret-of-the-server"}
+    return {"s": child(str(file), env=key, paths=[str(tmp_path)])}
 
 
 def _starts(tmp_path: Path) -> int:

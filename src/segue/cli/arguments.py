@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
 APPROVAL_MODES: Final = ("ask", "auto-edit", "yolo", "plan")
+SANDBOX_MODES: Final = ("workspace", "read-only", "off")
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 OUTPUT_FORMATS: Final = ("text", "json", "stream-json")
 INPUT_FORMATS: Final = ("text", "stream-json")
@@ -109,6 +110,10 @@ ARGUMENTS: Final[dict[str, dict[str, dict[str, Any]]]] = {
         "--approval-mode": {
             "choices": APPROVAL_MODES,
             "help": "which calls need approval; without a terminal, a call that needs it is refused",
+        },
+        "--sandbox": {
+            "choices": SANDBOX_MODES,
+            "help": "what commands may touch: workspace: write there, see no keys, no network; read-only; off",
         },
         "-y --yolo": {"action": "store_true", "help": "--approval-mode yolo: approve every call"},
         "--max-turns": {"type": _count, "metavar": "N", "help": "limit of requests to the model (exit 53)"},

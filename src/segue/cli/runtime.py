@@ -6,6 +6,7 @@ One-shot and interactive chats are opened here in the same way; they differ only
 from __future__ import annotations
 
 import asyncio
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
@@ -28,6 +29,7 @@ from segue.config.resources import (
     configured_providers,
     open_providers,
     open_router,
+    open_sandbox,
     open_servers,
     open_store,
     require_provider,
@@ -41,6 +43,7 @@ from segue.sessions.entries import AllowedCall, SettingsChanged, ToolGrant
 from segue.sessions.journal import fork
 from segue.sessions.stores.memory import MemoryStore
 from segue.tools.approval import Approval, Pattern, parse_pattern
+from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
     import argparse
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
     from segue.sessions.stores.store import SessionInfo, Store
     from segue.tools.definition import Tool
     from segue.tools.mcp.servers import McpServers
+    from segue.tools.sandbox.sandbox import Sandbox
 
 
 PATIENCE_SECONDS: Final = 2.0
@@ -81,13 +85,15 @@ class Runtime:
         self._tool_names = [whole_name(name) for name in arguments.tools if name != NONE]
         """Tools that the settings do not have: of the flags, or else of the session."""
         enabled = [] if without_tools else config.tools.enabled
-        self._source = ToolSource(self.directory, self.workspace, config.tools.timeout, self.model)
+        self._source = ToolSource(
+            self.directory, self.workspace, config.tools.timeout, self.model, lambda: self.sandbox
+        )
         self.tools: tuple[Tool, ...] = self._source.load([*enabled, *self._tool_names])
         self.mcp: McpServers | None = None
         self._untrusted: list[str] = []
         servers_file = project_file(settings.folders, (MCP_FILE,)) if config.mcp.project_file else None
         if config.mcp.servers or servers_file is not None:
-            servers, untrusted = open_servers(config.mcp, servers_file)
+            servers, untrusted = open_servers(config.mcp, servers_file, self.sandbox)
             self.mcp = None if without_tools else servers
             if untrusted is not None:
                 self._untrusted.append(
@@ -120,6 +126,16 @@ class Runtime:
             instructions,
             append=arguments.append_system,
         )
+
+    @cached_property
+    def sandbox(self) -> Sandbox:
+        """What commands of the model and MCP servers run in."""
+        return open_sandbox(self.config, self.workspace, self._arguments.sandbox)
+
+    @property
+    def runs_commands(self) -> bool:
+        """Whether a tool is offered that starts programs."""
+        return any(tool.sandbox is not None for tool in self.tools)
 
     # Models
 
@@ -203,7 +219,7 @@ class Runtime:
         model = await self._first_model(session, report)
         read = [f"Instructions of the project: {', '.join(self.instructions)}"] if self.instructions else []
         unusable = [] if self.mcp is None else await self._open_tools(self.mcp, report)
-        for line in [*self._source.problems, *self.ignored, *read, *unusable]:
+        for line in [*self._source.problems, *self.ignored, *read, *unusable, *await self._missing_sandbox()]:
             report(line)
         if session is not None and arguments.fork:
             session = await self._forked(session)
@@ -228,6 +244,15 @@ class Runtime:
         if switch is not None:
             on_switch(switch)
         return chat
+
+    async def _missing_sandbox(self) -> list[str]:
+        """A line if commands should run in a sandbox and none works here."""
+        if not self.runs_commands or not await in_thread(lambda: self.sandbox.is_missing):
+            return []
+        why = self.sandbox.mechanism.why
+        return [
+            f"No sandbox works here ({why}), so every command is asked about. To do without: --sandbox off"
+        ]
 
     def chat(self, *, session: str | None = None, model: str | Model = "") -> Chat:
         """A chat that is not opened yet."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from msgspec import Struct, structs
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     from segue.plugins import Contribution
     from segue.tools.definition import Tool
+    from segue.tools.sandbox.sandbox import Sandbox
 
+OpenSandbox: TypeAlias = "Callable[[], Sandbox]"
 ALL = "all"
 NONE = "none"
 """No tools, whatever the settings or the session have."""
@@ -41,6 +43,8 @@ class ToolSource(Struct):
     timeout: float | None
     """Seconds that a call of a built-in tool may take."""
     open_model: Callable[[str], Model]
+    open_sandbox: OpenSandbox | None = None
+    """What commands run in; None: the usual one."""
     problems: dict[str, None] = {}
     """Why some of all agents cannot be used, one line each."""
 
@@ -49,13 +53,18 @@ class ToolSource(Struct):
         names = list(names)
         agents = [name for name in names if is_agent(name)]
         plain = [name for name in names if name not in agents]
-        tools = load_tools(plain, workspace=self.workspace, timeout=self.timeout)
+        tools = self._load_plain(plain)
         if not agents:
             return tools
         found = {tool.name: tool for tool in tools}
         for tool in self._load_agents(agents):
             found.setdefault(tool.name, tool)
         return tuple(found.values())
+
+    def _load_plain(self, names: Iterable[str]) -> tuple[Tool, ...]:
+        return load_tools(
+            names, workspace=self.workspace, timeout=self.timeout, open_sandbox=self.open_sandbox
+        )
 
     def _load_agents(self, names: list[str]) -> Iterator[Tool]:
         """Raises what is wrong with an agent that was named. Of all agents those that cannot be used are reported."""
@@ -78,7 +87,7 @@ class ToolSource(Struct):
         agent = find_agent(name, self.directory)
         # An agent starts no other agents.
         names = _READERS if agent.tools is None else agent.tools
-        tools = load_tools(names, workspace=self.workspace, timeout=self.timeout)
+        tools = self._load_plain(names)
         return subagent_tool(
             agent.name,
             agent.description,
@@ -89,14 +98,20 @@ class ToolSource(Struct):
         )
 
 
-def load_tools(names: Iterable[str], *, workspace: Path, timeout: float | None = None) -> tuple[Tool, ...]:
+def load_tools(
+    names: Iterable[str],
+    *,
+    workspace: Path,
+    timeout: float | None = None,
+    open_sandbox: OpenSandbox | None = None,
+) -> tuple[Tool, ...]:
     """The tools, each once, in the order of their names. `timeout`: seconds that a call of a built-in tool may take."""
     names = list(names)
     built_in: dict[str, Tool] = {}
     if any(not is_function(name) for name in names):
         from segue.tools.builtin import builtin_tools  # noqa: PLC0415 - a chat without them pays nothing
 
-        tools = builtin_tools(workspace)
+        tools = builtin_tools(workspace, sandbox="workspace" if open_sandbox is None else open_sandbox())
         built_in = {
             tool.name: tool if timeout is None else structs.replace(tool, timeout=timeout) for tool in tools
         }

@@ -99,6 +99,11 @@ def mcp_lists_directory() -> Path:
     return _directories().user_cache_path / "mcp"
 
 
+def outputs_directory() -> Path:
+    """Outputs of tools that were too long for a model."""
+    return _directories().user_data_path / "outputs"
+
+
 def _directories() -> PlatformDirs:
     import platformdirs  # noqa: PLC0415 - `segue --help` does not look for files
 

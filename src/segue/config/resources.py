@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs, to_builtins
 
-from segue.config.paths import keys_file, mcp_lists_directory, sessions_directory
+from segue.config.paths import (
+    keys_file,
+    mcp_lists_directory,
+    outputs_directory,
+    sessions_directory,
+    user_file,
+)
 from segue.config.trust import is_trusted
 from segue.errors import UsageError
 from segue.postgres.address import is_database_url
@@ -21,12 +27,13 @@ from segue.suggestions import suggestion
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from segue.config.schema import Config, McpServerSettings, McpSettings, ProfileSettings
+    from segue.config.schema import Config, McpServerSettings, McpSettings, ProfileSettings, SandboxMode
     from segue.providers.adapter import ProviderAdapter
     from segue.routing.route import Route
     from segue.routing.router import Router
     from segue.sessions.stores.store import Store
     from segue.tools.mcp.servers import McpServers
+    from segue.tools.sandbox.sandbox import Sandbox
 
 
 def open_providers(config: Config) -> KnownProviders:
@@ -171,7 +178,29 @@ def open_router(
     return build_router(profile, facts_from(providers), resolve=resolve)
 
 
-def open_servers(settings: McpSettings, file: Path | None) -> tuple[McpServers | None, Path | None]:
+def open_sandbox(config: Config, workspace: Path, mode: SandboxMode | None = None) -> Sandbox:
+    """What commands run in; `mode`: in place of the one in the settings."""
+    from segue.tools.sandbox.policy import Grant, Limits  # noqa: PLC0415 - a chat without tools pays nothing
+    from segue.tools.sandbox.sandbox import Sandbox  # noqa: PLC0415
+
+    settings = config.sandbox
+    return Sandbox(
+        workspace,
+        mode or settings.mode,
+        grant=Grant(
+            tuple(settings.writable),
+            (*settings.readable, str(outputs_directory())),
+            tuple(settings.hosts),
+        ),
+        hidden=[*settings.hidden, str(user_file()), str(keys_file().parent)],
+        variables=settings.variables,
+        limits=Limits(memory=settings.memory, processes=settings.processes),
+    )
+
+
+def open_servers(
+    settings: McpSettings, file: Path | None, sandbox: Sandbox | None = None
+) -> tuple[McpServers | None, Path | None]:
     """All servers that may be used, or None if there are none; and the project's file if it is not read, because the user
     has not trusted it. A server starts when its tools are requested, or if their list is kept when one of them is called."""
     from segue.tools.mcp.config import read_servers  # noqa: PLC0415 - most chats have none
@@ -193,7 +222,9 @@ def open_servers(settings: McpSettings, file: Path | None) -> tuple[McpServers |
         taken = {server.name for server in servers}
         servers += [server for server in more if server.name not in taken]
         problems |= wrong
-    opened = McpServers(servers, cache=mcp_lists_directory())
+    opened = McpServers(
+        servers, cache=mcp_lists_directory(), sandbox="workspace" if sandbox is None else sandbox
+    )
     opened.problems.update(problems)
     return opened, untrusted
 
@@ -201,4 +232,7 @@ def open_servers(settings: McpSettings, file: Path | None) -> tuple[McpServers |
 def _written_fields(server: McpServerSettings) -> dict[str, object]:
     """A server as written in the settings, without defaults."""
     fields: dict[str, object] = to_builtins(server)
-    return {key: value for key, value in fields.items() if value not in ("", [], {}, None, False)}
+    written = {key: value for key, value in fields.items() if value not in ("", [], {}, None, False)}
+    if server.hosts is not None:
+        written["hosts"] = server.hosts
+    return {**written, "sandbox": server.sandbox}

@@ -13,6 +13,7 @@ from segue.routing.retry import RetrySettings
 
 PolicyName: TypeAlias = Literal["single", "round_robin", "failover", "weighted", "least_latency"]
 ApprovalMode: TypeAlias = Literal["ask", "auto-edit", "yolo", "plan"]
+SandboxMode: TypeAlias = Literal["workspace", "read-only", "off"]
 StoreKind: TypeAlias = Literal["sqlite", "jsonl", "memory"]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
 Count: TypeAlias = Annotated[int, Meta(ge=1)]
@@ -82,6 +83,28 @@ class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 @final
+class SandboxSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What commands of a model, and MCP servers that are started here, run in."""
+
+    mode: SandboxMode = "workspace"
+    """workspace: commands write there and in temporary folders; read-only: they write temporary files only; off."""
+    hosts: list[str] = []
+    """Hosts that commands may reach: "pypi.org", "*.example.org", "localhost:8080"; "*" is the whole network."""
+    writable: list[str] = []
+    """More paths that commands may write."""
+    readable: list[str] = []
+    """Hidden paths that commands may read all the same."""
+    hidden: list[str] = []
+    """More paths that commands do not see."""
+    variables: list[str] = []
+    """More variables that commands get, with * for anything."""
+    memory: Count = 8 << 30
+    """Bytes that each process may use."""
+    processes: Count = 4_096
+    """Processes and threads of a command at a time."""
+
+
+@final
 class McpServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One server of the Model Context Protocol, as `.mcp.json` files write it."""
 
@@ -93,6 +116,12 @@ class McpServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     url: str = ""
     headers: dict[str, str] = {}
     disabled: bool = False
+    sandbox: bool = True
+    """Whether a server that is started here runs in the sandbox."""
+    hosts: list[str] | None = None
+    """That it may reach from there; all if not set."""
+    paths: list[str] = []
+    """That it may write, and see though they are hidden."""
 
 
 @final
@@ -258,7 +287,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     on_disconnect: Literal["cancel", "finish"] = "cancel"
     """When a client goes away: end the provider's reply too, or read it to its end for the usage."""
     origins: list[str] = []
-    """Web pages that may use the gateway, with * for anything: "https://app.example.com"."""
+    """Web pages that may use the gateway, with * for any part of a host, or any port: "https://*.example.com"."""
     log: Literal["text", "json", "off"] = "text"
     """One line for each request, without content."""
     tls_certificate: str = ""
@@ -295,6 +324,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     aliases: dict[str, str] = {}
     approval: ApprovalSettings = ApprovalSettings()
     tools: ToolSettings = ToolSettings()
+    sandbox: SandboxSettings = SandboxSettings()
     mcp: McpSettings = McpSettings()
     sessions: SessionSettings = SessionSettings()
     limits: LimitSettings = LimitSettings()

@@ -7,12 +7,12 @@ needs to be allowed by its origin, and a name that leads here without being one 
 from __future__ import annotations
 
 import ipaddress
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, final
 
 from segue.errors import InvalidRequestError
 from segue.gateway.web import WebResponse
+from segue.url_patterns import matches_origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ _SECONDS: Final = "600"
 
 @final
 class WebPages:
-    """`origins`: those that are allowed, with * for anything."""
+    """`origins`: those that are allowed, with * for any part of a host or any port."""
 
     def __init__(self, origins: Sequence[str]) -> None:
         self._origins = tuple(origin.rstrip("/").lower() for origin in origins)
@@ -80,7 +80,7 @@ class WebPages:
             )
 
     def _allows(self, origin: str) -> bool:
-        return bool(origin) and any(fnmatchcase(origin.lower(), known) for known in self._origins)
+        return bool(origin) and any(matches_origin(origin.lower(), known) for known in self._origins)
 
     def _allows_host(self, host: str) -> bool:
         return self._allows(f"http://{host}") or self._allows(f"https://{host}")

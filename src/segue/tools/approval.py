@@ -7,21 +7,25 @@
 
 A pattern is the name of a tool (`read_file`, `mcp__github__*`), with what it is called on in brackets if that matters:
 `run_shell(git status)`, `edit_file(docs/*)`, `fetch_url(https://example.org/*)`. What is denied stays denied in every mode.
-Where nobody can be asked, what would have to be asked for is refused. A deny list is a reminder, not a sandbox: a
-program that may run can do what it likes.
+Where nobody can be asked, what would have to be asked for is refused. In a sandbox a command that only looks needs no
+question; where a sandbox is wanted and cannot be had, a pattern allows no command. A deny list is a reminder, not a
+sandbox: what holds a program that may run is `segue.tools.sandbox`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import posixpath
+import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final, get_args
 
 from msgspec import Struct
 
 from segue.errors import UsageError
+from segue.tools.read_only_commands import only_reads
 from segue.tools.shell_syntax import is_injected, is_simple, pieces
+from segue.url_patterns import matches_url
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -45,6 +49,8 @@ _MAX_PATH: Final = 4_096
 """Characters that are looked at: judging must not take longer than running."""
 _SUBJECT: Final[dict[Effect, str]] = {"read": "path", "edit": "path", "run": "command", "fetch": "url"}
 """The argument that holds what a tool of this effect is called on."""
+_HOST: Final = re.compile(r"https?://[\w.:\[\]-]+(?=[/?#]|$)")
+"""Of an address that stands for itself in a pattern."""
 
 
 @final
@@ -70,7 +76,13 @@ class Pattern(Struct, frozen=True):
             return subject == self.subject
         if name == "command":
             return is_simple(subject) and _matches(subject, self.subject) and not is_injected(subject)
+        if name == "url":
+            return matches_url(subject, self.subject)
         return _matches(posixpath.normpath(subject) if name == "path" else subject, self.subject)
+
+    def is_exact(self, call: ToolCall, tool: Tool) -> bool:
+        """Whether it names this very call, with nothing left open."""
+        return self.subject is not None and _subject(call, tool)[1] == self.subject
 
     def denies(self, call: ToolCall, tool: Tool) -> bool:
         """Widely: any piece of a command, any end of a path; any text at all where nobody knows what a tool does."""
@@ -82,7 +94,11 @@ class Pattern(Struct, frozen=True):
         if name == "command" and len(subject) > _MAX_JUDGED:
             return True
         texts = list(_texts(call.arguments)) if tool.effect == "other" else [subject] if name else []
-        return any(_matches(piece, self.subject) for text in texts for piece in _readings(text, tool.effect))
+        return any(
+            _matches(piece, self.subject) or matches_url(piece, self.subject)
+            for text in texts
+            for piece in _readings(text, tool.effect)
+        )
 
 
 def parse_pattern(text: str) -> Pattern:
@@ -146,7 +162,13 @@ class Approval:
             return ""
         if self.mode == "plan":
             return f'Denied: while planning only tools that read may run, and "{call.name}" does more. Tell your plan.'
-        patterns = (*self._allow, *self.always)
+        sandbox = tool.sandbox
+        if sandbox is not None and sandbox.confines and only_reads(_subject(call, tool)[1]):
+            return ""
+        patterns = [*self._allow, *self.always]
+        if sandbox is not None and sandbox.is_missing:
+            # A pattern was written for commands that are held; without that only a command that somebody has read counts.
+            patterns = [pattern for pattern in patterns if pattern.is_exact(call, tool)]
         return "" if any(pattern.allows(call, tool) for pattern in patterns) else None
 
     async def _asked(self, call: ToolCall, tool: Tool) -> str:
@@ -181,9 +203,9 @@ def _remembered(call: ToolCall, tool: Tool) -> Pattern:
     if name == "command" or (tool.effect == "run" and not name):
         return Pattern(_literal(call.name), subject, exact=True)
     if name == "url":
-        scheme, _, rest = subject.partition("://")
-        host = rest.partition("/")[0]
-        return Pattern(_literal(call.name), f"{_literal(f'{scheme}://{host}')}/*")
+        host = _HOST.match(subject)
+        every_page = Pattern(_literal(call.name), f"{host[0]}/*") if host is not None else None
+        return every_page or Pattern(_literal(call.name), subject, exact=True)
     return Pattern(_literal(call.name))
 
 

@@ -38,6 +38,24 @@ class Approves(Protocol):
         ...
 
 
+class Confines(Protocol):
+    """A sandbox; see `segue.tools.sandbox.sandbox`."""
+
+    @property
+    def confines(self) -> bool:
+        """Whether what the tool starts runs inside."""
+        ...
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it should, and the system has no way to do so."""
+        ...
+
+    def summary(self) -> str:
+        """What can be done inside, in a few words."""
+        ...
+
+
 @final
 class Host(Struct, frozen=True, kw_only=True):
     """What a session shares with the sessions that its tools begin."""
@@ -93,6 +111,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     timeout: float | None = 120.0
     writes: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
     """The paths a call would write: calls that share one run one after another."""
+    sandbox: Confines | None = None
+    """What the programs that it starts run in; None if nobody knows."""
 
     @property
     def name(self) -> str:

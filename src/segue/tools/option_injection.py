@@ -27,7 +27,11 @@ RUNNERS: Final = frozenset(
 _OPTIONS: Final[Mapping[str, str]] = {
     "git": """-c --config-env --exec-path --upload-pack --receive-pack -u -x --exec --extcmd -O --open-files-in-pager
         --template --config --git-dir -C --ext-diff --textconv --output --smtp-server --sendmail-cmd --tool config
-        filter-branch bisect submodule difftool mergetool send-email instaweb hook daemon credential fast-import""",
+        --output-directory -o --pager --gpg-sign --signed --strategy --attr-source
+        filter-branch bisect submodule difftool mergetool send-email instaweb hook daemon credential fast-import
+        merge-index merge-one-file merge-file maintenance archive bundle fast-export p4 svn cvsserver cvsimport shell
+        http-backend remote-ext remote-fd subtree web--browse citool gui gitk request-pull for-each-repo scalar var init
+        update-server-info worktree""",
     "find": "-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls",
     "fd": "-x --exec -X --exec-batch",
     "fdfind": "-x --exec -X --exec-batch",
@@ -47,8 +51,10 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "wget": "-O --output-document --use-askpass --post-file --config -e --execute --body-file -P --directory-prefix",
     "zip": "-T -TT --unzip-command",
     "rg": "--pre --hostname-bin",
-    "go": "-toolexec -exec -vettool generate run tool -ldflags -gcflags -overlay",
-    "cargo": "--config -Z run install",
+    "go": """-toolexec -exec -vettool generate run tool -ldflags -gcflags -overlay -o -C -modfile -coverprofile
+        -cpuprofile -memprofile -blockprofile -mutexprofile -trace -outputdir -pkgdir env install get mod work""",
+    "cargo": """--config -Z run install --manifest-path --target-dir --out-dir --artifact-dir -C --lockfile-path
+        publish login""",
     "rustc": "-C --codegen",
     "gcc": "-wrapper -B -fplugin -specs",
     "g++": "-wrapper -B -fplugin -specs",

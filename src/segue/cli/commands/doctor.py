@@ -32,7 +32,7 @@ DESCRIPTION = """Checks a transcript: a request body of any provider, a segue co
 of Claude Code, Codex, Gemini CLI, Qwen Code, pi, opencode, Copilot CLI, Cline, Continue or llm. Shows what each target
 would refuse, with its error message, and the repair; of a session also what its own program does with the fault. Writes nothing
 without --fix. Without FILE it lists the newest sessions on this machine; a program's name (claude, codex, gemini, pi, qwen)
-stands for its last session."""
+stands for its last session. --self reports what holds commands of a model on this system."""
 LISTED = 10
 """How many sessions are shown without a file."""
 
@@ -64,6 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write a repaired copy to OUT; without OUT repair FILE itself and keep a backup",
     )
     parser.add_argument("--json", action="store_true", help="findings as JSON on stdout")
+    parser.add_argument(
+        "--self", action="store_true", dest="itself", help="what segue can do on this system: its sandbox"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -72,6 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
     from segue.interop.session_repairs.repaired_session import repair_session  # noqa: PLC0415
     from segue.interop.stored_sessions import session_at  # noqa: PLC0415
 
+    if arguments.itself:
+        return _examine_system(as_json=arguments.json)
     file, out, targets = _files_and_targets(arguments)
     if not file:
         return _list_sessions(as_json=arguments.json)
@@ -93,6 +98,47 @@ def run(arguments: argparse.Namespace) -> int:
     if stored is not None and stored.resume_command and (examination.clean or out == file):
         print_status(f"Resume it with: {stored.resume_command}")
     return code
+
+
+def _examine_system(*, as_json: bool) -> int:
+    """What holds the commands of a model here, tried and not guessed. Exit code 1 if a sandbox is wanted and none works."""
+    from segue.config.layers import load_settings  # noqa: PLC0415
+    from segue.config.resources import open_sandbox  # noqa: PLC0415
+
+    config = load_settings().config
+    workspace = Path(config.tools.workspace).expanduser() if config.tools.workspace else Path.cwd()
+    sandbox = open_sandbox(config, workspace)
+    mechanism, policy = sandbox.mechanism, sandbox.policy()
+    facts = {
+        "sandbox": sandbox.mode,
+        "mechanism": mechanism.name,
+        "landlock": mechanism.landlock,
+        "seccomp": mechanism.seccomp,
+        "own_network": mechanism.has_own_network,
+        "hosts_one_by_one": mechanism.limits_hosts,
+        "hosts": list(policy.hosts),
+        "writable": list(policy.writable),
+        "read_only_within": list(policy.protected),
+        "hidden": list(policy.hidden),
+        "why": mechanism.why,
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        print_status(sandbox.summary())
+        print_table(
+            [
+                ("fact", "here"),
+                *((name.replace("_", " "), _fact(value)) for name, value in facts.items() if value != ""),
+            ]
+        )
+    return Exit.FINDINGS if sandbox.is_missing else Exit.OK
+
+
+def _fact(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
+    return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
 def _fix(

@@ -12,7 +12,12 @@ from segue.cli.attachments import with_attachments
 from segue.cli.interactive.key_question import CANCELLED
 from segue.cli.interactive.key_watch import KeyWatch
 from segue.cli.interactive.question_view import OUTCOMES, QuestionView
-from segue.cli.interactive.questions import field_prompt, question_about, question_of_server
+from segue.cli.interactive.questions import (
+    field_prompt,
+    question_about,
+    question_about_blocked,
+    question_of_server,
+)
 from segue.cli.interactive.turn_view import TurnScene, TurnView, show_error
 from segue.cli.interactive.typed_ahead import take_typed
 from segue.conversation.blocks import Text
@@ -25,12 +30,14 @@ if TYPE_CHECKING:
 
     from segue.chat.chat import Chat
     from segue.chat.event_stream import EventStream
+    from segue.cli.interactive.questions import Question
     from segue.cli.interactive.screen import Screen
     from segue.cli.runtime import Runtime
     from segue.conversation.blocks import ToolCall
     from segue.events import Decision
     from segue.tools.definition import Tool
     from segue.tools.mcp.questions import FieldValue, QuestionField, ServerQuestion
+    from segue.tools.sandbox.refusals import Blocked
 
 TICK_SECONDS: Final = 0.1
 TWICE_SECONDS: Final = 2.0
@@ -146,11 +153,19 @@ class InteractiveChat:
 
     async def ask(self, call: ToolCall, tool: Tool) -> Decision:
         """Ask whether a call may run: once, always in this session, or not."""
+        return await self._ask(call, question_about(call, tool, self.runtime.workspace))
+
+    async def ask_grant(self, call: ToolCall, blocked: Blocked) -> Decision:
+        """Ask whether a command may have what the sandbox kept from it. Whoever wants no questions gets none."""
+        if self.runtime.approval.mode == "yolo":
+            return "no"
+        return await self._ask(call, question_about_blocked(call, blocked))
+
+    async def _ask(self, call: ToolCall, question: Question) -> Decision:
         async with self._asking:
             keys, view = self._keys, self._view
             if keys is None or view is None:
                 return "no"
-            question = question_about(call, tool, self.runtime.workspace)
             shown = QuestionView(self.screen, question, keys)
             answer = await self._answer_to(shown, view)
             view.decide(call.id, OUTCOMES[answer])

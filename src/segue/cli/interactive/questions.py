@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import ToolCall
     from segue.tools.definition import Effect, Tool
     from segue.tools.mcp.questions import QuestionField, ServerQuestion
+    from segue.tools.sandbox.refusals import Blocked
 
 _PORTION: Final = 4_000
 _FINAL: Final[frozenset[Effect]] = frozenset({"run", "other"})
@@ -59,11 +60,15 @@ def question_about(call: ToolCall, tool: Tool, workspace: Path) -> Question:
     arguments = call.arguments if isinstance(call.arguments, dict) else {}
     command, url, path = (_text(arguments.get(name)) for name in ("command", "url", "path"))
     name = revealed(call.name)
-    title, always = f"Call {name}?", f"every call of {name}"
+    title, always, note = f"Call {name}?", f"every call of {name}", ""
     if tool.effect == "run" and command:
         others = {key: value for key, value in arguments.items() if key != "command"}
         body = (*_plain_lines(command), *_argument_lines(others))
         title, always = "Run this command?", "always this exact command"
+        if tool.sandbox is not None and tool.sandbox.confines:
+            note = tool.sandbox.summary()
+        elif tool.sandbox is not None:
+            title, note = "Run this command outside of a sandbox?", tool.sandbox.summary()
     elif tool.effect == "edit" and path and (change := change_of(arguments, workspace / path)) is not None:
         body = change_lines(change)
         verb = "Write the new file" if change.is_new else "Edit"
@@ -76,9 +81,26 @@ def question_about(call: ToolCall, tool: Tool, workspace: Path) -> Question:
     return Question(
         title=title,
         body=body,
+        note=note,
         answers=(Choice("y", "once", enter=tool.effect in _FINAL), Choice("a", always, enter=True)),
         refusal=Choice("n", "no"),
         view=f"show all {len(body)} lines",
+    )
+
+
+def question_about_blocked(call: ToolCall, blocked: Blocked) -> Question:
+    """Whether a command that the sandbox stopped may run again with what it wanted."""
+    arguments = call.arguments if isinstance(call.arguments, dict) else {}
+    wanted = tuple((f"- {revealed(line)}", "yellow") for line in blocked.lines())
+    return Question(
+        title="The sandbox stopped this command. Allow it, and run it again?",
+        body=(*_plain_lines(_text(arguments.get("command"))), ("", ""), ("It wanted to", ""), *wanted),
+        note="What it has done so far stays done.",
+        answers=(
+            Choice("y", "allow once", enter=True),
+            Choice("a", "allow for this session", enter=True),
+        ),
+        refusal=Choice("n", "no"),
     )
 
 

@@ -73,6 +73,7 @@ async def _run(arguments: argparse.Namespace) -> Exit:
 async def run_lines(interactive: InteractiveChat, *, history: Path | None = None) -> Exit:
     """Read and run lines until the user leaves or the process is ended."""
     interactive.runtime.approval.ask = interactive.ask
+    interactive.runtime.sandbox.ask = interactive.ask_grant
     if interactive.runtime.mcp is not None:
         interactive.runtime.mcp.ask = interactive.answer
     await interactive.chat.open()

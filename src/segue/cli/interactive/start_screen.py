@@ -43,6 +43,10 @@ async def show_start(interactive: InteractiveChat) -> None:
     screen.line()
     screen.paragraph(f"  {interactive.chat.model}", indent=2)
     screen.paragraph(f"  {_powers(interactive)}", "dim", 2)
+    if runtime.runs_commands:
+        screen.paragraph(
+            f"  {runtime.sandbox.summary()}", "yellow" if runtime.sandbox.is_missing else "dim", 2
+        )
     others = [name for name in runtime.configured() if not interactive.chat.model.startswith(f"{name}/")]
     if others:
         more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""

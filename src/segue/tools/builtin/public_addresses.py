@@ -7,7 +7,7 @@ no redirect comes after it.
 from __future__ import annotations
 
 import socket
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ IpAddress: TypeAlias = IPv4Address | IPv6Address
 _ASSIGNED: Final = IPv6Network("2000::/3")
 """All that is routed between networks; the rest is local, reserved, or an IPv4 address in other clothes."""
 _DOCUMENTATION: Final = IPv6Network("3fff::/20")  # Python 3.11 does not know it yet
+_NOT_ROUTED: Final = (IPv4Network("192.0.0.0/24"), IPv4Network("168.63.129.16/32"))
+"""Python calls them global, but clouds answer there with the settings and keys of a machine."""
 _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
 _TUNNELLED: Final = (0x00005EFE, 0x02005EFE)
 """ISATAP: what stands before the IPv4 address in the lower half."""
@@ -47,6 +49,8 @@ def is_public(text: str) -> bool:
 
 def _is_global(address: IpAddress) -> bool:
     if isinstance(address, IPv6Address) and (address not in _ASSIGNED or address in _DOCUMENTATION):
+        return False
+    if isinstance(address, IPv4Address) and any(address in network for network in _NOT_ROUTED):
         return False
     return address.is_global and not address.is_multicast
 

@@ -1,8 +1,8 @@
 """The tool that runs a command line.
 
 The command gets a process group of its own, which ends with it: at a timeout, when the turn is cancelled, and when the
-command is over but has left something running; and also when this very process is killed. It starts in the workspace,
-but nothing holds it there: that is what approval is for. Keys are neither handed on nor left in what it prints.
+command is over but has left something running; and also when this very process is killed. It runs in the sandbox of the
+chat, and one that only looks writes nothing at all. Keys are neither handed on nor left in what it prints.
 """
 
 from __future__ import annotations
@@ -12,38 +12,50 @@ import codecs
 import signal
 import time
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Annotated, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, final
 
-from msgspec import Meta
+from msgspec import Meta, Struct, structs
 
-from segue.child_process import SHELL, ChildProcess, child_environment, read_pipe
+from segue.child_process import SHELL, read_pipe
 from segue.redaction import StreamRedaction
 from segue.tools.builtin.output_limit import MAX_KEPT, omission_note
 from segue.tools.definition import Context, Output, StoppedCallError, Tool
 from segue.tools.function_tools import as_tool, tool
+from segue.tools.read_only_commands import only_reads
+from segue.tools.sandbox.policy import Grant
+from segue.tools.sandbox.refusals import Blocked
+from segue.tools.sandbox.sandbox import ConfinedProcess, Sandbox, grant_for
+from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import BinaryIO
 
+    from segue.conversation.blocks import ToolCall
     from segue.tools.builtin.output_limit import OutputLimit
     from segue.tools.builtin.workspace import Workspace
+    from segue.tools.sandbox.policy import Policy
 
 MAX_SECONDS: Final = 600
 GRACE: Final = 1.0
 """Seconds to end by itself after being asked to."""
 TRAILING: Final = 0.2
 """Seconds for output that is still under way when the command is over."""
+GRANT_SECONDS: Final = 600.0
+"""How long the user is waited for who can allow what was blocked."""
 _REPORT_SECONDS: Final = 0.1
 _MAX_REPORTED: Final = 2_000
-_QUIET: Final = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
-"""No person reads this terminal."""
+_QUIET: Final = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"} | {
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "npm_config_update_notifier": "false",
+}
+"""No person reads this terminal, and none wants to know of newer versions."""
 
 
-def shell_tool(workspace: Workspace, outputs: OutputLimit) -> Tool:
+def shell_tool(workspace: Workspace, outputs: OutputLimit, sandbox: Sandbox) -> Tool:
     """run_shell."""
 
-    @tool(effect="run", timeout=MAX_SECONDS + 30.0)
+    @tool(effect="run", timeout=MAX_SECONDS + GRANT_SECONDS + 30.0)
     async def run_shell(
         command: Annotated[str, Meta(min_length=1, description="A command line for the shell.")],
         context: Context,
@@ -55,55 +67,123 @@ def shell_tool(workspace: Workspace, outputs: OutputLimit) -> Tool:
 
         There is no terminal and no input. What it starts in the background ends with it.
         """
+        attempt = _Attempt(sandbox, workspace.root, command, seconds)
+        ended = await attempt.run(outputs, context)
+        more = await _granted(sandbox, context.call, ended)
+        if more is not None:
+            ended = await structs.replace(attempt, more=more).run(outputs, context)
+        return ended.output(seconds)
+
+    return structs.replace(as_tool(run_shell), sandbox=sandbox)
+
+
+async def _granted(sandbox: Sandbox, call: ToolCall, ended: _Ended) -> Grant | None:
+    """What the user allows so that a command that was blocked and failed can run again; None if nothing."""
+    if not ended.code or not ended.blocked.can_be_allowed or sandbox.ask is None:
+        return None
+    try:
+        async with asyncio.timeout(GRANT_SECONDS):
+            decision = await sandbox.ask(call, ended.blocked)
+    except TimeoutError:
+        return None
+    if decision == "no":
+        return None
+    grant = grant_for(ended.blocked)
+    if decision == "always":
+        sandbox.granted = sandbox.granted.plus(grant)
+    return grant
+
+
+@final
+class _Attempt(Struct, frozen=True):
+    """One command, to be run once."""
+
+    sandbox: Sandbox
+    root: Path
+    command: str
+    seconds: float
+    more: Grant | None = None
+    """What the user has allowed for it."""
+
+    async def run(self, outputs: OutputLimit, context: Context) -> _Ended:
         captured = _CommandOutput(outputs, context)
+        policy = await in_thread(self._policy)
         try:
             with closing(captured):
-                code = await _run(command, workspace.root, captured, seconds)
+                code, running = await self._run(policy, captured)
         except asyncio.CancelledError as error:
             if printed := captured.text():
                 raise StoppedCallError(printed) from error
             raise
         text = captured.text()
-        if code is None:
-            return Output(
-                error=f"The command was ended after {seconds:g} seconds. Its output until then:\n{text}"
-            )
-        return Output(
-            text
-            if code == 0 and text
-            else f"{text}{'' if not text or text[-1] == chr(10) else chr(10)}(exit code {code})"
+        blocked = Blocked() if policy is None else running.blocked(text, policy)
+        return _Ended(text, code, blocked)
+
+    def _policy(self) -> Policy | None:
+        if not self.sandbox.confines:
+            return None
+        looks = self.more is None and only_reads(self.command)
+        return self.sandbox.policy(read_only=looks, more=self.more)
+
+    async def _run(
+        self, policy: Policy | None, captured: _CommandOutput
+    ) -> tuple[int | None, ConfinedProcess]:
+        """The exit code; None when the time was up."""
+        place = {} if policy is not None else {"cwd": self.root}
+        running = await self.sandbox.start(
+            (SHELL, "-c", self.command),
+            policy,
+            variables=_QUIET,
+            stdin=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.STDOUT,
+            **place,
         )
+        child, process = running.child, running.child.process
+        reading = asyncio.ensure_future(_read_output(child.output, captured))
+        code: int | None = None
+        try:
+            async with asyncio.timeout(self.seconds):
+                code = await process.wait()
+            await asyncio.wait([reading], timeout=TRAILING)
+        except TimeoutError:
+            child.signal(signal.SIGTERM)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), GRACE)
+        finally:
+            child.end()
+            reading.cancel()
+            # The process is dead: both are over within a moment, also when this task is being cancelled.
+            await asyncio.wait([reading, asyncio.ensure_future(process.wait())], timeout=GRACE)
+            await running.close()
+        return code, running
 
-    return as_tool(run_shell)
+
+@final
+class _Ended(Struct, frozen=True):
+    """How a command ended; without a code its time was up."""
+
+    text: str
+    code: int | None
+    blocked: Blocked
+
+    def output(self, seconds: float) -> Output:
+        # A search that passes over what it may not read has worked: only what matters is reported.
+        matters = self.code != 0 or self.blocked.hosts or self.blocked.undone
+        note = _blocked_note(self.blocked) if self.blocked and matters else ""
+        text = self.text
+        if self.code is None:
+            return Output(
+                error=f"The command was ended after {seconds:g} seconds. Its output until then:\n{text}{note}"
+            )
+        if self.code == 0 and text and not note:
+            return Output(text)
+        line = "" if not text or text.endswith("\n") else "\n"
+        return Output(f"{text}{line}(exit code {self.code}){note}")
 
 
-async def _run(command: str, root: Path, captured: _CommandOutput, seconds: float) -> int | None:
-    """The exit code; None when the time was up."""
-    child = await ChildProcess.start(
-        (SHELL, "-c", command),
-        cwd=root,
-        env=child_environment() | _QUIET,
-        stdin=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    process = child.process
-    reading = asyncio.ensure_future(_read_output(child.output, captured))
-    try:
-        async with asyncio.timeout(seconds):
-            code = await process.wait()
-        await asyncio.wait([reading], timeout=TRAILING)
-    except TimeoutError:
-        child.signal(signal.SIGTERM)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), GRACE)
-        return None
-    else:
-        return code
-    finally:
-        child.end()
-        reading.cancel()
-        # The process is dead: both are over within a moment, also when this task is being cancelled.
-        await asyncio.wait([reading, asyncio.ensure_future(process.wait())], timeout=GRACE)
+def _blocked_note(blocked: Blocked) -> str:
+    lines = "\n".join(f"- {line}" for line in blocked.lines())
+    return f"\n(The sandbox did not let it:\n{lines}\nThe user can allow it. Temporary files go to $TMPDIR.)"
 
 
 async def _read_output(descriptor: int, captured: _CommandOutput) -> None:

@@ -68,6 +68,12 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     start_seconds: float = START_SECONDS
     trusted: bool = False
     """Its own description of its tools is believed: those that only read need no approval."""
+    sandboxed: bool = True
+    """A child runs in the sandbox of the chat, where that has one."""
+    hosts: tuple[str, ...] = ("*",)
+    """That a child may reach from the sandbox."""
+    paths: tuple[str, ...] = ()
+    """That a child may write beside the workspace, and see though they are hidden."""
 
     @property
     def given(self) -> dict[str, str]:
@@ -150,18 +156,28 @@ def _expanded(value: Any, name: str, environment: Mapping[str, str]) -> Any:
 
 def _server(name: str, entry: dict[str, Any]) -> ServerConfig:
     try:
-        address = _http(entry) if _is_http(entry, name) else _stdio(entry)
+        return _config(name, entry, _http(entry) if _is_http(entry, name) else _stdio(entry))
     except (msgspec.ValidationError, LookupError, TypeError) as error:
         raise _bad(
             name, f"has invalid settings ({error})", "Compare it with the server's own instructions."
         ) from None
+
+
+def _config(name: str, entry: dict[str, Any], address: ServerAddress) -> ServerConfig:
     return ServerConfig(
         name=name,
         address=address,
         call_seconds=_seconds(entry, "timeout", "tool_timeout_sec") or CALL_SECONDS,
         start_seconds=_seconds(entry, "startup_timeout_ms", "startup_timeout_sec") or START_SECONDS,
         trusted=entry.get("trust") is True,
+        sandboxed=entry.get("sandbox") not in (False, "off"),
+        hosts=_names(entry, "hosts", ("*",)),
+        paths=_names(entry, "paths", ()),
     )
+
+
+def _names(entry: dict[str, Any], field: str, usual: tuple[str, ...]) -> tuple[str, ...]:
+    return msgspec.convert(entry[field], tuple[str, ...]) if field in entry else usual
 
 
 def _is_http(entry: dict[str, Any], name: str) -> bool:

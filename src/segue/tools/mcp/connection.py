@@ -21,10 +21,12 @@ from segue.tools.mcp.questions import answer_server
 from segue.tools.mcp.results import output_of_result
 from segue.tools.mcp.stdio import StderrTail, server_environment, stdio_transport
 from segue.tools.mcp.tool_lists import McpTool
+from segue.tools.sandbox.sandbox import without_sandbox
 from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from typing import TextIO
 
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
@@ -32,8 +34,13 @@ if TYPE_CHECKING:
 
     from segue.tools.definition import Context
     from segue.tools.mcp.questions import AnswerQuestion
+    from segue.tools.sandbox.sandbox import Sandbox
 
 CLOSE_SECONDS: Final = 10.0
+_CHILD_HINT: Final = "Check its command."
+_SANDBOX_HINT: Final = (
+    'It runs in the sandbox: "paths": ["~/.aws"] in its entry shows it more, "sandbox": false takes it out.'
+)
 MAX_PAGES: Final = 100
 MAX_WHY: Final = 300
 _TIMED_OUT: Final = -32001
@@ -62,9 +69,15 @@ class _OpenConnection:
 class Connection:
     """A server that is connected to when it is first needed, and again after it was lost."""
 
-    def __init__(self, server: ServerConfig, ask: Callable[[], AnswerQuestion | None] = lambda: None) -> None:
-        """`ask`: who can ask the user, at the moment of a question; None if nobody can."""
+    def __init__(
+        self,
+        server: ServerConfig,
+        ask: Callable[[], AnswerQuestion | None] = lambda: None,
+        sandbox: Sandbox | None = None,
+    ) -> None:
+        """`ask`: who can ask the user, at the moment of a question; None if nobody can. `sandbox`: what a child runs in."""
         self.server = server
+        self._sandbox = without_sandbox(".") if sandbox is None else sandbox
         self._ask = ask
         remember_named_secrets(server.given)
         self._open: _OpenConnection | None = None
@@ -198,13 +211,18 @@ class Connection:
         address = self.server.address
         if isinstance(address, HttpAddress):
             return await _http_transport(address, self.server.call_seconds, stack)
-        return await _stdio_transport(address, opened.stderr, stack)
+        errors = stack.enter_context(await opened.stderr.open())
+        if os.name == "posix":
+            return stdio_transport(self.server, address, errors, self._sandbox)
+        return _sdk_transport(address, errors)
 
     def _failed(self, what: str, why: str, opened: _OpenConnection | None = None) -> SegueError:
         written = opened.stderr.text(self.server.given.values()) if opened is not None else ""
         shown = f" (It wrote: {written})" if written else ""
         is_child = isinstance(self.server.address, StdioAddress)
-        hint = "Check its command." if is_child else "Check its url and headers, and that it runs."
+        hint = _CHILD_HINT if is_child else "Check its url and headers, and that it runs."
+        if is_child and self.server.sandboxed and self._sandbox.confines:
+            hint = f"{_CHILD_HINT} {_SANDBOX_HINT}"
         return TransportError(
             f'The MCP server "{self.server.name}" {what}: {why}{shown}.', code="mcp_connection", hint=hint
         )
@@ -269,10 +287,8 @@ async def _import_sdk() -> None:
         ) from error
 
 
-async def _stdio_transport(address: StdioAddress, stderr: StderrTail, stack: AsyncExitStack) -> Any:
-    errors = stack.enter_context(await stderr.open())
-    if os.name == "posix":
-        return stdio_transport(address, errors)
+def _sdk_transport(address: StdioAddress, errors: TextIO) -> Any:
+    """Where there are no process groups."""
     from mcp import StdioServerParameters  # noqa: PLC0415 - heavy, and loaded by now
     from mcp.client.stdio import stdio_client  # noqa: PLC0415
 

@@ -20,6 +20,7 @@ from segue.tools.definition import Output, Tool
 from segue.tools.mcp.config import ServerConfig, read_servers
 from segue.tools.mcp.connection import Connection
 from segue.tools.mcp.tool_lists import McpTool, ToolList, ToolListCache
+from segue.tools.sandbox.sandbox import Sandbox
 from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from segue.tools.definition import Context
     from segue.tools.mcp.questions import AnswerQuestion
+    from segue.tools.sandbox.policy import SandboxMode
 
 MAX_NAME: Final = 64
 
@@ -41,8 +43,10 @@ class McpServers:
         *,
         outputs: str | Path | None = None,
         cache: str | Path | None = None,
+        sandbox: Sandbox | SandboxMode = "workspace",
     ) -> None:
-        """`cache`: the folder where lists of tools are kept, so that a server starts when one of its tools is called."""
+        """`cache`: the folder where lists of tools are kept, so that a server starts when one of its tools is called.
+        `sandbox`: what servers run in that are started here; its workspace is the current folder unless it is given."""
         self.problems: dict[str, SegueError] = {}
         """Why a server has no tools, by its name."""
         self.offers: dict[str, int] = {}
@@ -50,7 +54,8 @@ class McpServers:
         self._outputs = OutputLimit(None if outputs is None else Path(outputs))
         self.ask: AnswerQuestion | None = None
         """Who can ask the user what a server wants to know; None declines its questions."""
-        self._connections = [Connection(server, lambda: self.ask) for server in servers]
+        held = Sandbox(Path.cwd(), sandbox) if isinstance(sandbox, str) else sandbox
+        self._connections = [Connection(server, lambda: self.ask, held) for server in servers]
         self._cache = ToolListCache(None if cache is None else Path(cache))
         self._unstarted: dict[str, ToolList] = {}
         """The kept lists of servers that were not started yet, by name."""
@@ -65,10 +70,11 @@ class McpServers:
         environment: Mapping[str, str] | None = None,
         outputs: str | Path | None = None,
         cache: str | Path | None = None,
+        sandbox: Sandbox | SandboxMode = "workspace",
     ) -> Self:
         """The servers in a file like ``.mcp.json``, or in what such a file holds."""
         servers, problems = read_servers(source, os.environ if environment is None else environment)
-        made = cls(servers, outputs=outputs, cache=cache)
+        made = cls(servers, outputs=outputs, cache=cache, sandbox=sandbox)
         made.problems.update(problems)
         return made
 

@@ -1,7 +1,8 @@
 """A server as a child process: messages as lines of JSON on its standard input and output, complaints on its error output.
 
-Like any program that we start, it gets none of our keys and ends with us. A line has a limit: a server that writes
-without end must not fill the memory.
+Like any program that we start, it gets none of our keys and ends with us. It runs in the sandbox of the chat; what its
+entry names it may use, and the network, for most servers are there to reach something. A line has a limit: a server that
+writes without end must not fill the memory.
 """
 
 from __future__ import annotations
@@ -15,14 +16,20 @@ from errno import ENOENT
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import structs
+
 from segue.child_process import ChildProcess, child_environment, read_pipe
 from segue.redaction import redact_known, redact_values
+from segue.tools.sandbox.policy import Grant
+from segue.tools.sandbox.sandbox import ConfinedProcess, Sandbox, start_confined
+from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
     from typing import TextIO
 
-    from segue.tools.mcp.config import StdioAddress
+    from segue.tools.mcp.config import ServerConfig, StdioAddress
+    from segue.tools.sandbox.policy import Policy
 
 MAX_LINE: Final = 32 << 20
 GRACE: Final = 2.0
@@ -41,11 +48,15 @@ def server_environment(address: StdioAddress) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def stdio_transport(address: StdioAddress, stderr: TextIO) -> AsyncIterator[tuple[Any, Any]]:
+async def stdio_transport(
+    server: ServerConfig, address: StdioAddress, stderr: TextIO, sandbox: Sandbox
+) -> AsyncIterator[tuple[Any, Any]]:
     """Start the server; what is received and what is to be sent, as the SDK wants them. Raises OSError."""
     import anyio  # noqa: PLC0415 - comes with the SDK
 
-    child, reader, transport = await _start(address, stderr)
+    running = await _start(server, address, stderr, sandbox)
+    child = running.child
+    reader, transport = await read_pipe(child.output, limit=MAX_LINE)
     received, incoming = anyio.create_memory_object_stream[Any](0)
     outgoing, to_send = anyio.create_memory_object_stream[Any](0)
     async with anyio.create_task_group() as tasks:
@@ -61,26 +72,38 @@ async def stdio_transport(address: StdioAddress, stderr: TextIO) -> AsyncIterato
                 with suppress(TimeoutError):
                     await asyncio.wait_for(sending.wait(), _FLUSH_SECONDS)
                 await _stop(child)
+                await running.close()
                 transport.close()
             tasks.cancel_scope.cancel()
 
 
 async def _start(
-    address: StdioAddress, stderr: TextIO
-) -> tuple[ChildProcess, asyncio.StreamReader, asyncio.ReadTransport]:
+    server: ServerConfig, address: StdioAddress, stderr: TextIO, sandbox: Sandbox
+) -> ConfinedProcess:
     environment = server_environment(address)
     # The watchdog starts it, and could only report that it did not: so a missing program is noticed before.
     place = Path(address.cwd or ".", address.command) if "/" in address.command else address.command
     if shutil.which(place, path=environment.get("PATH")) is None:
         raise FileNotFoundError(ENOENT, os.strerror(ENOENT), address.command)
-    child = await ChildProcess.start(
-        (address.command, *address.args),
-        cwd=address.cwd,
-        env=environment,
-        stdin=asyncio.subprocess.PIPE,
-        stderr=stderr,
-    )
-    return child, *await read_pipe(child.output, limit=MAX_LINE)
+    words, streams = (address.command, *address.args), {"stdin": asyncio.subprocess.PIPE, "stderr": stderr}
+    if server.sandboxed and await in_thread(lambda: sandbox.confines):
+        policy = await in_thread(lambda: server_policy(server, address, sandbox))
+        return await start_confined(sandbox.mechanism, words, policy, environment, **streams)
+    child = await ChildProcess.start(words, cwd=address.cwd, env=environment, **streams)
+    return ConfinedProcess(child, None, None, ())
+
+
+def server_policy(server: ServerConfig, address: StdioAddress, sandbox: Sandbox) -> Policy:
+    """As for a command, but it starts in its own folder, fills the caches of package managers, and may use what its entry
+    names: files are seen, folders are written."""
+    folder = os.path.realpath(address.cwd or ".")
+    named = [os.path.join(folder, word) for word in (address.command, *address.args) if word]  # noqa: PTH118
+    files = [path for path in named if os.path.isfile(path)]  # noqa: PTH113
+    folders = [path for path in (*named, address.cwd or "") if os.path.isdir(path)]  # noqa: PTH112
+    around = [os.path.dirname(path) for path in files if "/" in path]  # noqa: PTH120
+    more = Grant((*folders, *server.paths), (*files, *around, folder))
+    policy = sandbox.policy(more=more, caches=True)
+    return structs.replace(policy, folder=folder, hosts=server.hosts)
 
 
 async def _receive(reader: asyncio.StreamReader, received: Any) -> None:

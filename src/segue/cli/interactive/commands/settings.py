@@ -1,4 +1,4 @@
-"""/set, /approval, /key: settings of the running chat."""
+"""/set, /approval, /sandbox, /key: settings of the running chat."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from segue.cli.commands.keys import ask_and_store
 from segue.conversation.options import Options
 from segue.errors import UsageError
 from segue.tools.approval import Mode
+from segue.tools.sandbox.policy import SandboxMode
+from segue.tools.sandbox.sandbox import grant_of_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -74,6 +76,25 @@ async def change_approval(interactive: InteractiveChat, words: list[str]) -> Non
     for name, patterns in (("always allowed", rules.allow), ("never allowed", rules.deny)):
         if patterns:
             interactive.screen.paragraph(f"  {name}: {', '.join(patterns)}", indent=4)
+
+
+async def change_sandbox(interactive: InteractiveChat, words: list[str]) -> None:
+    sandbox = interactive.runtime.sandbox
+    if words[:1] == ["allow"]:
+        if len(words) == 1:
+            raise UsageError(
+                "What to allow is missing.",
+                code="usage",
+                hint="/sandbox allow HOST or PATH, for example /sandbox allow pypi.org",
+            )
+        sandbox.granted = sandbox.granted.plus(grant_of_words(words[1:]))
+    elif words:
+        check_known(words[0], get_args(SandboxMode), "mode of the sandbox", "unknown_mode")
+        sandbox.mode = words[0]  # type: ignore[assignment]
+    interactive.screen.paragraph(f"  {sandbox.summary()}", indent=2)
+    for name, given in (("may write", sandbox.granted.writable), ("may read", sandbox.granted.readable)):
+        if given:
+            interactive.screen.paragraph(f"  {name}: {', '.join(given)}", indent=4)
 
 
 async def store_key(interactive: InteractiveChat, words: list[str]) -> None:

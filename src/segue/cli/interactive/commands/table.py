@@ -99,6 +99,13 @@ COMMANDS: Final[tuple[Command, ...]] = (
         ("permissions",),
         meanwhile=True,
     ),
+    Command(
+        "sandbox",
+        "[MODE | allow HOST | allow PATH]",
+        "what commands may touch: workspace, read-only, off; allow more for this session",
+        "settings:change_sandbox",
+        meanwhile=True,
+    ),
     Command("key", "PROVIDER", "store an API key (it is not shown)", "settings:store_key"),
     Command("help", "", "list commands and keys", "info:show_help", ("?",), meanwhile=True),
     Command("quit", "", "leave; the session is saved", "info:leave", ("exit", "q")),

@@ -1,0 +1,245 @@
+"""What a command may touch, as data: places that it may write, places that it does not see, hosts, and how much it may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
+
+from msgspec import Struct, structs
+
+from segue.tools.sandbox.git_places import git_places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SandboxMode: TypeAlias = Literal["workspace", "read-only", "off"]
+EVERY_HOST: Final = "*"
+
+_KEYS: Final = (
+    *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".oci", ".boto", ".s3cfg", ".vault-token"),
+    *(".netrc", ".npmrc", ".pypirc", ".yarnrc", ".yarnrc.yml", ".git-credentials", ".pgpass", ".my.cnf"),
+    *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".composer/auth.json"),
+    *(".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties", ".terraform.d"),
+    *(".terraformrc", ".password-store", ".databrickscfg", ".snowflake", ".dbt", ".fly", ".railway"),
+    *(".config/gcloud", ".config/gh", ".config/glab-cli", ".config/hub", ".config/git/credentials"),
+    *(".config/op", ".config/rclone", ".config/doctl", ".config/heroku", ".config/sops", ".config/age"),
+    *(
+        ".config/containers/auth.json",
+        ".config/pip/pip.conf",
+        ".config/uv/credentials",
+        ".local/share/uv/credentials",
+    ),
+    *(".local/share/keyrings", ".local/share/kwalletd", ".local/share/password-store", ".1password"),
+    *("Library/Keychains", "Library/Cookies", "Library/Application Support/com.apple.TCC"),
+)
+_STORES: Final = (
+    *(".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware"),
+    *(".config/microsoft-edge", ".config/vivaldi", ".config/opera", "snap/firefox", ".var/app"),
+    *("Library/Application Support/Google", "Library/Application Support/Firefox", "Library/Safari"),
+    *("Library/Messages", "Library/Mail", "Library/Group Containers"),
+    *(".claude", ".claude.json", ".codex", ".gemini", ".qwen", ".pi", ".config/opencode"),
+    *(".local/share/opencode", ".config/github-copilot", ".copilot", ".continue", ".cline", ".cursor"),
+    *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".node_repl_history"),
+    *(".mysql_history", ".sqlite_history", ".local/share/fish/fish_history", ".lesshst", ".viminfo"),
+    *(".config/segue", ".local/share/segue", ".local/state/segue", ".cache/segue"),
+    *("Library/Application Support/segue", "Library/Caches/segue"),
+)
+_SYSTEM: Final = (
+    *(
+        "/etc/shadow",
+        "/etc/gshadow",
+        "/etc/sudoers",
+        "/etc/sudoers.d",
+        "/etc/ssl/private",
+        "/etc/krb5.keytab",
+    ),
+    *(
+        "/etc/ssh",
+        "/etc/wireguard",
+        "/etc/NetworkManager/system-connections",
+        "/var/lib/docker",
+        "/var/spool",
+    ),
+    *("/var/lib/containerd", "/var/lib/postgresql", "/var/lib/mysql", "/var/mail", "/var/log/journal"),
+    *("/run", "/tmp", "/var/tmp", "/boot/efi", "/lost+found"),  # noqa: S108
+)
+"""/run holds the sockets of the desktop, of Docker and of the system; temporary folders hold those of other programs."""
+_VISIBLE_IN_RUN: Final = (
+    "/run/current-system",
+    "/run/opengl-driver",
+    "/run/systemd/resolve",
+    "/run/booted-system",
+)
+_START_FILES: Final = (
+    *(
+        ".bashrc",
+        ".bash_profile",
+        ".bash_login",
+        ".bash_logout",
+        ".profile",
+        ".zshrc",
+        ".zshenv",
+        ".zprofile",
+    ),
+    *(
+        ".zlogin",
+        ".config/fish",
+        ".gitconfig",
+        ".config/git",
+        ".config/autostart",
+        ".config/systemd",
+        ".vimrc",
+    ),
+    *(
+        ".config/nvim",
+        ".emacs",
+        ".emacs.d",
+        ".inputrc",
+        ".xprofile",
+        ".xinitrc",
+        ".xsession",
+        ".pam_environment",
+    ),
+    *(".config/environment.d", ".local/bin", "bin", ".pythonrc", ".condarc", ".config/direnv", ".envrc"),
+    *("Library/LaunchAgents",),
+)
+"""What other programs run or obey without being asked. It matters where somebody works in his home folder."""
+_PROJECT_FILES: Final = (".segue", "segue.toml", ".mcp.json", ".vscode", ".idea", ".husky")
+"""Settings in a workspace that programs outside of the sandbox obey."""
+_CACHES: Final = (
+    *(
+        ".npm",
+        ".cache/pip",
+        ".cache/uv",
+        ".cache/yarn",
+        ".cache/pnpm",
+        ".cache/go-build",
+        ".cache/ms-playwright",
+    ),
+    *("go/pkg", ".cargo/registry", ".cargo/git", ".gradle/caches", ".m2/repository", ".local/share/pnpm"),
+    *(
+        ".bun/install/cache",
+        ".cache/deno",
+        ".cache/ruff",
+        ".cache/mypy",
+        ".cache/pre-commit",
+        ".nuget/packages",
+    ),
+)
+"""What package managers and compilers write for themselves. What is in them runs outside of the sandbox as well, so a
+command gets them to read only; a server that the user has configured may fill them."""
+
+
+@final
+class Limits(Struct, frozen=True, kw_only=True):
+    """How much of the machine a command may use."""
+
+    memory: int = 8 << 30
+    """Bytes, of each process."""
+    processes: int = 4_096
+    """At a time, threads included."""
+
+
+@final
+class Grant(Struct, frozen=True):
+    """What is allowed beside the usual."""
+
+    writable: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+    def plus(self, other: Grant) -> Grant:
+        return Grant(
+            (*self.writable, *other.writable), (*self.readable, *other.readable), (*self.hosts, *other.hosts)
+        )
+
+
+@final
+class Policy(Struct, frozen=True, kw_only=True):
+    """All paths are absolute, free of links, and were there when the policy was made."""
+
+    folder: str
+    """Where the command starts."""
+    writable: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    """Within hidden places."""
+    protected: tuple[str, ...] = ()
+    """Within writable places, to be read only."""
+    hidden: tuple[str, ...] = ()
+    temporary: str = ""
+    """The folder that the command has for its temporary files."""
+    hosts: tuple[str, ...] = ()
+    """That may be reached: `example.org`, `*.example.org`, `example.org:8080`; `*` is the whole network."""
+    limits: Limits = Limits()
+    own_caches: bool = True
+    """Caches of package managers are among its temporary files; else they are the user's."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the network is not limited."""
+        return EVERY_HOST in self.hosts
+
+    def may_write(self, path: str) -> bool:
+        """Whether a path is in a writable place."""
+        places = (*self.writable, self.temporary)
+        return _is_in(path, places) and not _is_in(path, self.protected) and not self.hides(path)
+
+    def hides(self, path: str) -> bool:
+        """Whether a path is in a hidden place, and in no place within it that is shown."""
+        covers = [place for place in self.hidden if _is_in(path, [place])]
+        shown = [place for place in (*self.writable, *self.readable, self.temporary) if _is_in(path, [place])]
+        return bool(covers) and max(map(len, covers)) > max(map(len, shown), default=0)
+
+
+def make_policy(
+    mode: SandboxMode,
+    workspace: str | Path,
+    temporary: str | Path,
+    *,
+    grant: Grant | None = None,
+    hidden: Iterable[str] = (),
+    caches: bool = False,
+    limits: Limits | None = None,
+    home: str | Path | None = None,
+) -> Policy:
+    """The usual policy for a workspace. `caches`: package managers may fill theirs."""
+    root, more = os.path.realpath(workspace), grant or Grant()
+    at_home = os.path.realpath(Path.home() if home is None else home)
+    git = git_places(root)
+    own: list[str] = []
+    if mode == "workspace":
+        own += [root, *git.folders]
+        own += [f"{at_home}/{name}" for name in _CACHES if caches]
+    protected = [*git.hooks, *(f"{root}/{name}" for name in _PROJECT_FILES)]
+    if _is_in(at_home, [root]):
+        protected += [f"{at_home}/{name}" for name in _START_FILES]
+    granted = _existing(more.writable)
+    written = _existing([*own, *granted])
+    seen = [root, *_VISIBLE_IN_RUN, *more.readable]
+    covered = [*(f"{at_home}/{name}" for name in (*_KEYS, *_STORES)), *_SYSTEM, *_runtime_folder()]
+    policy = Policy(
+        folder=root,
+        writable=written,
+        protected=tuple(path for path in _existing(protected) if not _is_in(path, granted)),
+        hidden=_existing([*covered, *hidden]),
+        temporary=os.path.realpath(temporary),
+        hosts=tuple(dict.fromkeys(more.hosts)),
+        limits=limits or Limits(),
+        own_caches=not caches,
+    )
+    shown = tuple(path for path in _existing(seen) if policy.hides(path))
+    return structs.replace(policy, readable=shown)
+
+
+def _runtime_folder() -> list[str]:
+    return [folder] if (folder := os.environ.get("XDG_RUNTIME_DIR", "")) else []
+
+
+def _existing(paths: Iterable[str]) -> tuple[str, ...]:
+    whole = (os.path.realpath(os.path.expanduser(path)) for path in paths if path)  # noqa: PTH111 - text stays text
+    return tuple(dict.fromkeys(path for path in whole if os.path.exists(path)))  # noqa: PTH110
+
+
+def _is_in(path: str, places: Iterable[str]) -> bool:
+    return any(path == place or path.startswith(f"{place.rstrip('/')}/") for place in places if place)
