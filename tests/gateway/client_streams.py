@@ -54,7 +54,9 @@ def _converse(data: bytes) -> Any:
 
 def _add_delta(content: list[Any], index: int, delta: Any) -> None:
     if index == len(content):
-        content.append({"text": ""} if "text" in delta else {"reasoningContent": {"reasoningText": {"text": ""}}})
+        content.append(
+            {"text": ""} if "text" in delta else {"reasoningContent": {"reasoningText": {"text": ""}}}
+        )
     block = content[index]
     if "text" in delta:
         block["text"] += delta["text"]
@@ -65,7 +67,9 @@ def _add_delta(content: list[Any], index: int, delta: Any) -> None:
     elif "text" in delta["reasoningContent"]:
         block["reasoningContent"]["reasoningText"]["text"] += delta["reasoningContent"]["text"]
     else:
-        content[index] = {"reasoningContent": {"redactedContent": delta["reasoningContent"]["redactedContent"]}}
+        content[index] = {
+            "reasoningContent": {"redactedContent": delta["reasoningContent"]["redactedContent"]}
+        }
 
 
 def _events(data: bytes) -> list[Any]:

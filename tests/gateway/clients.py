@@ -330,5 +330,13 @@ class ConverseAgent(Agent):
 
 AGENTS: Mapping[str, type[Agent]] = {
     agent.wire: agent
-    for agent in (ChatAgent, ResponsesAgent, MessagesAgent, GeminiAgent, OllamaAgent, MistralAgent, ConverseAgent)
+    for agent in (
+        ChatAgent,
+        ResponsesAgent,
+        MessagesAgent,
+        GeminiAgent,
+        OllamaAgent,
+        MistralAgent,
+        ConverseAgent,
+    )
 }

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Literal, Protocol, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final
 
 from msgspec import Struct
 
 from segue.dialects.references import ReferenceField
 from segue.errors import SegueError
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 Operation: TypeAlias = Literal[
     "chat",

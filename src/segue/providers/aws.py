@@ -45,7 +45,7 @@ _LATEST: Final = timedelta(minutes=5)
 """Credentials are renewed in the background from the first moment before their end on, and waited for from the second on."""
 
 
-def region_of(address: Address, config: ProviderConfig, environ: Mapping[str, str]) -> str:
+def region_of(config: ProviderConfig, environ: Mapping[str, str]) -> str:
     """Where requests go; empty if nobody says it. There is no default: models and prices differ."""
     if config.region:
         return config.region

@@ -86,7 +86,7 @@ def access_of(
     key = key_of(address, config, api_key=api_key, environ=environ, key_file=key_file, keyring=keyring)
     if address.auth != "aws":
         return key
-    region = region_of(address, config, environ)
+    region = region_of(config, environ)
     return AwsAccess(address, key, region=region, profile=config.profile, environ=environ)
 
 
@@ -134,7 +134,7 @@ def base_url_of(address: Address, config: ProviderConfig, environ: Mapping[str, 
     if set_there:
         return complete_url(set_there, address, in_environment=True)
     if REGION in address.base_url:
-        region = region_of(address, config, environ)
+        region = region_of(config, environ)
         if not region:
             raise missing_region(address)
         return address.base_url.replace(REGION, region)

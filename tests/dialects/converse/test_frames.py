@@ -68,7 +68,7 @@ def test_a_byte_that_was_changed_is_noticed_wherever_it_is() -> None:
     "value", [b"\x00", b"\x01", b"\x02\x07", b"\x04\x00\x00\x00\x09", b"\x06\x00\x01x", b"\x09" + b"u" * 16]
 )
 def test_headers_of_other_types_are_stepped_over(value: bytes) -> None:
-    import zlib  # noqa: PLC0415
+    import zlib
 
     block = b"\x01a" + value + b"\x01b\x07\x00\x01c"
     lengths = (16 + len(block)).to_bytes(4, "big") + len(block).to_bytes(4, "big")

@@ -206,7 +206,9 @@ class _Settings(RequestSettings):
         """Fields of the model's own, and those that came for it."""
         given = self.extra.get(_ADDITIONAL)
         if isinstance(given, dict) and given:
-            if came_for_model(self.options, NAME) or self.options.extra and _ADDITIONAL in self.options.extra:
+            if came_for_model(self.options, NAME) or (
+                self.options.extra and _ADDITIONAL in self.options.extra
+            ):
                 self._fields = {**self._fields, **given}
             else:
                 self.not_sent(_ADDITIONAL, "it came for another model")

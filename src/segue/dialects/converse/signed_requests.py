@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 _LATEST: Final = timedelta(minutes=15)
 """By so much clocks may differ; a signature is no use later."""
-_HINT: Final = (
-    "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY both to your key of this gateway, or AWS_BEARER_TOKEN_BEDROCK to it."
-)
+_HINT: Final = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY both to your key of this gateway, or AWS_BEARER_TOKEN_BEDROCK to it."
 
 
 @final
@@ -45,7 +43,9 @@ class SignedRequests:
         if moment is None or abs(moment - now) > _LATEST:
             raise self.refusal("The signature of this request is too old, or its clock is wrong.")
 
-    def refusal(self, message: str = "This request is not signed with a key of this gateway.") -> CredentialsError:
+    def refusal(
+        self, message: str = "This request is not signed with a key of this gateway."
+    ) -> CredentialsError:
         error = CredentialsError(
             f"{message} {_HINT}", code="InvalidSignatureException", status=403, hint=_HINT
         )

@@ -42,7 +42,7 @@ _IN_STREAM = {
 
 
 @rule("BDR-19")
-def envelope(refusal: Refusal, context: Context) -> dict[str, Any]:  # noqa: ARG001 - as with every provider
+def envelope(refusal: Refusal, context: Context) -> dict[str, Any]:
     body: dict[str, Any] = {"message": refusal.message}
     if refusal.status == 424:
         body |= {"originalStatusCode": 500, "resourceName": context.model}
