@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
+from typing import NamedTuple
 from unittest.mock import patch
 
 import pytest
@@ -15,7 +16,7 @@ botocore_auth = pytest.importorskip("botocore.auth")
 AWSRequest = pytest.importorskip("botocore.awsrequest").AWSRequest
 BotoCredentials = pytest.importorskip("botocore.credentials").Credentials
 
-NOW = datetime.datetime(2026, 11, 18, 1, 2, 3)
+NOW = dt.datetime(2026, 11, 18, 1, 2, 3)
 MOMENT = "20261118T010203Z"
 CREDENTIALS = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
 
@@ -48,44 +49,47 @@ hosts = st.sampled_from(
 )
 
 
-def botocore_headers(
-    method: str, url: str, given_headers: dict[str, str], body: bytes, token: str, region: str, service: str
-) -> dict[str, str]:
-    request = AWSRequest(method=method, url=url, headers=dict(given_headers), data=body)
-    credentials = BotoCredentials(CREDENTIALS.access_key, CREDENTIALS.secret, token or None)
-    with patch("botocore.auth.get_current_datetime", return_value=NOW):
-        botocore_auth.SigV4Auth(credentials, service, region).add_auth(request)
-    return {name.lower(): value for name, value in request.headers.items()}
+class Asked(NamedTuple):
+    """A request and whom it is signed for."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    body: bytes
+    token: str
+    region: str
+    service: str
 
 
-@given(
+requests = st.builds(
+    Asked,
     method=st.sampled_from(("POST", "GET", "put")),
-    host=hosts,
-    path=paths,
-    query=queries,
-    given_headers=headers,
+    url=st.builds(
+        lambda host, path, query: f"{host}{path}{f'?{query}' if query else ''}", hosts, paths, queries
+    ),
+    headers=headers,
     body=st.binary(max_size=200),
     token=st.just("") | st.text(visible, min_size=1, max_size=30),
     region=st.sampled_from(("us-east-1", "eu-central-1")),
     service=st.sampled_from(("bedrock", "bedrock-mantle", "aws-external-anthropic")),
 )
-@example("POST", "https://h", "/model/a%3A0/converse", "", {}, b"{}", "", "us-east-1", "bedrock")
-def test_a_signature_is_the_one_of_botocore(
-    method: str,
-    host: str,
-    path: str,
-    query: str,
-    given_headers: dict[str, str],
-    body: bytes,
-    token: str,
-    region: str,
-    service: str,
-) -> None:
-    url = f"{host}{path}{f'?{query}' if query else ''}"
+
+
+def botocore_headers(asked: Asked) -> dict[str, str]:
+    request = AWSRequest(method=asked.method, url=asked.url, headers=dict(asked.headers), data=asked.body)
+    credentials = BotoCredentials(CREDENTIALS.access_key, CREDENTIALS.secret, asked.token or None)
+    with patch("botocore.auth.get_current_datetime", return_value=NOW):
+        botocore_auth.SigV4Auth(credentials, asked.service, asked.region).add_auth(request)
+    return {name.lower(): value for name, value in request.headers.items()}
+
+
+@given(asked=requests)
+@example(Asked("POST", "https://h/model/a%3A0/converse", {}, b"{}", "", "us-east-1", "bedrock"))
+def test_a_signature_is_the_one_of_botocore(asked: Asked) -> None:
+    method, url, given_headers, body, token, region, service = asked
     credentials = Credentials(CREDENTIALS.access_key, CREDENTIALS.secret, token)
     ours = sign(method, url, given_headers, body, credentials, region=region, service=service, moment=MOMENT)
-    theirs = botocore_headers(method, url, given_headers, body, token, region, service)
-    assert {**given_headers, **ours} == theirs
+    assert {**given_headers, **ours} == botocore_headers(asked)
     signed = read_authorization(ours["authorization"])
     assert signed is not None
     assert (signed.access_key, signed.region, signed.service) == (CREDENTIALS.access_key, region, service)

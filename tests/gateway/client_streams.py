@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from botocore.eventstream import EventStreamBuffer
+from botocore.eventstream import EventStreamBuffer  # type: ignore[import-untyped]
 
 
 def whole_of(wire: str, data: bytes) -> Any:

@@ -225,3 +225,50 @@ def test_many_clients_at_once(address: str) -> None:
         await client.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("route", ["chat", "gemini", "anthropic", "converse"])
+def test_bedrock(address: str, route: str) -> None:
+    """botocore is what boto3 sends with."""
+    session = imported("botocore.session").Session()
+    session.set_credentials("any", "any")
+    config = imported("botocore.config").Config(retries={"total_max_attempts": 1})
+    client = session.create_client(
+        "bedrock-runtime", region_name="us-east-1", endpoint_url=address, config=config
+    )
+    spec = {"name": "weather", "description": "The weather of a city.", "inputSchema": {"json": SCHEMA}}
+    asked: dict[str, Any] = {
+        "modelId": ROUTES[route],
+        "messages": [{"role": "user", "content": [{"text": "Please look."}]}],
+        "toolConfig": {"tools": [{"toolSpec": spec}]},
+    }
+    whole = client.converse(**asked)
+    content = whole["output"]["message"]["content"]
+    calls = [block["toolUse"] for block in content if "toolUse" in block]
+    assert [call["name"] for call in calls] == ["weather", "weather"]
+    assert whole["stopReason"] == "tool_use"
+    assert whole["usage"]["totalTokens"] > 0
+    results = [
+        {"toolResult": {"toolUseId": call["toolUseId"], "content": [{"text": "rain"}]}} for call in calls
+    ]
+    asked["messages"] += [whole["output"]["message"], {"role": "user", "content": results}]
+    events = list(client.converse_stream(**asked)["stream"])
+    said = "".join(
+        event["contentBlockDelta"]["delta"].get("text", "")
+        for event in events
+        if "contentBlockDelta" in event
+    )
+    assert said == "I know: 2 results."
+    assert list(events[-1]) == ["metadata"]
+    counted = (
+        client.count_tokens(
+            modelId=ROUTES[route],
+            input={"converse": {"messages": asked["messages"], "toolConfig": asked["toolConfig"]}},
+        )
+        if route in ("gemini", "anthropic", "converse")
+        else {"inputTokens": 1}
+    )
+    assert counted["inputTokens"] > 0
+    with pytest.raises(client.exceptions.ClientError) as caught:
+        client.converse(modelId="nobody/nothing", messages=asked["messages"][:1])
+    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 404

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Literal, Protocol, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final
 
 from msgspec import Raw, Struct
 
 from segue.dialects.references import ReferenceField
 from segue.errors import SegueError
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 Operation: TypeAlias = Literal[
     "chat",
@@ -220,20 +222,19 @@ def _no_reframe(operation: Operation, query: Mapping[str, str], *, stream: bool)
 class RequestSignatures(Protocol):
     """How clients of a wire sign requests instead of sending their key alone."""
 
+    advice: str
+    """What a client has to set, so that its requests are signed with a key of the server."""
+
     def is_signed(self, headers: Mapping[str, str]) -> bool: ...
 
     def key(self, headers: Mapping[str, str]) -> str:
         """The key that a signed request names; empty if its signature cannot be read."""
         ...
 
-    def check(
+    def problem(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes, *, now: datetime
-    ) -> None:
-        """Raises CredentialsError unless the request was signed with that key. `target`: path and query as they were sent."""
-        ...
-
-    def refusal(self) -> SegueError:
-        """For a request whose key is not known."""
+    ) -> str:
+        """Why a request was not signed with that key; empty if it was. `target`: path and query as they were sent."""
         ...
 
 

@@ -83,7 +83,8 @@ def read_authorization(value: str) -> Signed | None:
     parts = found["credential"].rsplit("/", 4) if found is not None else []
     if found is None or len(parts) != 5 or parts[4] != _END:
         return None
-    return Signed(*parts[:4], tuple(found["headers"].split(";")), found["signature"])
+    access_key, day, region, service, _ = parts
+    return Signed(access_key, day, region, service, tuple(found["headers"].split(";")), found["signature"])
 
 
 def is_signed_with(

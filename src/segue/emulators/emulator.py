@@ -17,7 +17,7 @@ from segue.emulators.rules import Context
 from segue.emulators.signatures import SECRET, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from segue.emulators.faults import Fault
     from segue.emulators.http import Request
@@ -56,7 +56,6 @@ class Emulator:
         clock: Callable[[], float] = time.time,
         secret: bytes = SECRET,
         keys: Iterable[str] | None = None,
-        secrets: Mapping[str, str] = AWS_SECRETS,
         unstreamed: Iterable[str] = (),
         log_size: int = 1000,
     ) -> None:
@@ -67,7 +66,7 @@ class Emulator:
         self.secret = secret
         self.keys = None if keys is None else frozenset(keys)
         """The API keys that are accepted; None accepts any key."""
-        self.secrets = secrets
+        self.secrets: dict[str, str] = {**AWS_SECRETS}
         """Access keys of AWS, and what requests are signed with in their name."""
         self.unstreamed = tuple(unstreamed)
         """Patterns of models that the account may not stream, with providers that have words for it."""

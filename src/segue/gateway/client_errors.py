@@ -160,6 +160,11 @@ def caller_error(keys: Sequence[str] = ()) -> CredentialsError:
     )
 
 
+def signature_error(problem: str, advice: str) -> CredentialsError:
+    """For a client that signs its requests with anything but its key."""
+    return CredentialsError(f"{problem} {advice}", code=CALLER, hint=advice)
+
+
 def path_error(request: WebRequest) -> InvalidRequestError:
     return InvalidRequestError(
         f"There is no {request.method} {request.path} here.",

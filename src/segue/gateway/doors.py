@@ -13,12 +13,13 @@ from msgspec import Struct, structs
 from segue.dialects.dialect import Dialect
 from segue.dialects.registry import DIALECTS, WIRES, recognise
 from segue.dialects.server import Operation
+from segue.gateway.client_errors import signature_error
 from segue.providers.models.cards import dialect_of_model
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from segue.errors import CredentialsError, SegueError
+    from segue.errors import CredentialsError
     from segue.gateway.web import WebRequest
 
 USUAL: Final = "openai_chat"
@@ -185,11 +186,16 @@ def _bare(key: str) -> str:
 def check_signature(request: WebRequest, dialect: Dialect, now: datetime) -> None:
     """Raises for a signed request, whose key is known, if the signature is not made with it."""
     signatures = dialect.server.signatures
-    if signatures is not None and signatures.is_signed(request.headers):
-        signatures.check(request.method, request.target, request.headers, request.body, now=now)
+    if signatures is None or not signatures.is_signed(request.headers):
+        return
+    asked = request.method, request.target, request.headers, request.body
+    if problem := signatures.problem(*asked, now=now):
+        raise signature_error(problem, signatures.advice)
 
 
-def unknown_key(error: CredentialsError, request: WebRequest, dialect: Dialect) -> SegueError:
+def unknown_key(error: CredentialsError, request: WebRequest, dialect: Dialect) -> CredentialsError:
     """The error for a request whose key is not known: who signs is told what with."""
     signatures = dialect.server.signatures
-    return signatures.refusal() if signatures is not None and signatures.is_signed(request.headers) else error
+    if signatures is None or not signatures.is_signed(request.headers):
+        return error
+    return signature_error("This request is not signed with a key of this gateway.", signatures.advice)

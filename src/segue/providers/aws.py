@@ -43,7 +43,7 @@ _LATEST: Final = timedelta(minutes=5)
 """Credentials are renewed in the background from the first moment before their end on, and waited for from the second on."""
 
 
-def region_of(address: Address, config: ProviderConfig, environ: Mapping[str, str]) -> str:
+def region_of(config: ProviderConfig, environ: Mapping[str, str]) -> str:
     """Where requests go; empty if nobody says it. There is no default: models and prices differ."""
     if config.region:
         return config.region
@@ -74,7 +74,7 @@ def _file(environ: Mapping[str, str], variable: str, name: str) -> Path:
 
 
 def require_region(address: Address, config: ProviderConfig, environ: Mapping[str, str]) -> str:
-    region = region_of(address, config, environ)
+    region = region_of(config, environ)
     if not region:
         raise missing_region(address)
     return region
@@ -110,8 +110,6 @@ class AwsAccess:
         self._environ = environ
         self._now = now
         self._lock = Lock()
-        self._source: Any = None
-        """What botocore renews credentials with."""
         self._credentials: Credentials | None = None
         self._ends: datetime | None = None
         self._renewal: asyncio.Task[None] | None = None
@@ -166,7 +164,7 @@ class AwsAccess:
         """They were refused: there may be newer ones."""
         self._key.forget()
         with self._lock:
-            self._credentials = self._ends = self._source = None
+            self._credentials = self._ends = None
 
     def headers(self) -> Mapping[str, str]:
         """What a request carries beside its signature."""
@@ -220,22 +218,17 @@ class AwsAccess:
         if botocore is None:
             return
         try:
-            if self._source is None:
-                session = botocore.session.Session(profile=self._profile or None)
-                self._source = session.get_credentials()
-            frozen = self._source.get_frozen_credentials() if self._source is not None else None
-        except botocore.exceptions.BotoCoreError as error:
-            self._source = None
-            raise self._unavailable(error) from None
-        except botocore.exceptions.ClientError as error:
-            self._source = None
+            # A session of its own gives new credentials also where the old ones still hold.
+            source = botocore.session.Session(profile=self._profile or None).get_credentials()
+            frozen = source.get_frozen_credentials() if source is not None else None
+        except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
             raise self._unavailable(error) from None
         if frozen is None or not frozen.access_key:
             return
         Secret(frozen.secret_key)
         Secret(frozen.token or "")
         self._credentials = Credentials(frozen.access_key, frozen.secret_key, frozen.token or "")
-        ends = getattr(self._source, "_expiry_time", None)
+        ends = getattr(source, "_expiry_time", None)
         self._ends = ends if isinstance(ends, datetime) else None
 
     def _in_environment(self) -> Credentials | None:

@@ -103,7 +103,7 @@ def credentials_of(
     """What requests to a provider are signed in with: a key, or a token where the provider takes one."""
     key = key_of(address, config, api_key=api_key, environ=environ, key_file=key_file, keyring=keyring)
     if address.auth == "aws":
-        region = region_of(address, config, environ)
+        region = region_of(config, environ)
         return AwsAccess(address, key, region=region, profile=config.profile, environ=environ)
     kind = config.credentials if config.credentials in ("adc", "entra") else address.token
     if not kind or config.credentials == "key":

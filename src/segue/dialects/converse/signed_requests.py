@@ -10,19 +10,20 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, final
 
 from segue.dialects.sigv4 import SCHEME, is_signed_with, read_authorization
-from segue.errors import CredentialsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _LATEST: Final = timedelta(minutes=15)
 """By so much clocks may differ; a signature is no use later."""
-_HINT: Final = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY both to your key of this gateway, or AWS_BEARER_TOKEN_BEDROCK to it."
+_ADVICE: Final = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY both to your key of this gateway, or AWS_BEARER_TOKEN_BEDROCK to it."
 
 
 @final
 class SignedRequests:
     """Signatures of version 4."""
+
+    advice = _ADVICE
 
     def is_signed(self, headers: Mapping[str, str]) -> bool:
         return headers.get("authorization", "").startswith(SCHEME)
@@ -32,25 +33,16 @@ class SignedRequests:
         signed = read_authorization(headers.get("authorization", ""))
         return signed.access_key if signed is not None else ""
 
-    def check(
+    def problem(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes, *, now: datetime
-    ) -> None:
-        """Raises unless the request was signed with the key that it names, a short while ago."""
+    ) -> str:
         signed = read_authorization(headers.get("authorization", ""))
         if signed is None or not is_signed_with(signed.access_key, signed, method, target, headers, body):
-            raise self.refusal("The signature of this request was not made with the key that it names.")
+            return "The signature of this request was not made with the key that it names."
         moment = _moment(headers["x-amz-date"])
         if moment is None or abs(moment - now) > _LATEST:
-            raise self.refusal("The signature of this request is too old, or its clock is wrong.")
-
-    def refusal(
-        self, message: str = "This request is not signed with a key of this gateway."
-    ) -> CredentialsError:
-        error = CredentialsError(
-            f"{message} {_HINT}", code="InvalidSignatureException", status=403, hint=_HINT
-        )
-        error.wire = "converse"
-        return error
+            return "The signature of this request is too old, or its clock is wrong."
+        return ""
 
 
 def _moment(written: str) -> datetime | None:

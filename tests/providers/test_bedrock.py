@@ -1,0 +1,453 @@
+"""Amazon Bedrock over real HTTP: keys and signatures, regions, the wire by the model, and credentials as AWS's tools find them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from segue.conversation.blocks import Reasoning, ToolCall, ToolResult
+from segue.conversation.events import Failed, Finished, TextDelta
+from segue.conversation.message import Conversation, user
+from segue.conversation.options import Options
+from segue.conversation.tools import ToolSpec
+from segue.emulators.emulator import AWS_SECRETS
+from segue.emulators.model_reply import Call, Reply, Say, Think
+from segue.emulators.responder import ScriptedResponder
+from segue.emulators.server import Served
+from segue.errors import CredentialsError, InvalidRequestError, UsageError
+from segue.providers.adapter import ChatRequest, fold_stream
+from segue.providers.addresses import address_of
+from segue.providers.aws import AwsAccess, region_of
+from segue.providers.config import ProviderConfig
+from segue.providers.factory import connect, key_of
+from segue.providers.provider import Provider
+from segue.providers.registry import default_registry
+
+CLAUDE = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+((ACCESS_KEY, SECRET),) = AWS_SECRETS.items()
+SIGNING = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
+BEARER = {"AWS_BEARER_TOKEN_BEDROCK": "bedrock-api-key-0123456789"}
+
+
+def provider(served: Served, environ: Mapping[str, str], **fields: Any) -> Provider:
+    config = ProviderConfig(base_url=served.url("bedrock"), region="eu-central-1", **fields)
+    return connect("bedrock", config, environ=environ, keyring=False)
+
+
+def events(at: Provider, **fields: Any) -> list[Any]:
+    async def main() -> list[Any]:
+        request = ChatRequest(
+            **{"model": CLAUDE, "conversation": Conversation().append(user("Hello.")), **fields}
+        )
+        return [event async for event in at.chat_stream(request)]
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("environ", [SIGNING, BEARER], ids=["signed", "key"])
+def test_a_model_answers_whoever_signs_or_has_a_key(
+    environ: Mapping[str, str], segue_emulator_server: Served
+) -> None:
+    received = events(provider(segue_emulator_server, environ))
+    assert any(isinstance(event, TextDelta) for event in received)
+    assert isinstance(received[-1], Finished)
+
+
+def test_the_key_wins_over_credentials(segue_emulator_server: Served) -> None:
+    wrong = {**SIGNING, "AWS_SECRET_ACCESS_KEY": "wrong"}
+    assert isinstance(events(provider(segue_emulator_server, wrong))[-1], Failed)
+    assert isinstance(events(provider(segue_emulator_server, {**wrong, **BEARER}))[-1], Finished)
+
+
+def test_a_refused_signature_is_an_error_of_credentials_without_the_secret(
+    segue_emulator_server: Served,
+) -> None:
+    (*_, last) = events(
+        provider(segue_emulator_server, {**SIGNING, "AWS_SECRET_ACCESS_KEY": "another-secret-0123"})
+    )
+    assert isinstance(last, Failed)
+    assert isinstance(last.error, CredentialsError)
+    assert "another-secret-0123" not in str(last.error)
+
+
+def test_without_a_key_and_credentials_the_error_says_what_to_set(
+    segue_emulator_server: Served, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    alone(monkeypatch, tmp_path)
+    last = events(provider(segue_emulator_server, {}))[-1]
+    assert isinstance(last.error, CredentialsError)
+    assert "AWS_BEARER_TOKEN_BEDROCK" in last.error.hint
+    assert last.error.code == "missing_key"
+
+
+def test_a_bare_id_that_needs_a_profile_is_refused_with_the_hint(segue_emulator_server: Served) -> None:
+    (*_, last) = events(provider(segue_emulator_server, BEARER), model=CLAUDE.removeprefix("us."))
+    assert isinstance(last, Failed)
+    assert isinstance(last.error, InvalidRequestError)
+    assert "inference profile" in last.error.hint
+    assert "global." in last.error.hint
+
+
+def test_a_tool_turn_with_thinking_returns_its_signature(segue_emulator_server: Served) -> None:
+    """BDR-14, BDR-15: in the session's next request, to the same model."""
+    pieces = (Think("Let me see."), Call("read", {"path": "a"}))
+    assert isinstance(segue_emulator_server.emulator.responder, ScriptedResponder)
+    segue_emulator_server.emulator.responder.add(Reply(pieces=pieces), Reply(pieces=(Say("Done."),)))
+    at = provider(segue_emulator_server, SIGNING)
+    asked: dict[str, Any] = {
+        "tools": (ToolSpec("read", "Reads.", {"type": "object", "properties": {}}),),
+        "options": Options(thinking_budget=2000, max_tokens=4000),
+        "session": "one",
+    }
+    said = Conversation(system="Be brief.").append(user("Read."))
+    reply = fold_stream(events(at, conversation=said, **asked))
+    assert reply.error is None
+    assert any(isinstance(block, Reasoning) and block.seal is not None for block in reply.message.blocks)
+    said = said.append(reply.message)
+    (call,) = [block for block in said.messages[-1].blocks if isinstance(block, ToolCall)]
+    from segue.conversation.message import Message
+
+    said = said.append(Message("tool", (ToolResult(call.id, "read", "text of a"),)))
+    received = events(at, conversation=said, **asked)
+    assert isinstance(received[-1], Finished), received[-1]
+    sent = json.loads(received[0].body)
+    assert "signature" in sent["messages"][1]["content"][0]["reasoningContent"]["reasoningText"]
+    assert sent["messages"][-1]["content"][-1] == {"cachePoint": {"type": "default"}}
+    assert [entry.rule for entry in segue_emulator_server.emulator.log if entry.rule] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "dialect", "path"),
+    [
+        (
+            "bedrock",
+            CLAUDE,
+            "converse",
+            "/model/us.anthropic.claude-sonnet-4-5-20250929-v1%3A0/converse-stream",
+        ),
+        (
+            "bedrock",
+            "global.anthropic.claude-sonnet-4-6",
+            "converse",
+            "/model/global.anthropic.claude-sonnet-4-6/converse-stream",
+        ),
+        ("bedrock", "amazon.nova-lite-v1:0", "converse", "/model/amazon.nova-lite-v1%3A0/converse-stream"),
+        ("bedrock", "anthropic.claude-opus-4-8", "anthropic", "/anthropic/v1/messages"),
+        ("bedrock", "us.anthropic.claude-opus-4-7", "anthropic", "/anthropic/v1/messages"),
+        ("bedrock", "openai.gpt-oss-120b-1:0", "openai_compatible", "/openai/v1/chat/completions"),
+        ("bedrock", "openai.gpt-5.5", "openai_responses", "/openai/v1/responses"),
+        ("bedrock-mantle", "anthropic.claude-opus-4-8", "anthropic", "/anthropic/v1/messages"),
+        ("bedrock-mantle", "openai.gpt-oss-120b", "openai_compatible", "/v1/chat/completions"),
+    ],
+)
+def test_the_model_decides_the_wire_and_its_address(name: str, model: str, dialect: str, path: str) -> None:
+    at = connect(name, environ={**BEARER, "AWS_REGION": "us-west-2"}, keyring=False)
+    endpoint, where, _ = at.endpoint_of(model)
+    host = {
+        "bedrock": "bedrock-runtime.us-west-2.amazonaws.com",
+        "bedrock-mantle": "bedrock-mantle.us-west-2.api.aws",
+    }
+    assert endpoint.dialect.name == dialect
+    assert endpoint.url(where) == f"https://{host[name]}{path}"
+    assert at.target(model).endpoint == endpoint.base_url
+
+
+def test_marks_for_the_cache_are_those_of_the_wire() -> None:
+    at = connect("bedrock", environ={**BEARER, "AWS_REGION": "us-west-2"}, keyring=False)
+    said = Conversation(system="Be brief.").append(user("Hello."))
+    for model, marked in (
+        (CLAUDE, True),
+        ("meta.llama3-1-8b-instruct-v1:0", False),
+        ("anthropic.claude-opus-4-8", False),
+    ):
+        sent = at.preview(ChatRequest(model=model, conversation=said, session="one"))
+        assert (b"cachePoint" in sent.body) is marked
+        assert sent.repairs == ()
+
+
+# Regions
+
+
+def test_the_region_is_named_and_never_guessed(tmp_path: Path) -> None:
+    assert region_of(ProviderConfig(region="a"), {"AWS_REGION": "b"}) == "a"
+    assert region_of(ProviderConfig(), {"AWS_REGION": "b", "AWS_DEFAULT_REGION": "c"}) == "b"
+    assert region_of(ProviderConfig(), {"AWS_DEFAULT_REGION": "c"}) == "c"
+    given = ProviderConfig(base_url="https://bedrock-runtime.eu-west-3.amazonaws.com")
+    assert region_of(given, {"AWS_REGION": "b"}) == "eu-west-3"
+    file = tmp_path / "config"
+    file.write_text("[default]\nregion = d\n[profile work]\nregion = e\n")
+    environ = {"AWS_CONFIG_FILE": str(file)}
+    assert region_of(ProviderConfig(), environ) == "d"
+    assert region_of(ProviderConfig(profile="work"), environ) == "e"
+    assert region_of(ProviderConfig(), {**environ, "AWS_PROFILE": "work"}) == "e"
+    assert region_of(ProviderConfig(), {"HOME": str(tmp_path)}) == ""
+    with pytest.raises(UsageError) as caught:
+        connect("bedrock", environ={**BEARER, "HOME": str(tmp_path)}, keyring=False)
+    assert caught.value.code == "no_region"
+    assert "AWS_REGION" in caught.value.hint
+
+
+def test_it_is_configured_with_a_region_and_any_source_of_credentials(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "AWS_REGION": "us-east-1"}
+    assert not default_registry(environ=home, keyring=False).is_configured("bedrock")
+    assert not default_registry(environ={**BEARER, "HOME": str(tmp_path)}, keyring=False).is_configured(
+        "bedrock"
+    )
+    for environ in (BEARER, SIGNING, {"AWS_PROFILE": "work"}, {"AWS_WEB_IDENTITY_TOKEN_FILE": "x"}):
+        assert default_registry(environ={**home, **environ}, keyring=False).is_configured("bedrock")
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_text("[default]\n")
+    assert default_registry(environ=home, keyring=False).is_configured("bedrock")
+
+
+# Credentials of AWS's own tools, from stand-ins on this machine
+
+
+class StandIn(BaseHTTPRequestHandler):
+    """Gives credentials as instance metadata, as the token service and as single sign-on do."""
+
+    answers: ClassVar[Mapping[str, Any]] = {}
+    asked: ClassVar[list[str]] = []
+
+    def answer(self) -> None:
+        length = int(self.headers.get("content-length") or 0)
+        sent = self.rfile.read(length).decode()
+        self.asked.append(f"{self.command} {self.path} {sent}")
+        found = next((value for name, value in self.answers.items() if name in f"{self.path} {sent}"), None)
+        body = found if isinstance(found, str) else json.dumps(found)
+        self.send_response(404 if found is None else 200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    do_GET = do_PUT = do_POST = answer  # noqa: N815 - as the class above has them
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing is printed."""
+
+
+@pytest.fixture
+def stand_in() -> Iterator[str]:
+    StandIn.asked = []
+    server = HTTPServer(("127.0.0.1", 0), StandIn)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join(5)
+    server.server_close()
+
+
+def alone(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """No credentials of whoever runs the tests."""
+    for name in (*SIGNING, *BEARER, "AWS_PROFILE", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(home / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(home / "credentials"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+def expiring(
+    token: str = "token-of-a-session",  # noqa: S107
+    *,
+    minutes: float = 60,
+) -> dict[str, str]:
+    ends = (datetime.now(UTC) + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "AccessKeyId": ACCESS_KEY,
+        "SecretAccessKey": SECRET,
+        "Token": token,
+        "SessionToken": token,
+        "Expiration": ends,
+    }
+
+
+def access(environ: Mapping[str, str] | None = None, **fields: Any) -> AwsAccess:
+    config = ProviderConfig()
+    address = address_of("bedrock", config)
+    assert address is not None
+    key = key_of(address, config, environ=environ or {}, keyring=False)
+    return AwsAccess(address, key, region="us-east-1", environ=environ or {}, **fields)
+
+
+def signature_of(found: AwsAccess) -> Mapping[str, str]:
+    asyncio.run(found.ready())
+    assert found.headers() == {}
+    return found.sign("POST", "https://h/model/a/converse", {"content-type": "application/json"}, b"{}")
+
+
+def test_a_profile_in_the_files_of_awss_tools_is_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    alone(monkeypatch, tmp_path)
+    (tmp_path / "credentials").write_text(
+        f"[work]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET}\naws_session_token = t\n"
+    )
+    headers = signature_of(access(profile="work"))
+    assert f"Credential={ACCESS_KEY}/" in headers["authorization"]
+    assert headers["x-amz-security-token"] == "t"
+
+
+def test_a_profile_that_is_not_there_is_an_error_that_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    alone(monkeypatch, tmp_path)
+    with pytest.raises(CredentialsError) as caught:
+        asyncio.run(access(profile="nowhere").ready())
+    assert "nowhere" in caught.value.message
+    assert caught.value.hint
+
+
+def test_instance_metadata_gives_credentials(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stand_in: str
+) -> None:
+    alone(monkeypatch, tmp_path)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "false")
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", stand_in)
+    role = {"Code": "Success", "Type": "AWS-HMAC", "LastUpdated": "x", **expiring()}
+    StandIn.answers = {
+        "/latest/api/token": "t",
+        "security-credentials/role": role,
+        "security-credentials/": "role",
+    }
+    assert signature_of(access())["x-amz-security-token"] == "token-of-a-session"
+
+
+def test_a_container_gives_credentials(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stand_in: str
+) -> None:
+    alone(monkeypatch, tmp_path)
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{stand_in}/creds")
+    StandIn.answers = {"/creds": expiring()}
+    assert signature_of(access())["x-amz-security-token"] == "token-of-a-session"
+
+
+def test_a_role_is_assumed_with_a_web_identity(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stand_in: str
+) -> None:
+    alone(monkeypatch, tmp_path)
+    (tmp_path / "token").write_text("a-web-identity")
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/asker")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", stand_in)
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    given = expiring()
+    fields = "".join(
+        f"<{name}>{given[name]}</{name}>"
+        for name in ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
+    )
+    StandIn.answers = {
+        "AssumeRoleWithWebIdentity": '<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">'
+        f"<AssumeRoleWithWebIdentityResult><Credentials>{fields}</Credentials></AssumeRoleWithWebIdentityResult>"
+        "</AssumeRoleWithWebIdentityResponse>"
+    }
+    assert signature_of(access())["x-amz-security-token"] == "token-of-a-session"
+    assert "a-web-identity" in StandIn.asked[0]
+
+
+def sign_on(monkeypatch: pytest.MonkeyPatch, home: Path, stand_in: str) -> None:
+    """A profile with single sign-on."""
+    alone(monkeypatch, home)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SSO", stand_in)
+    (home / "config").write_text(
+        "[profile work]\nsso_start_url = https://start.example\nsso_region = us-east-1\n"
+        "sso_account_id = 123456789012\nsso_role_name = asker\n"
+    )
+
+
+def test_single_sign_on_gives_credentials(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stand_in: str
+) -> None:
+    import hashlib
+
+    sign_on(monkeypatch, tmp_path, stand_in)
+    name = hashlib.sha1(b"https://start.example").hexdigest()  # noqa: S324 - as AWS's tools name the file
+    cache = tmp_path / ".aws" / "sso" / "cache"
+    cache.mkdir(parents=True)
+    ends = (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    (cache / f"{name}.json").write_text(json.dumps({"accessToken": "signed-on", "expiresAt": ends}))
+    # botocore looks for it in the home that it saw when it was loaded.
+    monkeypatch.setattr("botocore.credentials.SSOProvider._SSO_TOKEN_CACHE_DIR", str(cache))
+    ends_at = int((datetime.now(UTC) + timedelta(hours=1)).timestamp() * 1000)
+    role = {
+        "accessKeyId": ACCESS_KEY,
+        "secretAccessKey": SECRET,
+        "sessionToken": "sso-token",
+        "expiration": ends_at,
+    }
+    StandIn.answers = {"/federation/credentials": {"roleCredentials": role}}
+    assert signature_of(access(profile="work"))["x-amz-security-token"] == "sso-token"
+
+
+def test_who_is_signed_out_is_told_how_to_sign_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stand_in: str
+) -> None:
+    sign_on(monkeypatch, tmp_path, stand_in)
+    with pytest.raises(CredentialsError) as caught:
+        asyncio.run(access(profile="work").ready())
+    assert caught.value.hint == "Run: aws sso login --profile work"
+    assert caught.value.code == "credentials_unavailable"
+
+
+def test_credentials_are_renewed_ahead_of_their_end_by_one_task(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stand_in: str
+) -> None:
+    alone(monkeypatch, tmp_path)
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{stand_in}/creds")
+    StandIn.answers = {"/creds": expiring("first", minutes=30)}
+
+    async def main() -> None:
+        now = datetime.now(UTC)
+        found = access(now=lambda: now)
+        await found.ready()
+        assert len(StandIn.asked) == 1
+        now += timedelta(minutes=20)
+        StandIn.answers = {"/creds": expiring("second")}
+        for _ in range(20):
+            await found.ready()  # requests that come at once wait for nobody
+        assert found.sign("GET", "https://h/", {}, b"")["x-amz-security-token"] == "first"
+        for _ in range(500):
+            if len(StandIn.asked) > 1:
+                break
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+        assert len(StandIn.asked) == 2
+        assert found.sign("GET", "https://h/", {}, b"")["x-amz-security-token"] == "second"
+
+    asyncio.run(main())
+
+
+def test_credentials_that_have_ended_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stand_in: str
+) -> None:
+    alone(monkeypatch, tmp_path)
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{stand_in}/creds")
+    StandIn.answers = {"/creds": expiring("first", minutes=30)}
+    now = [datetime.now(UTC)]
+    found = access(now=lambda: now[0])
+    assert signature_of(found)["x-amz-security-token"] == "first"
+    now[0] += timedelta(minutes=28)
+    StandIn.answers = {"/creds": expiring("second", minutes=90)}
+    assert signature_of(found)["x-amz-security-token"] == "second"
+
+
+def test_botocore_is_not_loaded_for_a_key_or_variables() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, asyncio\nfrom segue.providers.factory import connect\n"
+        f"at = connect('bedrock', environ={ {**SIGNING, 'AWS_REGION': 'us-east-1'}!r}, keyring=False)\n"
+        "asyncio.run(at.endpoint.ready()); at.endpoint.sign('POST', 'https://h/', {}, b'')\n"
+        "assert 'botocore' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
