@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -178,3 +179,23 @@ def test_every_cloud_is_among_the_targets_of_the_laws() -> None:
         "vertex",
         "vertex-anthropic",
     }
+
+
+@pytest.mark.parametrize("route", ["vertex-anthropic/claude-sonnet-4-6", "azure-anthropic/claude-sonnet-4-6"])
+def test_a_beta_that_a_cloud_refuses_is_dropped_from_a_forwarded_request_too(route: str) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        world.emulator.withheld = frozenset({"context-management-2025-06-27", "context_management"})
+        body = {
+            "model": route,
+            "max_tokens": 50,
+            "messages": [{"role": "user", "content": "Hello."}],
+            "context_management": {"edits": []},
+        }
+        headers = {"anthropic-version": "2023-06-01", "anthropic-beta": "context-management-2025-06-27"}
+        for _ in range(2):
+            answer = await world.ask("/v1/messages", body, headers=headers)
+            assert answer.status == 200, answer.body
+        assert [entry.verdict for entry in world.emulator.log] == ["refused", "accepted", "accepted"]
+
+    asyncio.run(main())

@@ -41,7 +41,7 @@ def open_providers(config: Config) -> KnownProviders:
     configs = {name: read_provider_config(name, table)[0] for name, table in config.providers.items()}
     providers = KnownProviders(configs, key_file=keys_file())
     if config.prices:
-        providers.prices = PriceBook(config.prices)
+        providers.prices = PriceBook({**providers.price_rules, **config.prices})
     return providers
 
 

@@ -94,7 +94,7 @@ class Gateway:
             VolatileAccountStore(),
             self.settings.callers,
             self.settings.accounts,
-            prices=PriceBook(config.prices),
+            prices=PriceBook({**providers.price_rules, **config.prices}),
         )
         self._budget = budget = ByteBudget(self.settings.limits.held_bytes)
         self._services = ClientServices(self.names, self.members, providers, memory, budget)

@@ -14,7 +14,7 @@ from segue.providers.addresses import address_of, addresses, find_address
 from segue.providers.base_urls import base_url_of
 from segue.providers.config import IN_PROCESS, ProviderConfig
 from segue.providers.factory import connect, credentials_of
-from segue.providers.models.prices import CATALOG_PRICES
+from segue.providers.models.prices import CATALOG_PRICES, PriceBook, PriceRule
 from segue.providers.scripted import ScriptedProvider
 from segue.suggestions import suggestion
 
@@ -154,6 +154,9 @@ class KnownProviders(ProviderRegistry):
         super().__init__()
         self._configs = configs
         self._environ = environ
+        self.price_rules = _price_rules(configs)
+        """What names of the user's own cost: those of deployments, and those of further accounts."""
+        self.prices = PriceBook(self.price_rules)
         self._credentials_of = partial(credentials_of, environ=environ, key_file=key_file, keyring=keyring)
         self._knows_plugins = False
         make = partial(connect, environ=environ, transport=transport, key_file=key_file, keyring=keyring)
@@ -226,6 +229,19 @@ class KnownProviders(ProviderRegistry):
     def list(self) -> list[str]:
         self._add_plugins()
         return super().list()
+
+
+def _price_rules(configs: Mapping[str, ProviderConfig]) -> dict[str, PriceRule]:
+    rules: dict[str, PriceRule] = {}
+    for name, config in configs.items():
+        maker = getattr(find_address(config.like or name), "name", name)
+        if config.like:
+            rules[f"{name}/*"] = PriceRule(like=f"{maker}/*")
+        behind = {"*": config.model_of} if isinstance(config.model_of, str) else config.model_of
+        rules |= {
+            f"{name}/{given}": PriceRule(like=f"{maker}/{model}") for given, model in behind.items() if model
+        }
+    return rules
 
 
 def default_registry(

@@ -219,13 +219,13 @@ def _open(config: Config, listener: socket.socket, earlier: Gateway | None = Non
     from segue.gateway.server import is_local  # noqa: PLC0415
     from segue.gateway.stores import open_account_store, open_memory  # noqa: PLC0415
     from segue.gateway.telemetry.reporters import Reporters  # noqa: PLC0415
-    from segue.providers.models.prices import PriceBook  # noqa: PLC0415
 
     settings = config.gateway
     reporters = Reporters(settings)
+    providers = open_providers(config)
     return Gateway(
         config,
-        open_providers(config),
+        providers,
         open_memory(config, earlier.memory if earlier is not None else None),
         accounts=Accounts(
             open_account_store(config, earlier.accounts.store if earlier is not None else None),
@@ -233,7 +233,7 @@ def _open(config: Config, listener: socket.socket, earlier: Gateway | None = Non
             settings.accounts,
             local=is_local(listener),
             on_reserve=reporters.reserve,
-            prices=PriceBook(config.prices),
+            prices=providers.prices,
         ),
         metrics=reporters.metrics,
         on_report=reporters.record,

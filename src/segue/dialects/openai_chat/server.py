@@ -24,17 +24,17 @@ _PREFIXES = ("/v1", "")
 """Some clients add the version to a base URL, some expect it in there."""
 
 SERVER = ServerFacts(
-    paths=tuple(
-        path
-        for prefix in _PREFIXES
-        for path in (
-            ServerPath(operation="chat", pattern=f"{prefix}/chat/completions"),
-            ServerPath(operation="embed", pattern=f"{prefix}/embeddings"),
-            ServerPath(operation="list_models", method="GET", pattern=f"{prefix}/models"),
-            ServerPath(operation="show_model", method="GET", pattern=f"{prefix}/models/{{model}}"),
-        )
-    )
-    + (
+    paths=(
+        *(
+            path
+            for prefix in _PREFIXES
+            for path in (
+                ServerPath(operation="chat", pattern=f"{prefix}/chat/completions"),
+                ServerPath(operation="embed", pattern=f"{prefix}/embeddings"),
+                ServerPath(operation="list_models", method="GET", pattern=f"{prefix}/models"),
+                ServerPath(operation="show_model", method="GET", pattern=f"{prefix}/models/{{model}}"),
+            )
+        ),
         # AzureOpenAI of OpenAI's SDK, with its usual api-version; the v1 API has the paths above.
         ServerPath(operation="chat", pattern="/deployments/{model}/chat/completions"),
         ServerPath(operation="embed", pattern="/deployments/{model}/embeddings"),

@@ -111,6 +111,8 @@ class Catalog(Struct, frozen=True, forbid_unknown_fields=True):
     kind: tuple[ModelKind, ...]
     embeddings: dict[str, EmbeddingLimits]
     prices: PriceTable
+    same_models: dict[str, str] = {}
+    """A provider → the one whose models it serves under the same names."""
 
 
 @lru_cache(maxsize=1)
@@ -119,11 +121,17 @@ def catalog() -> Catalog:
     return msgspec.convert(table, Catalog)
 
 
+def models_of(provider: str) -> list[CatalogModel]:
+    """The models of a provider in the catalog; a cloud has those of their maker."""
+    name = catalog().same_models.get(provider, provider)
+    return [listed for listed in catalog().model if name in listed.providers]
+
+
 @lru_cache(maxsize=4096)
 def catalog_model(provider: str, model: str) -> CatalogModel | None:
     """The entry of a model of a provider; None if it is not in the catalog."""
-    name = model.lower()
-    offered = [listed for listed in catalog().model if provider in listed.providers]
+    name = model.lower().replace("@", "-")  # VTX-05: the date of a snapshot at Google Cloud
+    offered = models_of(provider)
     exact = next((listed for listed in offered if listed.id.lower() == name), None)
     return exact or next(
         (listed for listed in offered if any(fnmatchcase(name, other) for other in listed.also)), None

@@ -14,7 +14,7 @@ from segue.errors import InvalidRequestError, while_doing
 from segue.providers.capabilities import ModelInfo
 from segue.providers.endpoint import Endpoint
 from segue.providers.models.cards import card_for_model
-from segue.providers.models.catalog import catalog, catalog_model
+from segue.providers.models.catalog import catalog, catalog_model, models_of
 from segue.providers.services import Services
 
 Number = TypeVar("Number", int, float)
@@ -56,11 +56,11 @@ async def show_model(endpoint: Endpoint, services: Services, name: str) -> Model
 
 def catalog_models(provider: str) -> list[ModelInfo]:
     """The models of a provider in the catalog, without a request."""
-    wire = ALIASES.get(provider, provider)
+    maker = catalog().same_models.get(provider, provider)
+    wire = ALIASES.get(maker, maker)
     return [
         described(ModelInfo(id=listed.id, provider=provider, name=listed.id, type=listed.type), wire)
-        for listed in catalog().model
-        if provider in listed.providers
+        for listed in models_of(provider)
     ]
 
 

@@ -86,8 +86,11 @@ class PriceBook:
                 rule = PriceRule(input=rule, output=rule)
             if not rule.like:
                 return _with_surcharges(_dollars(usage, _price(rule)), usage, provider, model, rule)
-            provider, _, meant = rule.like.partition("/")
-            model = model if meant == "*" else meant
+            like, _, meant = rule.like.partition("/")
+            place = like, model if meant == "*" else meant
+            if place == (provider, model):
+                return _catalog_cost(usage, provider, model)
+            provider, model = place
         return None
 
     def _rule(self, provider: str, model: str) -> float | PriceRule | None:
@@ -210,7 +213,8 @@ def _by_genai_prices(usage: Usage, provider: str, model: str) -> float | None:
         input_audio_tokens=usage.audio_input_tokens,
         output_audio_tokens=usage.audio_output_tokens,
     )
-    name = catalog().prices.names.get(provider, provider)
+    maker = catalog().same_models.get(provider, provider)
+    name = catalog().prices.names.get(maker, maker)
     try:
         return float(genai_prices.calc_price(counted, model, provider_id=name).total_price)
     except (LookupError, ValueError):

@@ -1,0 +1,219 @@
+"""Providers at Google Cloud and Azure, against the emulators over real HTTP: tokens, envelopes, refusals, names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from providers.credentials.test_google import GIVEN, gives, service_account
+from providers.credentials.token_servers import token_server
+from segue.conversation.events import Failed, Finished
+from segue.conversation.message import Conversation, user
+from segue.conversation.options import Options
+from segue.conversation.usage import Usage
+from segue.emulators.azure_openai.routes import FILTERED
+from segue.emulators.server import Served
+from segue.errors import ContentPolicyError, CredentialsError
+from segue.providers.adapter import ChatRequest, StreamEvent
+from segue.providers.config import ProviderConfig
+from segue.providers.factory import connect
+from segue.providers.models.prices import PriceBook
+from segue.providers.provider import Provider
+from segue.providers.registry import default_registry
+from strategies.provider_places import CLOUDS
+
+HELLO = Conversation().append(user("Hello."))
+
+
+def at(served: Served, name: str, **settings: Any) -> Provider:
+    cloud, path = CLOUDS[name]
+    config = ProviderConfig(base_url=served.url(cloud) + path, **{"api_key": "sk-emulated", **settings})
+    return connect(name, config, environ={}, keyring=False)
+
+
+def talk(provider: Provider, request: ChatRequest) -> list[StreamEvent]:
+    async def main() -> list[StreamEvent]:
+        return [event async for event in provider.chat_stream(request)]
+
+    return asyncio.run(main())
+
+
+def test_the_credentials_of_google_reach_vertex_as_a_token_with_who_pays(
+    segue_emulator_server: Served, tmp_path: Path
+) -> None:
+    segue_emulator_server.emulator.keys = frozenset({GIVEN})
+    with token_server(gives) as google:
+        file = tmp_path / "sa.json"
+        file.write_text(json.dumps(service_account(f"{google.url}/token")))
+        environ = {
+            "GOOGLE_APPLICATION_CREDENTIALS": str(file),
+            "GOOGLE_VERTEX_BASE_URL": segue_emulator_server.url("vertex"),
+            "GOOGLE_CLOUD_QUOTA_PROJECT": "who-pays",
+        }
+        registry = default_registry(environ=environ, keyring=False)
+        assert registry.is_configured("vertex"), "a service account names its project"
+        provider = registry.get("vertex")
+        assert isinstance(provider, Provider)
+        assert provider.validate_config() == []
+        assert google.asked == [], "what is configured is told without a request"
+        for _ in range(2):
+            events = talk(provider, ChatRequest(model="gemini-3.5-flash", conversation=HELLO))
+            assert isinstance(events[-1], Finished), events[-1]
+        assert len(google.asked) == 1
+    assert provider.endpoint.headers()["x-goog-user-project"] == "who-pays"
+    assert "/projects/my-project/locations/global/" in segue_emulator_server.emulator.log[-1].path
+
+
+def test_without_credentials_it_is_said_what_to_do(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path), "GOOGLE_CLOUD_PROJECT": "p", "AZURE_RESOURCE_NAME": "me"}
+    registry = default_registry(environ=environ, keyring=False)
+    for name, words in (("vertex", "gcloud auth application-default login"), ("azure-openai", "az login")):
+        assert not registry.is_configured(name)
+        provider = registry.get(name)
+        assert isinstance(provider, Provider)
+        (problem,) = provider.validate_config()
+        assert words in problem.hint
+        (failed,) = talk(provider, ChatRequest(model="any", conversation=HELLO))
+        assert isinstance(failed, Failed)
+        assert isinstance(failed.error, CredentialsError)
+        assert failed.error.code == "missing_key"
+
+
+@pytest.mark.parametrize(
+    ("name", "model"), [("vertex", "gemini-3.5-flash"), ("vertex-anthropic", "claude-sonnet-4-6")]
+)
+def test_models_and_tokens_are_asked_for_in_vertexs_own_way(
+    segue_emulator_server: Served, name: str, model: str
+) -> None:
+    able = at(segue_emulator_server, name).capabilities
+    assert able.list_models is not None
+    assert able.count_tokens is not None
+    assert able.embed is None
+    lists, counts = able.list_models, able.count_tokens
+
+    async def main() -> None:
+        assert model in [info.id for info in await lists()]
+        assert await counts(ChatRequest(model=model, conversation=HELLO)) > 0
+
+    asyncio.run(main())
+    assert [entry.verdict for entry in segue_emulator_server.emulator.log] == ["accepted"] * 2
+
+
+# Betas (VTX-06)
+
+
+@pytest.mark.parametrize("name", ["vertex-anthropic", "azure-anthropic"])
+@pytest.mark.parametrize("refused", ["beta", "field"])
+def test_a_beta_and_its_field_are_dropped_together_after_a_refusal_and_not_sent_again(
+    segue_emulator_server: Served, name: str, refused: str
+) -> None:
+    emulator = segue_emulator_server.emulator
+    emulator.withheld = frozenset({"effort-2025-11-24"} if refused == "beta" else {"output_config"})
+    provider = at(segue_emulator_server, name)
+    request = ChatRequest(
+        model="claude-opus-4-6",
+        conversation=HELLO,
+        options=Options(extra={"output_config": {"effort": "low"}}),
+        headers={"anthropic-beta": "effort-2025-11-24,interleaved-thinking-2025-05-14"},
+    )
+    assert isinstance(talk(provider, request)[-1], Finished)
+    assert [entry.verdict for entry in emulator.log] == ["refused", "accepted"]
+    assert "output_config" not in emulator.log[-1].body
+    events = talk(provider, request)
+    assert isinstance(events[-1], Finished)
+    assert [entry.verdict for entry in emulator.log] == ["refused", "accepted", "accepted"]
+    sent = provider.preview(request)
+    assert [repair.path for repair in sent.repairs if repair.kind == "option_not_sent"] == ["output_config"]
+
+
+def test_a_refusal_that_names_nothing_in_the_request_ends_it(segue_emulator_server: Served) -> None:
+    emulator = segue_emulator_server.emulator
+    provider = at(segue_emulator_server, "vertex-anthropic")
+    events = talk(provider, ChatRequest(model="no-such-model", conversation=HELLO))
+    assert isinstance(events[-1], Failed)
+    assert len(emulator.log) == 1
+
+
+def test_a_client_of_anthropic_does_not_pay_with_its_own_project(segue_emulator_server: Served) -> None:
+    provider = at(segue_emulator_server, "vertex-anthropic")
+    headers = {"x-goog-user-project": "of-the-client", "anthropic-version": "2023-06-01"}
+    request = ChatRequest(model="claude-sonnet-4-6", conversation=HELLO, headers=headers)
+    assert isinstance(talk(provider, request)[-1], Finished)
+    body = segue_emulator_server.emulator.log[-1].body
+    assert body["anthropic_version"] == "vertex-2023-10-16"
+    assert "model" not in body
+
+
+# Azure
+
+
+def test_the_card_and_the_wire_of_a_deployment_are_those_of_the_model_behind_it(
+    segue_emulator_server: Served,
+) -> None:
+    emulator = segue_emulator_server.emulator
+    emulator.memory("azure")["deployments"] = {"our-best": "gpt-5.6", "our-other": "gpt-4.1"}
+    behind = {"our-best": "gpt-5.6", "our-other": "gpt-4.1"}
+    provider = at(segue_emulator_server, "azure-openai", model_of=behind)
+    for name, path in (("our-best", "/openai/v1/responses"), ("our-other", "/openai/v1/chat/completions")):
+        assert isinstance(talk(provider, ChatRequest(model=name, conversation=HELLO))[-1], Finished)
+        assert emulator.log[-1].path == path
+        assert emulator.log[-1].body["model"] == name
+    assert provider.card("our-best").context == provider.card("gpt-5.6").context
+    blind = at(segue_emulator_server, "azure-openai")
+    assert blind.card("our-best") != provider.card("our-best")
+
+
+def test_a_deployment_costs_what_the_model_behind_it_costs() -> None:
+    configs = {"azure-openai": ProviderConfig(resource="me", model_of={"our-best": "gpt-4.1"})}
+    registry = default_registry(configs, environ={}, keyring=False)
+    used = Usage(input_tokens=1_000_000, output_tokens=0)
+    assert registry.prices.cost_of(used, "azure-openai", "our-best") == PriceBook().cost_of(
+        used, "azure-openai", "gpt-4.1"
+    )
+    assert registry.prices.cost_of(used, "azure-openai", "our-best")
+
+
+@pytest.mark.parametrize("model", ["gpt-4.1", "gpt-5.5"])
+def test_a_filtered_prompt_is_an_error_that_is_not_tried_again(
+    segue_emulator_server: Served, model: str
+) -> None:
+    provider = at(segue_emulator_server, "azure-openai")
+    request = ChatRequest(model=model, conversation=Conversation().append(user(FILTERED)))
+    (_, failed) = talk(provider, request)
+    assert isinstance(failed, Failed)
+    assert isinstance(failed.error, ContentPolicyError)
+    assert failed.error.remedy not in ("wait", "log_in")
+    assert "content management policy" in failed.error.message
+
+
+# What a host refuses
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sent", "dropped"),
+    [
+        ("cerebras", {"parallel_calls": False}, set(), {"parallel_tool_calls"}),
+        ("cohere", {}, set(), {"tool_choice"}),
+        ("cohere", {"tool_choice": "required"}, {"tool_choice"}, set()),
+        ("fireworks", {"extra": {"strange": 1, "top_k": 4}}, {"top_k"}, {"strange"}),
+        ("perplexity", {"seed": 3}, set(), {"seed", "tools"}),
+        ("sambanova", {"temperature": 0.5}, {"temperature"}, set()),
+    ],
+)
+def test_what_a_server_of_the_chat_wire_refuses_is_not_sent_and_said(
+    name: str, options: dict[str, Any], sent: set[str], dropped: set[str]
+) -> None:
+    from laws.test_dialect_laws import TOOLS
+
+    provider = connect(name, environ={}, keyring=False)
+    request = ChatRequest(model="m", conversation=HELLO, tools=TOOLS, options=Options(**options))
+    planned = provider.preview(request)
+    body = json.loads(planned.body)
+    assert sent <= set(body)
+    assert not dropped & set(body)
+    told = {repair.path.removeprefix("options.") for repair in planned.repairs}
+    assert (dropped - {"tools", "tool_choice"}) <= told | {"tool_choice"}
