@@ -236,7 +236,7 @@ def test_what_is_held_never_exceeds_the_budget_nor_a_caller_its_share(
 
 # Replies
 
-STREAMS = {
+STREAMS: dict[str, tuple[dict[str, Any], ...]] = {
     "openai_chat": (
         {"choices": [{"delta": {"content": "a"}}]},
         {"choices": [{"delta": {"reasoning_content": "a"}}]},
