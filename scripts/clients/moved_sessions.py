@@ -37,6 +37,7 @@ BEGIN, END = "<!-- results of make moves -->", "<!-- end of moves -->"
 
 HELLO = "Hello, we begin with a word."
 IMAGE = "picture.png"
+MOVE_SECONDS = 600
 
 
 class Trip(Struct, frozen=True):
@@ -193,7 +194,7 @@ def _opencode(turn: Turn, stage: Stage, *words: str) -> str:
         [binary, *words],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=MOVE_SECONDS,
         check=True,
         env=_environment(stage, turn),
         cwd=turn.work,
@@ -219,7 +220,7 @@ def _segue(stage: Stage, turn: Turn, *words: str) -> str:
         [sys.executable, "-m", "segue", *words],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=MOVE_SECONDS,
         check=False,
         env=_environment(stage, turn),
         cwd=turn.work,

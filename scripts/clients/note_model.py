@@ -14,6 +14,7 @@ WORD = "violet-otter-42"
 PROMPT = "NOTE-TURN: read the note in note.txt."
 SLOW_PROMPT = "SLOW-TURN: read the note in note.txt, twice at once, and take your time."
 SLOW_SECONDS = 60
+INTERRUPTED = "this call was interrupted"
 SLOW_COMMAND = "tail -f /dev/null"
 
 Arguments = Callable[[Path], dict[str, Any]]
@@ -67,8 +68,10 @@ class NoteModel:
         thoughts: list[Piece] = [Think("The note has to be read.")] if prompt.thinking else []
         if about_note and thoughts:
             self.thoughts[prompt.provider] += 1
-        if prompt.results or not about_note:
-            return Reply(pieces=(*thoughts, Say(f"I read: {' '.join(prompt.results)[:400] or 'no note'}")))
+        # A call that was interrupted in an earlier turn may have its result in front of the new prompt.
+        results = [result for result in prompt.results if INTERRUPTED not in result]
+        if results or not about_note:
+            return Reply(pieces=(*thoughts, Say(f"I read: {' '.join(results)[:400] or 'no note'}")))
         if self.knows:
             return Reply(pieces=(*thoughts, Say(f"I read: {WORD}")))
         offered = {tool.name for tool in prompt.tools}

@@ -32,6 +32,9 @@ PATHS = (
 )
 
 
+ODD: tuple[Any, ...] = (None, 3, [], {}, "x", [{"type": 3}], {"content": {"type": []}})
+
+
 def session(text: str, **envelope: Any) -> bytes:
     """A session of Claude Code in which every name is hostile."""
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
@@ -169,7 +172,7 @@ def test_a_session_of_wrong_types_raises_documented_errors_only(program: str, tm
     rows = [json.loads(line) for line in _sound(program).splitlines()]
     for at, row in enumerate(rows):
         for key in row:
-            for odd in (None, 3, [], {}, "x", [{"type": 3}], {"content": {"type": []}}):
+            for odd in ODD:
                 changed = [*rows[:at], {**row, key: odd}, *rows[at + 1 :]]
                 file = tmp_path / "odd.jsonl"
                 file.write_bytes(lines(*changed))

@@ -7,17 +7,18 @@ from pathlib import Path
 import pytest
 
 from segue.conversation.message import Conversation
+from segue.errors import UsageError
 from segue.interop import SessionPlan
 from segue.interop.session_formats import NAMES, session_format
 from segue.testing import check_session_format
-from segue.testing.session_format_checks import CHECKS, Ability, Check, run_check
+from segue.testing.session_format_checks import CHECKS, Check, run_check
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_format_of_ours_keeps_its_promises(name: str, check: Check) -> None:
     # Their wires have no place for it.
-    without: tuple[Ability, ...] = ("failures",) if name in ("codex", "qwen") else ()
+    without = ("failures",) if name in ("codex", "qwen") else ()
     run_check(check, session_format(name), without=without)
 
 
@@ -83,3 +84,5 @@ def test_a_format_that_breaks_a_promise_is_named_with_it(broken: type[Changed], 
 
 def test_what_a_format_cannot_hold_is_not_asked_for() -> None:
     check_session_format(Blind(), without=("images",))
+    with pytest.raises(UsageError, match="pictures"):
+        check_session_format(Blind(), without=("pictures",))

@@ -13,13 +13,13 @@ import os
 from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec import structs
 
 from segue.conversation.blocks import Media, Text
 from segue.conversation.message import Conversation
-from segue.errors import TranscriptError
+from segue.errors import TranscriptError, UsageError
 from segue.interop.added_formats import SessionFormat
 from segue.interop.doctor import examine
 from segue.interop.repair import repair_conversation
@@ -29,22 +29,25 @@ from segue.interop.session_writers.tool_names import ToolNames
 from segue.interop.session_writers.written_session import SessionPlan
 from segue.interop.source import SourceRequest
 
-Ability: TypeAlias = Literal["images", "images in results", "failures"]
-Check: TypeAlias = Callable[[SessionFormat, Collection[Ability]], None]
+Check: TypeAlias = Callable[[SessionFormat, Collection[str]], None]
+
+ABILITIES: Final = ("images", "images in results", "failures")
 
 _PIXEL: Final = Media("image", mime="image/png", data="iVBORw0KGgo=")
 _LONGEST_NAME: Final = 255
 _CUTS: Final = 60
 
 
-def check_session_format(checked: SessionFormat, *, without: Collection[Ability] = ()) -> None:
+def check_session_format(checked: SessionFormat, *, without: Collection[str] = ()) -> None:
     """Run every check. Raises AssertionError with the name of the check and what it expected. `without`: what the format cannot
     hold."""
+    if unknown := {*without} - {*ABILITIES}:
+        raise UsageError(f"{sorted(unknown)} is not one of {', '.join(ABILITIES)}.", code="unknown_ability")
     for check in CHECKS:
         run_check(check, checked, without=without)
 
 
-def run_check(check: Check, checked: SessionFormat, *, without: Collection[Ability] = ()) -> None:
+def run_check(check: Check, checked: SessionFormat, *, without: Collection[str] = ()) -> None:
     try:
         check(checked, without)
     except AssertionError as error:
@@ -72,7 +75,7 @@ def _call(number: int, output: str, *, failed: bool = False) -> StoredCall:
     return StoredCall(id=f"call_{number}", name="bash", arguments=arguments, output=output, failed=failed)
 
 
-_TALK: Final = (
+_TALK: Final[tuple[Step, ...]] = (
     _prompt("Which port?"),
     ModelReply("I look.", (_call(1, "port 1"), _call(2, "no such file", failed=True))),
     ModelReply("", (_call(3, ""),)),
@@ -108,7 +111,7 @@ def _expect_kept(checked: SessionFormat, *steps: Step) -> None:
 
 
 def a_conversation_with_calls_is_read_as_it_was_written(
-    checked: SessionFormat, without: Collection[Ability]
+    checked: SessionFormat, without: Collection[str]
 ) -> None:
     _expect_kept(checked, *(_TALK if "failures" not in without else map(_sound, _TALK)))
 
@@ -120,29 +123,29 @@ def _sound(step: Step) -> Step:
     return structs.replace(step, calls=tuple(structs.replace(call, failed=False) for call in step.calls))
 
 
-def images_stay_with_their_prompts(checked: SessionFormat, without: Collection[Ability]) -> None:
+def images_stay_with_their_prompts(checked: SessionFormat, without: Collection[str]) -> None:
     if "images" not in without:
         _expect_kept(checked, Prompt((Text("Look."), _PIXEL)), ModelReply("A pixel."))
 
 
-def images_stay_with_their_results(checked: SessionFormat, without: Collection[Ability]) -> None:
+def images_stay_with_their_results(checked: SessionFormat, without: Collection[str]) -> None:
     if not {"images", "images in results"} & {*without}:
         call = structs.replace(_call(1, "a picture"), media=(_PIXEL,))
         _expect_kept(checked, _prompt("Look."), ModelReply("", (call,)), ModelReply("A pixel."))
 
 
-def unusual_texts_stay(checked: SessionFormat, _: Collection[Ability]) -> None:
+def unusual_texts_stay(checked: SessionFormat, _: Collection[str]) -> None:
     for text in ("ü 🦦 \u202e", 'quotes " and \\', "a line\u2028here", "{}", "<tag>", "long " * 20_000):
         _expect_kept(checked, _prompt(f"Say {text}"), ModelReply(f"I say {text}", (_call(1, text),)))
 
 
 def a_conversation_may_begin_with_a_reply_and_end_with_a_prompt(
-    checked: SessionFormat, _: Collection[Ability]
+    checked: SessionFormat, _: Collection[str]
 ) -> None:
     _expect_kept(checked, _prompt("Hello."), ModelReply("Hello."), _prompt("And now?"))
 
 
-def the_note_to_the_model_is_kept(checked: SessionFormat, _: Collection[Ability]) -> None:
+def the_note_to_the_model_is_kept(checked: SessionFormat, _: Collection[str]) -> None:
     note = "This conversation began elsewhere."
     read = checked.read(checked.write(plan_of(*_TALK, note=note)))
     assert read is not None, "read() does not recognise what write() wrote"
@@ -150,11 +153,11 @@ def the_note_to_the_model_is_kept(checked: SessionFormat, _: Collection[Ability]
     assert any(note in text for text in told), "the note is not in the session"
 
 
-def the_same_plan_gives_the_same_session(checked: SessionFormat, _: Collection[Ability]) -> None:
+def the_same_plan_gives_the_same_session(checked: SessionFormat, _: Collection[str]) -> None:
     assert checked.write(plan_of(*_TALK)) == checked.write(plan_of(*_TALK)), "two writes differ"
 
 
-def the_agents_provider_would_take_it(checked: SessionFormat, _: Collection[Ability]) -> None:
+def the_agents_provider_would_take_it(checked: SessionFormat, _: Collection[str]) -> None:
     read = checked.read(checked.write(plan_of(*_TALK)))
     assert read is not None, "read() does not recognise what write() wrote"
     source = SourceRequest(dialect="", messages=read.messages, conversation=read)
@@ -163,7 +166,7 @@ def the_agents_provider_would_take_it(checked: SessionFormat, _: Collection[Abil
     assert not errors, f"it would be refused: {errors}"
 
 
-def files_of_others_are_not_taken(checked: SessionFormat, _: Collection[Ability]) -> None:
+def files_of_others_are_not_taken(checked: SessionFormat, _: Collection[str]) -> None:
     for other, data in _foreign(checked.name):
         try:
             read = checked.read(data)
@@ -184,9 +187,7 @@ def _foreign(name: str) -> Iterator[tuple[str, bytes]]:
             yield f"a session of {other}", session_format(other).write(plan_of(*_TALK))
 
 
-def damaged_files_raise_nothing_but_a_transcript_error(
-    checked: SessionFormat, _: Collection[Ability]
-) -> None:
+def damaged_files_raise_nothing_but_a_transcript_error(checked: SessionFormat, _: Collection[str]) -> None:
     whole = checked.write(plan_of(*_TALK))
     step = max(1, len(whole) // _CUTS)
     cuts = [whole[:end] for end in range(0, len(whole), step)]
@@ -201,7 +202,7 @@ def damaged_files_raise_nothing_but_a_transcript_error(
             raise AssertionError(f"{type(error).__name__} for a damaged file: {error}") from error
 
 
-def no_session_is_written_outside_its_folder(checked: SessionFormat, _: Collection[Ability]) -> None:
+def no_session_is_written_outside_its_folder(checked: SessionFormat, _: Collection[str]) -> None:
     home = Path(os.sep, "home", "me", "sessions")
     hostile = ("../../../x", "/etc/passwd", "..", "a\nb", "~", "x" * 200, "C:\\x", "")
     for text in hostile:
@@ -220,7 +221,7 @@ def no_session_is_written_outside_its_folder(checked: SessionFormat, _: Collecti
 
 
 def each_session_has_a_file_of_its_own_where_it_is_looked_for(
-    checked: SessionFormat, _: Collection[Ability]
+    checked: SessionFormat, _: Collection[str]
 ) -> None:
     home = Path(os.sep, "home", "me", "sessions")
     plan = plan_of(*_TALK)

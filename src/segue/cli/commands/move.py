@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from segue.interop.sidecar import Sidecars
 
 _GATEWAY = "gateway"
+_OPENCODE_SECONDS = 300
 _CLIENTS = {
     "claude-cli": "claude",
     "codex": "codex",
@@ -204,9 +205,20 @@ def _opencode() -> str:
     return found
 
 
+def _ask_opencode(*words: str, folder: str | None = None) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(  # noqa: S603
+            [_opencode(), *words], capture_output=True, check=False, cwd=folder, timeout=_OPENCODE_SECONDS
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UsageError(
+            f"opencode {words[0]} did not end within {_OPENCODE_SECONDS} seconds.", code="no_answer"
+        ) from error
+
+
 def _opencode_model() -> str:
     """The model that opencode is configured to use; empty if it names none."""
-    done = subprocess.run([_opencode(), "debug", "config"], capture_output=True, check=False, timeout=120)  # noqa: S603
+    done = _ask_opencode("debug", "config")
     try:
         config = read_json(done.stdout)
     except TranscriptError:
@@ -217,21 +229,13 @@ def _opencode_model() -> str:
 
 def _import(move: Move, sidecars: Sidecars) -> list[str]:
     """By opencode's own command: its database is not ours."""
-    program = _opencode()
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         file.write(move.data)
         file.flush()
-        done = subprocess.run(  # noqa: S603
-            [program, "import", file.name],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=move.plan.folder,
-            timeout=120,
-        )
+        done = _ask_opencode("import", file.name, folder=move.plan.folder)
     if done.returncode:
         raise UsageError(
-            f"opencode did not import the session: {(done.stderr or done.stdout).strip()[-300:]}",
+            f"opencode did not import the session: {_last_words(done)}",
             code="import_failed",
             hint="Look at the session with --print.",
         )
@@ -239,9 +243,12 @@ def _import(move: Move, sidecars: Sidecars) -> list[str]:
     return ["opencode", "-s", move.session_id]
 
 
+def _last_words(done: subprocess.CompletedProcess[bytes]) -> str:
+    return (done.stderr or done.stdout).decode(errors="replace").strip()[-300:]
+
+
 def _last_in_opencode() -> str:
-    words = [_opencode(), "session", "list", "-n", "1", "--format", "json"]
-    done = subprocess.run(words, capture_output=True, check=False, timeout=120)  # noqa: S603
+    done = _ask_opencode("session", "list", "-n", "1", "--format", "json")
     listed = read_json(done.stdout) if done.stdout.strip() else []
     if not isinstance(listed, list) or not listed:
         raise UsageError("opencode has no sessions here.", code="no_session", hint="Start it in this folder.")
@@ -249,10 +256,10 @@ def _last_in_opencode() -> str:
 
 
 def _exported(session: str) -> bytes:
-    done = subprocess.run([_opencode(), "export", session], capture_output=True, check=False, timeout=120)  # noqa: S603
+    done = _ask_opencode("export", session)
     if done.returncode:
         raise UsageError(
-            f"opencode did not export the session: {done.stderr.decode(errors='replace').strip()[-300:]}",
+            f"opencode did not export the session: {_last_words(done)}",
             code="export_failed",
             hint="opencode session list shows the ids.",
         )
