@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -52,6 +53,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for marker in item.iter_markers("requirement"):
             item.user_properties.extend(("requirement", name) for name in marker.args)
+
+
+def pytest_collection_finish() -> None:
+    """Tests and modules stay for the whole run: the collector of garbage need not look through them again and again."""
+    gc.freeze()
 
 
 _SHOWN: set[str] = set()
