@@ -11,5 +11,7 @@ _HOMES = {
     "segue.tools.definition": "Approves Context Output Tool",
     "segue.tools.function_tools": "as_tool tool",
     "segue.tools.mcp.servers": "McpServers",
+    "segue.tools.sandbox.policy": "Grant",
+    "segue.tools.sandbox.sandbox": "Sandbox",
 }
 __all__, __getattr__, __dir__ = public_names(__name__, _HOMES)
