@@ -180,7 +180,7 @@ def open_router(
 
 def open_sandbox(config: Config, workspace: Path, mode: SandboxMode | None = None) -> Sandbox:
     """What commands run in; `mode`: in place of the one in the settings."""
-    from segue.tools.sandbox.policy import Grant, Limits  # noqa: PLC0415 - a chat without tools pays nothing
+    from segue.tools.sandbox.policy import Grant, SandboxLimits  # noqa: PLC0415 - a chat without tools pays nothing
     from segue.tools.sandbox.sandbox import Sandbox  # noqa: PLC0415
 
     settings = config.sandbox
@@ -194,7 +194,7 @@ def open_sandbox(config: Config, workspace: Path, mode: SandboxMode | None = Non
         ),
         hidden=[*settings.hidden, str(user_file()), str(keys_file().parent)],
         variables=settings.variables,
-        limits=Limits(memory=settings.memory, processes=settings.processes),
+        limits=SandboxLimits(memory=settings.memory, processes=settings.processes),
     )
 
 

@@ -12,5 +12,7 @@ _HOMES = {
     "segue.tools.execution": "run_tool",
     "segue.tools.function_tools": "as_tool tool",
     "segue.tools.mcp.servers": "McpServers",
+    "segue.tools.sandbox.policy": "Grant",
+    "segue.tools.sandbox.sandbox": "Sandbox",
 }
 __all__, __getattr__, __dir__ = public_names(__name__, _HOMES)

@@ -7,13 +7,17 @@ from segue.tools.definition import Approves, Context, Output, Tool
 from segue.tools.execution import run_tool
 from segue.tools.function_tools import as_tool, tool
 from segue.tools.mcp.servers import McpServers
+from segue.tools.sandbox.policy import Grant
+from segue.tools.sandbox.sandbox import Sandbox
 
 __all__ = [
     "Approval",
     "Approves",
     "Context",
+    "Grant",
     "McpServers",
     "Output",
+    "Sandbox",
     "Tool",
     "ToolSpec",
     "as_tool",

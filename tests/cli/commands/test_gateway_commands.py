@@ -622,6 +622,25 @@ def test_a_program_may_ask_for_the_models_that_it_knows(cloud: Cloud, tmp_path: 
     assert [body["model"] for body in cloud.bodies()] == [name.removesuffix("[1m]")]
 
 
+FREE_PROGRAM = """#!/bin/sh
+echo "$MINE"
+echo x > "$OUTSIDE"
+"""
+
+
+def test_a_program_of_run_is_the_users_own_and_is_not_held(cloud: Cloud, tmp_path: Path) -> None:
+    """It gets the environment as it is and writes where the user can, whatever the sandbox of a chat allows."""
+    program, outside = tmp_path / "bin" / "claude", tmp_path / "outside"
+    program.parent.mkdir()
+    program.write_text(FREE_PROGRAM)
+    program.chmod(0o755)
+    cloud.home.configure('[gateway]\nport = 1\n[sandbox]\nmode = "read-only"\n')
+    path = f"{program.parent}:{os.environ['PATH']}"
+    done = cloud.home.run("run", "claude", PATH=path, MINE="my own", OUTSIDE=str(outside))
+    assert "my own" in done.out
+    assert outside.read_text() == "x\n"
+
+
 WAITING_PROGRAM = """#!/bin/sh
 echo "$$ $ANTHROPIC_BASE_URL"
 exec sleep 60

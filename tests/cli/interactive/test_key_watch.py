@@ -97,13 +97,13 @@ def test_a_question_shows_the_change_that_would_be_made(cloud: Cloud, terminal: 
 
 
 def test_ctrl_c_at_a_question_stops_the_turn(cloud: Cloud, terminal: Start) -> None:
-    cloud.reply(Call("run_shell", {"command": "echo never"}))
+    cloud.reply(Call("run_shell", {"command": "touch never"}))
     segue = terminal("-m", "openai/gpt-4.1", "-T", "run_shell")
     segue.wait_for(READY)
     segue.type("run it" + ENTER)
     segue.wait_for(r"y once")
     segue.type(CTRL_C)
-    segue.wait_for(r"- \$ echo never · you refused it and stopped the turn")
+    segue.wait_for(r"- \$ touch never · you refused it and stopped the turn")
     cloud.reply("Fine.")
     segue.type("go on" + ENTER)
     segue.wait_for(r"Fine\.\n\n  \d+ s · ")

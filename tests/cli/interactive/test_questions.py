@@ -165,3 +165,39 @@ def test_a_yes_typed_ahead_sends_nothing_to_verify(cloud: Cloud, terminal: Start
     segue.type(ENTER)
     segue.wait_for("Nothing was sent")
     assert not cloud.bodies()
+
+
+def test_a_command_that_the_sandbox_stopped_runs_again_once_it_is_allowed(
+    cloud: Cloud, terminal: Start
+) -> None:
+    """The question says that it runs inside, what it wanted, and that the answer is about that."""
+    outside = cloud.home.project.parent / "outside"
+    outside.mkdir()
+    cloud.home.configure(f'[sandbox]\nreadable = ["{outside}"]\n')
+    cloud.reply(Call("run_shell", {"command": f"cp made {outside}/ || touch made && cp made {outside}/"}))
+    cloud.reply("All over.")
+    segue = terminal("-m", "openai/gpt-4.1", "-T", "run_shell", rows=40)
+    segue.wait_for(READY)
+    segue.type("go" + ENTER)
+    segue.wait_for(r"\? Run this command\?[\s\S]*sandbox: commands write in the workspace[\s\S]*y once")
+    segue.settle(1.2)
+    segue.type("y")
+    segue.wait_for("enter confirms")
+    segue.type(ENTER)
+    segue.wait_for(r"\? The sandbox stopped this command[\s\S]*- write [\s\S]*y allow once")
+    assert not (outside / "made").exists()
+    segue.settle(1.2)
+    segue.type("y")
+    segue.wait_for("enter confirms")
+    segue.type(ENTER)
+    segue.wait_for("All over")
+    assert (outside / "made").exists()
+
+
+def test_without_a_sandbox_the_question_says_so(cloud: Cloud, terminal: Start) -> None:
+    cloud.reply(Call("run_shell", {"command": "touch made"}))
+    segue = terminal("-m", "openai/gpt-4.1", "-T", "run_shell", "--sandbox", "off")
+    shown = segue.wait_for(READY)
+    assert "no sandbox: commands can do what you can do" in shown
+    segue.type("go" + ENTER)
+    segue.wait_for(r"\? Run this command outside of a sandbox\?[\s\S]*y once")

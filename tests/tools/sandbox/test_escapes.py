@@ -23,7 +23,7 @@ import pytest
 
 from segue.child_process import SHELL, child_environment
 from segue.tools.sandbox.mechanisms import Mechanism, candidates, trial
-from segue.tools.sandbox.policy import Policy, make_policy
+from segue.tools.sandbox.policy import SandboxPolicy, make_policy
 from segue.tools.sandbox.sandbox import start_confined
 from tools.sandbox.escapes import ESCAPES, LEFT_BEHIND
 
@@ -118,7 +118,7 @@ class World:
         stack.callback(server.shutdown, socket.SHUT_RDWR) if kind == socket.SOCK_STREAM else None
         return named
 
-    def policy(self, temporary: Path) -> Policy:
+    def policy(self, temporary: Path) -> SandboxPolicy:
         hidden = [str(self.base / "runtime")]
         return make_policy("workspace", self.work, temporary, home=self.home, hidden=hidden)
 

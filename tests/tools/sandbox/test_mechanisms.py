@@ -16,7 +16,7 @@ from segue.tools.sandbox.git_places import GitGuard, git_places
 from segue.tools.sandbox.landlock import parts_around
 from segue.tools.sandbox.mechanisms import Mechanism
 from segue.tools.sandbox.network_proxy import NetworkProxy, allows_host
-from segue.tools.sandbox.policy import Grant, Policy, make_policy
+from segue.tools.sandbox.policy import Grant, SandboxPolicy, make_policy
 from segue.tools.sandbox.refusals import Blocked, find_blocked
 from segue.tools.sandbox.sandbox import grant_for, grant_of_words
 from segue.tools.sandbox.seatbelt import seatbelt_profile
@@ -144,7 +144,7 @@ def test_the_policy_of_a_workspace(tmp_path: Path) -> None:
 
 
 def test_a_profile_for_macos_allows_what_the_policy_allows() -> None:
-    policy = Policy(
+    policy = SandboxPolicy(
         folder="/w",
         writable=("/w",),
         readable=("/h/.segue/outputs",),
@@ -164,7 +164,7 @@ def test_a_profile_for_macos_allows_what_the_policy_allows() -> None:
     ]
     assert [line for line in lines if line in order] == order
     assert "(allow network*)" not in lines
-    assert "(allow network*)" in seatbelt_profile(Policy(folder="/w", hosts=("*",)))
+    assert "(allow network*)" in seatbelt_profile(SandboxPolicy(folder="/w", hosts=("*",)))
     assert seatbelt_profile(policy, 1).count("(") == seatbelt_profile(policy, 1).count(")")
     words = Mechanism(name="seatbelt").command(policy, ("sh", "-c", "ls"), port=1)
     assert words[:2] == ("/usr/bin/sandbox-exec", "-p")
@@ -266,12 +266,12 @@ def test_whatever_a_command_sends_to_the_proxy_it_answers(data: bytes) -> None:
     ],
 )
 def test_what_was_blocked_is_read_out_of_what_programs_print(output: str, blocked: Blocked) -> None:
-    assert find_blocked(output, Policy(folder="/usr"), [], []) == blocked
+    assert find_blocked(output, SandboxPolicy(folder="/usr"), [], []) == blocked
 
 
 @given(st.text(max_size=500))
 def test_any_output_can_be_searched(output: str) -> None:
-    found = find_blocked(output, Policy(folder="/usr"), [], [])
+    found = find_blocked(output, SandboxPolicy(folder="/usr"), [], [])
     assert found == Blocked() or found.lines()
 
 

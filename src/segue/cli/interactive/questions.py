@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
@@ -14,7 +15,6 @@ from segue.terminal_text import revealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from segue.cli.display.terminal import Colours
     from segue.conversation.blocks import ToolCall
@@ -91,7 +91,8 @@ def question_about(call: ToolCall, tool: Tool, workspace: Path) -> Question:
 def question_about_blocked(call: ToolCall, blocked: Blocked) -> Question:
     """Whether a command that the sandbox stopped may run again with what it wanted."""
     arguments = call.arguments if isinstance(call.arguments, dict) else {}
-    wanted = tuple((f"- {revealed(line)}", "yellow") for line in blocked.lines())
+    home = f"{Path.home()}/"
+    wanted = tuple((f"- {revealed(line.replace(home, '~/'))}", "yellow") for line in blocked.lines())
     return Question(
         title="The sandbox stopped this command. Allow it, and run it again?",
         body=(*_plain_lines(_text(arguments.get("command"))), ("", ""), ("It wanted to", ""), *wanted),

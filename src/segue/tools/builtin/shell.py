@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import ToolCall
     from segue.tools.builtin.output_limit import OutputLimit
     from segue.tools.builtin.workspace import Workspace
-    from segue.tools.sandbox.policy import Policy
+    from segue.tools.sandbox.policy import SandboxPolicy
 
 MAX_SECONDS: Final = 600
 GRACE: Final = 1.0
@@ -119,14 +119,14 @@ class _Attempt(Struct, frozen=True):
         blocked = Blocked() if policy is None else running.blocked(text, policy)
         return _Ended(text, code, blocked)
 
-    def _policy(self) -> Policy | None:
+    def _policy(self) -> SandboxPolicy | None:
         if not self.sandbox.confines:
             return None
         looks = self.more is None and only_reads(self.command)
         return self.sandbox.policy(read_only=looks, more=self.more)
 
     async def _run(
-        self, policy: Policy | None, captured: _CommandOutput
+        self, policy: SandboxPolicy | None, captured: _CommandOutput
     ) -> tuple[int | None, ConfinedProcess]:
         """The exit code; None when the time was up."""
         place = {} if policy is not None else {"cwd": self.root}

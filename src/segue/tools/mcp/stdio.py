@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from segue.tools.mcp.config import ServerConfig, StdioAddress
-    from segue.tools.sandbox.policy import Policy
+    from segue.tools.sandbox.policy import SandboxPolicy
 
 MAX_LINE: Final = 32 << 20
 GRACE: Final = 2.0
@@ -93,7 +93,7 @@ async def _start(
     return ConfinedProcess(child, None, None, ())
 
 
-def server_policy(server: ServerConfig, address: StdioAddress, sandbox: Sandbox) -> Policy:
+def server_policy(server: ServerConfig, address: StdioAddress, sandbox: Sandbox) -> SandboxPolicy:
     """As for a command, but it starts in its own folder, fills the caches of package managers, and may use what its entry
     names: files are seen, folders are written."""
     folder = os.path.realpath(address.cwd or ".")

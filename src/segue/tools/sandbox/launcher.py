@@ -49,7 +49,7 @@ _OWN = ("/tmp", "/var/tmp", "/dev")
 """Folders of which a command has a part of its own only."""
 
 
-class Limits:
+class LauncherOptions:
     """What the words before `--` say."""
 
     def __init__(self, words: list[str]) -> None:
@@ -68,7 +68,7 @@ class Limits:
 
 
 def main() -> None:
-    limits = Limits(sys.argv[1:])
+    limits = LauncherOptions(sys.argv[1:])
     try:
         _confine(limits)
     except OSError as error:
@@ -84,7 +84,7 @@ def _fail(what: str, code: int = FAILED) -> None:
     os._exit(code)
 
 
-def _confine(limits: Limits) -> None:
+def _confine(limits: LauncherOptions) -> None:
     many, network = limits.many, limits.one["network"]
     control = int(limits.one["control"] or -1)
     inside = bool(limits.number("namespaces") or limits.number("inside"))
@@ -112,7 +112,7 @@ def _confine(limits: Limits) -> None:
         seccomp.apply(network=reach, unix_sockets=inside or network == "open")
 
 
-def _restrict_files(limits: Limits, abi: int, *, inside: bool) -> None:
+def _restrict_files(limits: LauncherOptions, abi: int, *, inside: bool) -> None:
     """Inside namespaces what is hidden is hidden already, and rules for writing are a second wall."""
     many, port = limits.many, limits.number("port")
     ports = None if inside or limits.one["network"] == "open" else [port] if port else []
@@ -134,7 +134,7 @@ def _restrict_files(limits: Limits, abi: int, *, inside: bool) -> None:
     rules.apply()
 
 
-def _limit_resources(limits: Limits, *, inside: bool) -> None:
+def _limit_resources(limits: LauncherOptions, *, inside: bool) -> None:
     """Memory is counted for each process. Processes are counted for a user, and only those inside where there are
     namespaces: elsewhere all that the user runs would count."""
     import resource  # noqa: PLC0415

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 import segue
 from segue.child_process import SHELL, child_environment
-from segue.tools.sandbox.policy import Policy
+from segue.tools.sandbox.policy import SandboxPolicy
 from segue.tools.sandbox.seatbelt import seatbelt_profile
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Mechanism(Struct, frozen=True, kw_only=True):
         return self.name in ("namespaces", "bubblewrap")
 
     def command(
-        self, policy: Policy, words: Sequence[str], *, control: int = -1, port: int = 0
+        self, policy: SandboxPolicy, words: Sequence[str], *, control: int = -1, port: int = 0
     ) -> tuple[str, ...]:
         """The command line that runs a program within the policy. `control`: a socket that gets the listener of the proxy;
         `port`: where the proxy listens on this machine, for mechanisms without a network of their own."""
@@ -85,7 +85,7 @@ class Mechanism(Struct, frozen=True, kw_only=True):
                 return self._launcher(policy, words, control, port, inside=False)
 
     def _launcher(
-        self, policy: Policy, words: Sequence[str], control: int, port: int, *, inside: bool
+        self, policy: SandboxPolicy, words: Sequence[str], control: int, port: int, *, inside: bool
     ) -> tuple[str, ...]:
         own = self.name == "namespaces"
         network = "open" if policy.is_open else "tcp" if port and not self.has_own_network else "none"
@@ -157,7 +157,7 @@ def trial(mechanism: Mechanism) -> str:
         )
         for one in (inside, outside, temporary):
             one.mkdir()
-        policy = Policy(folder=str(inside), writable=(str(inside),), temporary=str(temporary))
+        policy = SandboxPolicy(folder=str(inside), writable=(str(inside),), temporary=str(temporary))
         words = mechanism.command(policy, (SHELL, "-c", _TRIAL, "sh", str(inside), str(outside)))
         try:
             done = subprocess.run(  # noqa: S603 - our own words
@@ -176,7 +176,7 @@ def trial(mechanism: Mechanism) -> str:
     return ""
 
 
-def _bubblewrap(policy: Policy) -> tuple[str, ...]:
+def _bubblewrap(policy: SandboxPolicy) -> tuple[str, ...]:
     """What the namespaces of our own launcher do, in the words of bwrap. The launcher runs inside, for the rest."""
     from segue.tools.sandbox.namespaces import sockets  # noqa: PLC0415 - calls of this system only
 

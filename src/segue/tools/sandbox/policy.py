@@ -132,7 +132,7 @@ command gets them to read only; a server that the user has configured may fill t
 
 
 @final
-class Limits(Struct, frozen=True, kw_only=True):
+class SandboxLimits(Struct, frozen=True, kw_only=True):
     """How much of the machine a command may use."""
 
     memory: int = 8 << 30
@@ -156,7 +156,7 @@ class Grant(Struct, frozen=True):
 
 
 @final
-class Policy(Struct, frozen=True, kw_only=True):
+class SandboxPolicy(Struct, frozen=True, kw_only=True):
     """All paths are absolute, free of links, and were there when the policy was made."""
 
     folder: str
@@ -171,7 +171,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     """The folder that the command has for its temporary files."""
     hosts: tuple[str, ...] = ()
     """That may be reached: `example.org`, `*.example.org`, `example.org:8080`; `*` is the whole network."""
-    limits: Limits = Limits()
+    limits: SandboxLimits = SandboxLimits()
     own_caches: bool = True
     """Caches of package managers are among its temporary files; else they are the user's."""
 
@@ -200,9 +200,9 @@ def make_policy(
     grant: Grant | None = None,
     hidden: Iterable[str] = (),
     caches: bool = False,
-    limits: Limits | None = None,
+    limits: SandboxLimits | None = None,
     home: str | Path | None = None,
-) -> Policy:
+) -> SandboxPolicy:
     """The usual policy for a workspace. `caches`: package managers may fill theirs."""
     root, more = os.path.realpath(workspace), grant or Grant()
     at_home = os.path.realpath(Path.home() if home is None else home)
@@ -218,14 +218,14 @@ def make_policy(
     written = _existing([*own, *granted])
     seen = [root, *_VISIBLE_IN_RUN, *more.readable]
     covered = [*(f"{at_home}/{name}" for name in (*_KEYS, *_STORES)), *_SYSTEM, *_runtime_folder()]
-    policy = Policy(
+    policy = SandboxPolicy(
         folder=root,
         writable=written,
         protected=tuple(path for path in _existing(protected) if not _is_in(path, granted)),
         hidden=_existing([*covered, *hidden]),
         temporary=os.path.realpath(temporary),
         hosts=tuple(dict.fromkeys(more.hosts)),
-        limits=limits or Limits(),
+        limits=limits or SandboxLimits(),
         own_caches=not caches,
     )
     shown = tuple(path for path in _existing(seen) if policy.hides(path))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, final
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from segue.tools.sandbox.policy import Policy
+    from segue.tools.sandbox.policy import SandboxPolicy
 
 _MAX_SEARCHED: Final = 60_000
 _MAX_TOLD: Final = 8
@@ -72,7 +72,7 @@ class Blocked(Struct, frozen=True):
         return [f"{verb} {', '.join(things)}" for verb, things in kinds if things]
 
 
-def find_blocked(output: str, policy: Policy, hosts: list[str], undone: list[str]) -> Blocked:
+def find_blocked(output: str, policy: SandboxPolicy, hosts: list[str], undone: list[str]) -> Blocked:
     """`hosts`: those that the proxy refused; `undone`: what was taken away afterwards."""
     text = output[-_MAX_SEARCHED:]
     paths = {_whole(found["path"], policy) for found in (*_BEFORE.finditer(text), *_AFTER.finditer(text))}
@@ -91,7 +91,7 @@ def find_blocked(output: str, policy: Policy, hosts: list[str], undone: list[str
     )
 
 
-def _whole(path: str, policy: Policy) -> str:
+def _whole(path: str, policy: SandboxPolicy) -> str:
     return os.path.realpath(os.path.join(policy.folder, os.path.expanduser(path)))  # noqa: PTH111, PTH118
 
 

@@ -19,7 +19,14 @@ from segue.errors import UsageError
 from segue.tools.sandbox.git_places import GitGuard
 from segue.tools.sandbox.mechanisms import NO_MECHANISM, PROXY_PORT, mechanism_here
 from segue.tools.sandbox.network_proxy import NetworkProxy
-from segue.tools.sandbox.policy import EVERY_HOST, Grant, Limits, Policy, SandboxMode, make_policy
+from segue.tools.sandbox.policy import (
+    EVERY_HOST,
+    Grant,
+    SandboxLimits,
+    SandboxMode,
+    SandboxPolicy,
+    make_policy,
+)
 from segue.tools.sandbox.refusals import Blocked, find_blocked
 from segue.worker_threads import in_thread
 
@@ -54,7 +61,7 @@ class Sandbox:
         grant: Grant | None = None,
         hidden: Iterable[str] = (),
         variables: Iterable[str] = (),
-        limits: Limits | None = None,
+        limits: SandboxLimits | None = None,
         mechanism: Mechanism | None = None,
     ) -> None:
         """`grant`: what is allowed beside the usual. `variables`: names of the environment that commands get beside the usual ones. `mechanism`: this one, untried."""
@@ -72,7 +79,7 @@ class Sandbox:
         self.ask: AskGrant | None = None
         """Who can ask the user to allow what was blocked; None if nobody can."""
         self._hidden = tuple(hidden)
-        self._limits = limits or Limits()
+        self._limits = limits or SandboxLimits()
         self._mechanism = mechanism
         self._temporary = ""
 
@@ -109,7 +116,9 @@ class Sandbox:
             weakref.finalize(self, shutil.rmtree, self._temporary, ignore_errors=True)
         return self._temporary
 
-    def policy(self, *, read_only: bool = False, more: Grant | None = None, caches: bool = False) -> Policy:
+    def policy(
+        self, *, read_only: bool = False, more: Grant | None = None, caches: bool = False
+    ) -> SandboxPolicy:
         """For the next command. `read_only`: whatever the mode is, it writes nothing but temporary files."""
         grant = self.granted if more is None else self.granted.plus(more)
         return make_policy(
@@ -123,7 +132,7 @@ class Sandbox:
         )
 
     async def start(
-        self, words: Sequence[str], policy: Policy | None, *, variables: dict[str, str], **streams: Any
+        self, words: Sequence[str], policy: SandboxPolicy | None, *, variables: dict[str, str], **streams: Any
     ) -> ConfinedProcess:
         """Start a program. Without a policy it runs outside. `variables`: more than it gets anyway. Raises OSError."""
         environment = child_environment(more=self.variables)
@@ -135,7 +144,11 @@ class Sandbox:
 
 
 async def start_confined(
-    mechanism: Mechanism, words: Sequence[str], policy: Policy, environment: dict[str, str], **streams: Any
+    mechanism: Mechanism,
+    words: Sequence[str],
+    policy: SandboxPolicy,
+    environment: dict[str, str],
+    **streams: Any,
 ) -> ConfinedProcess:
     """Start a program within a policy, with a proxy where its network needs one. Raises OSError."""
     refused: dict[str, None] = {}
@@ -217,12 +230,12 @@ class ConfinedProcess:
             with suppress(OSError):
                 self._undone = await in_thread(guard.enforce)
 
-    def blocked(self, output: str, policy: Policy) -> Blocked:
+    def blocked(self, output: str, policy: SandboxPolicy) -> Blocked:
         """What it was kept from, by what it printed and by what was seen."""
         return find_blocked(output, policy, list(self._refused), self._undone)
 
 
-def _own_variables(mechanism: Mechanism, policy: Policy, port: int) -> dict[str, str]:
+def _own_variables(mechanism: Mechanism, policy: SandboxPolicy, port: int) -> dict[str, str]:
     """Where its temporary files and caches go, and how it gets to the network."""
     if not mechanism.holds:
         return {}

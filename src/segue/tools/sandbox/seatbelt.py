@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from segue.tools.sandbox.policy import Policy
+    from segue.tools.sandbox.policy import SandboxPolicy
 
 _HEAD: Final = """(version 1)
 (allow default)
@@ -31,7 +31,7 @@ _INET: Final = """(allow network-bind (local ip "localhost:*"))
 (allow network-inbound (local ip "localhost:*"))"""
 
 
-def seatbelt_profile(policy: Policy, port: int = 0) -> str:
+def seatbelt_profile(policy: SandboxPolicy, port: int = 0) -> str:
     """For sandbox-exec. `port`: where the proxy listens on this machine; 0 without one."""
     lines = [_HEAD]
     lines += [f"(deny file-read* file-write* {_beneath(path)})" for path in policy.hidden]
