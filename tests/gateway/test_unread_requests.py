@@ -25,6 +25,7 @@ WIRES = {
     "/mistral": "mistral",
     "/ollama": "ollama",
     "/kimi": "kimi",
+    "/bedrock": "converse",
 }
 NEW: dict[str, list[Any]] = {
     "openai_responses": [

@@ -327,6 +327,8 @@ def _thinks(body: Mapping[str, Any]) -> str:
 def thinking(body: Mapping[str, Any], messages: list[dict[str, Any]], context: Context) -> Complaints:
     if not context.facts.get("signs") or _thinks(body) != "enabled":
         return
+    if not messages or messages[-1]["role"] == "assistant":
+        return  # it begins a reply
     index = len(messages) - 1
     opening = None
     while index >= 0:
