@@ -55,7 +55,7 @@ def places(wire: str, body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any
     yield "message", items[0]
     yield "tool", body["toolConfig"]["tools"][0]["toolSpec"] if wire == "converse" else body["tools"][0]
     content = items[-1].get("content", items[-1].get("parts"))
-    if isinstance(content, list):
+    if isinstance(content, list) and wire != "converse":  # whose blocks have one field
         yield "block", content[0]
     yield (
         "call",
