@@ -24,7 +24,7 @@ from segue.transcript.render import render
 from strategies.histories import messages, whole_conversations
 from strategies.targets import TARGETS
 
-WIRES = ("openai_chat", "kimi", "openai_responses", "anthropic", "gemini", "mistral", "ollama")
+WIRES = ("openai_chat", "kimi", "openai_responses", "anthropic", "gemini", "mistral", "ollama", "converse")
 TOOLS = (ToolSpec("read", "Reads.", {"type": "object", "properties": {"messages": {"type": "array"}}}),)
 
 

@@ -240,6 +240,8 @@ def _envelope(wire: str, *, note: str = "") -> bytes:
             error = {**error, "code": 400, "status": "INVALID_ARGUMENT", "details": [error["details"]]}
         case "ollama":
             return msgspec.json.encode({"error": "Not so.", "details": error["details"]})
+        case "converse":
+            return msgspec.json.encode({**error, "beside": _NEW})
         case "mistral":
             return msgspec.json.encode({"object": "error", "type": "invalid_request_error", **error})
         case _:

@@ -56,6 +56,8 @@ def add(agent: Agent, kind: str, number: int) -> None:
             agent.add_results([(call_id, "weather", "rain")])
         case "m", "gemini":
             agent.history.append({"role": "model", "parts": [{"text": f"Model {number}."}]})
+        case "m", "converse":
+            agent.history.append({"role": "assistant", "content": [{"text": f"Model {number}."}]})
         case "m", _:
             agent.history.append({"role": "assistant", "content": f"Model {number}."})
         case _, wire:
@@ -69,6 +71,9 @@ def called(wire: str, call_id: str, city: dict[str, str]) -> Any:
             return {"role": "model", "parts": [{"functionCall": call}]}
         case "anthropic":
             used = {"type": "tool_use", "id": call_id, "name": "weather", "input": city}
+            return {"role": "assistant", "content": [used]}
+        case "converse":
+            used = {"toolUse": {"toolUseId": call_id, "name": "weather", "input": city}}
             return {"role": "assistant", "content": [used]}
         case "openai_responses":
             return {

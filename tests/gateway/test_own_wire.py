@@ -27,7 +27,7 @@ from strategies.client_histories import SPELLERS, ClientCall, ClientMove
 NEW = {"some": ["value"]}
 CASES = int(os.environ.get("SEGUE_OWN_WIRE", "0")) or 40
 SEED = os.environ.get("SEGUE_OWN_WIRE_SEED", "1")
-BY_ASKING = frozenset({"RESP-46", "ANT-55", "GEM-23"})
+BY_ASKING = frozenset({"RESP-46", "ANT-55", "GEM-23", "AWS-10"})
 """Seals of another account."""
 HOMES = {
     "openai_chat": ROUTES["chat"],
@@ -55,9 +55,9 @@ def places(wire: str, body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any
     yield "top", body
     items = items_of(wire, body)
     yield "message", items[0]
-    yield "tool", body["tools"][0]
+    yield "tool", body["toolConfig"]["tools"][0]["toolSpec"] if wire == "converse" else body["tools"][0]
     content = items[-1].get("content", items[-1].get("parts"))
-    if isinstance(content, list):
+    if isinstance(content, list) and wire != "converse":  # whose blocks have one field
         yield "block", content[0]
     yield (
         "call",
@@ -69,6 +69,7 @@ def places(wire: str, body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any
                 *(part for part in item.get("parts") or () if "functionCall" in part),
                 *(part for part in item.get("content") or () if isinstance(part, dict) and "input" in part),
                 *([item] if item.get("type") == "function_call" else ()),
+                *(part["toolUse"] for part in item.get("content") or () if "toolUse" in part),
             )
         ),
     )

@@ -51,7 +51,7 @@ def test_a_key_as_a_bearers_and_a_signature_with_it_are_accepted() -> None:
 @pytest.mark.parametrize(
     "headers",
     [
-        signed(secret="another"),
+        signed(KEY, "another"),
         signed("AKIDUNKNOWN", KEY),
         signed("AKIDUNKNOWN", "another"),
         {**signed(), "authorization": signed()["authorization"][:-4] + "0000"},

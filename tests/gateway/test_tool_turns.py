@@ -61,7 +61,7 @@ def _without_call_ids(value: Any) -> Any:
     return {name: _without_call_ids(one) for name, one in value.items() if name not in _CALL_IDS}
 
 
-_CALL_IDS = ("id", "call_id", "tool_call_id", "tool_use_id")
+_CALL_IDS = ("id", "call_id", "tool_call_id", "tool_use_id", "toolUseId")
 
 
 class _Caller:

@@ -25,6 +25,7 @@ WIRES = {
     "/mistral": "mistral",
     "/ollama": "ollama",
     "/kimi": "kimi",
+    "/bedrock": "converse",
 }
 NEW: dict[str, list[Any]] = {
     "openai_responses": [
@@ -34,6 +35,7 @@ NEW: dict[str, list[Any]] = {
     ],
     "anthropic": [{"role": "referee", "content": "?"}, {"role": "user", "content": [{"kind": "new"}]}],
     "ollama": [{"role": "user", "content": 7}],
+    "converse": [{"role": "referee", "content": [{"text": "?"}]}],
     "gemini": [{"role": "referee", "parts": [{"text": "?"}]}, {"role": "user", "parts": [7]}],
 }
 CASES = [(wire, item) for wire in AGENTS for item in NEW.get(wire, [{"role": "referee", "content": "?"}])]

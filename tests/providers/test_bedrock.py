@@ -450,4 +450,4 @@ def test_botocore_is_not_loaded_for_a_key_or_variables() -> None:
         "asyncio.run(at.endpoint.ready()); at.endpoint.sign('POST', 'https://h/', {}, b'')\n"
         "assert 'botocore' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)  # noqa: S603

@@ -50,6 +50,7 @@ PLACES = (
     ("kimi", "kimi", "/v1", "kimi-k2.6"),
     ("deepseek", "deepseek", "", "deepseek-v4-flash"),
     ("ollama", "ollama", "", "qwen3"),
+    ("bedrock", "bedrock", "", "us.anthropic.claude-sonnet-4-5-20250929-v1:0"),
     ("openai-compatible", "openai", "/v1", "gpt-4.1"),
     ("anthropic-compatible", "anthropic", "", "claude-sonnet-4-6"),
     ("kimi-for-coding", "anthropic", "", "claude-sonnet-4-6"),

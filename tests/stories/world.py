@@ -27,6 +27,7 @@ _MORE = (
     Place("kimi", "/v1", "kimi-k3"),
     Place("deepseek", "", "deepseek-reasoner"),
     Place("ollama", "", "llama3.2"),
+    Place("bedrock", "", "amazon.nova-lite-v1:0"),
 )
 """Another model of every provider, with other rules about reasoning."""
 WIRES: tuple[Place, ...] = (
@@ -34,7 +35,7 @@ WIRES: tuple[Place, ...] = (
     if os.environ.get("SEGUE_STORIES")
     else tuple(place for place in PLACES if place.name != "deepseek")
 )
-"""OpenAI Chat and Responses, Anthropic, Gemini, Mistral, Kimi, Ollama; `make stories` adds DeepSeek and more models."""
+"""OpenAI Chat and Responses, Anthropic, Gemini, Mistral, Kimi, Ollama, Converse; `make stories` adds DeepSeek and more models."""
 NAMES = tuple(f"{place.name}/{place.model}" for place in WIRES)
 PAIRS = [(one, other) for one in NAMES for other in NAMES if one != other]
 

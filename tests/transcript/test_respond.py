@@ -30,7 +30,7 @@ from segue.dialects.registry import DIALECTS, NAMES
 from segue.transcript.client_wire import ClientRequest
 from segue.transcript.respond import EMPTY, CallIds, Responder
 
-WIRES = ("openai_chat", "openai_responses", "anthropic", "gemini", "mistral", "ollama", "kimi")
+WIRES = ("openai_chat", "openai_responses", "anthropic", "gemini", "mistral", "ollama", "kimi", "converse")
 
 
 def responder(client: str, maker: str = "gemini", *, nonce: str = "n", **fields: Any) -> Responder:

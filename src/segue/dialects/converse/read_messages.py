@@ -38,6 +38,8 @@ def read_messages(
     for index, message in enumerate(given):
         path = f"messages[{index}]"
         fits = MESSAGE.fit(record(message, path), path, fitting)
+        if fitted and fitted[-1].get("role") == fits.get("role"):  # BDR-01: we write one of both
+            fitting.note_correction(path, "of another role than the message before it")
         fitted.append(fits)
         messages += _read_message(fits, path, origin)
     return messages, fitted

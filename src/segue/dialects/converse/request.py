@@ -60,7 +60,8 @@ def encode_request(
     if point is not None and caches(card, "messages"):
         messages.mark_end(point)
     body = {"messages": messages.written, **settings}
-    return EncodedRequest(body, tuple(repairs), messages.before_reply)
+    # A point behind the last message stands elsewhere in the next request, so nothing of this one can be kept for it.
+    return EncodedRequest(body, tuple(repairs), messages.before_reply, is_linked=point is not None)
 
 
 class _Messages:

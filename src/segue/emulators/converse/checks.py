@@ -122,7 +122,7 @@ def blank_texts(messages: list[dict[str, Any]]) -> Complaints:
                 f"The text field in the ContentBlock object at messages.{index}.content.{at} is blank. Add text to the text "
                 "field, and try again.",
             )
-    last = messages[-1] if messages else {"role": "", "content": []}
+    last: dict[str, Any] = messages[-1] if messages else {"role": "", "content": []}
     if last["role"] == "assistant" and last["content"] and "text" in last["content"][-1]:
         said = last["content"][-1]["text"]
         if said.strip() and said != said.rstrip():
@@ -327,6 +327,8 @@ def _thinks(body: Mapping[str, Any]) -> str:
 def thinking(body: Mapping[str, Any], messages: list[dict[str, Any]], context: Context) -> Complaints:
     if not context.facts.get("signs") or _thinks(body) != "enabled":
         return
+    if not messages or messages[-1]["role"] == "assistant":
+        return  # it begins a reply
     index = len(messages) - 1
     opening = None
     while index >= 0:
@@ -349,8 +351,8 @@ def thinking(body: Mapping[str, Any], messages: list[dict[str, Any]], context: C
 def model_fields(body: Mapping[str, Any], context: Context) -> Complaints:
     """What a family of models takes beside the fields of Converse."""
     fields, config = body.get("additionalModelRequestFields") or {}, body.get("inferenceConfig") or {}
-    known = context.facts.get("fields")
-    for name in fields if known is not None and isinstance(fields, dict) else ():
+    known = context.facts.get("fields", fields)
+    for name in fields if isinstance(fields, dict) else ():
         if name not in known:
             yield _refusal("BDR-12", f"{_MODEL}{name}: Extra inputs are not permitted")
     mode = _thinks(body)
