@@ -63,3 +63,26 @@ def test_a_request_that_is_no_json_keeps_the_door_of_its_headers() -> None:
         assert "error" in reply.json()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "wire"),
+    [
+        ({}, {}, "openai_chat"),
+        ({}, {"user-agent": "mistral-client-python/3.7.0"}, "mistral"),
+        ({"model": "mistral-large"}, {}, "mistral"),
+        ({"model": "mistral-large"}, {"user-agent": "OpenAI/Python 3.51.0"}, "openai_chat"),
+        ({"max_tokens": 9}, {"anthropic-version": "2023-06-01"}, "anthropic"),
+        ({}, {"user-agent": "ollama-python/0.6.3"}, "ollama"),
+    ],
+)
+def test_an_explanation_finds_the_wire_as_the_doors_do(
+    body: dict[str, Any], headers: dict[str, str], wire: str
+) -> None:
+    async def main() -> None:
+        world = GatewayWorld(models={"mistral-large": ROUTES["anthropic"]})
+        asked = {"model": ROUTES["anthropic"], **PLAIN, **body}
+        reply = await world.ask("/segue/v1/explain", asked, headers=headers)
+        assert (reply.status, reply.json().get("wire")) == (200, wire)
+
+    asyncio.run(main())

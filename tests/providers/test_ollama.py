@@ -250,20 +250,15 @@ def test_a_model_that_thinks_gets_room_for_it() -> None:
     assert Windows()(_request("hi", effort="none"), ModelCard(thinking="switch")).extra is None
 
 
-def test_sessions_are_forgotten_when_there_are_many() -> None:
+def test_a_window_depends_on_the_request_alone() -> None:
+    card = ModelCard(context=131_072)
+    requests = [_request(words, session="one") for words in ("word " * 20_000, "hi", "word " * 9_000, "hi")]
     windows = Windows()
-    windows(_request("word " * 20_000, session="first"), ModelCard())
-    for number in range(64):
-        windows(_request("hi", session=str(number)), ModelCard())
-    assert windows(_request("hi", session="first"), ModelCard()).extra is None
-
-
-def test_a_window_never_shrinks_within_a_session() -> None:
-    windows = Windows()
-    wide = _window(windows(_request("word " * 20_000), ModelCard(context=131_072)))
-    assert wide > 20_000
-    assert _window(windows(_request("hi"), ModelCard(context=131_072))) == wide
-    assert windows(_request("hi", session="other"), ModelCard(context=131_072)).extra is None
+    assert [windows(one, card) for one in requests] == [Windows()(one, card) for one in requests]
+    assert _window(Windows()(requests[0], card)) > 20_000
+    for number in range(70):
+        windows(_request("hi", session=str(number)), card)
+    assert windows(requests[0], card) == Windows()(requests[0], card)
 
 
 def test_a_window_that_the_user_has_set_is_the_one_that_is_asked_for() -> None:
@@ -315,18 +310,14 @@ def test_tools_count_too() -> None:
 @given(
     need=st.integers(0, 10**7),
     more=st.integers(0, 10**5),
-    before=st.integers(0, 10**6),
     most=st.none() | st.integers(SMALLEST, 10**6),
 )
-def test_windows_are_wide_enough_and_change_seldom(
-    need: int, more: int, before: int, most: int | None
-) -> None:
-    window = window_for(need, most, before)
+def test_windows_are_wide_enough_and_change_seldom(need: int, more: int, most: int | None) -> None:
+    window = window_for(need, most)
     assert window >= min(need, most or need)
-    assert window >= min(before, most or before)
     assert most is None or window <= most
-    assert window_for(need + more, most, window) >= window
-    assert window <= max(SMALLEST, before, need * 1.5 + 1)
+    assert window_for(need + more, most) >= window
+    assert window <= max(SMALLEST, need * 1.5 + 1)
 
 
 def test_nobody_listening_is_told_with_the_address() -> None:

@@ -294,7 +294,7 @@ class Gateway:
         answered: WebResponse | None
         if request.path == EXPLAIN and request.method == "POST":
             async with costs.counted_for_nothing(self.accounts, account, report):
-                answered = await self._services.explain(request, account)
+                answered = await self._services.explain(request, account, self._doors)
         else:
             answered = await self.accounts.administration.answer(request, account)
             answered = answered or await self._control(request, account)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 from msgspec import Struct, structs
 
 from segue.dialects.dialect import Dialect
-from segue.dialects.registry import DIALECTS, WIRES
+from segue.dialects.registry import DIALECTS, WIRES, recognise
 from segue.dialects.server import Operation
 from segue.providers.models.cards import dialect_of_model
 
@@ -79,6 +79,20 @@ class Doors:
             if shown or (shown is None and _asked_dialect(fields) == other.dialect.name):
                 return other
         return door
+
+    def recognise(self, request: WebRequest, fields: Mapping[str, Any]) -> str:
+        """The wire of a request that came on no path of a wire, by its headers and its body; empty if they show none."""
+        possible = [name for name in WIRES if DIALECTS[name].recognises(fields) > 0]
+        marked = [name for name in possible if _rank(DIALECTS[name], request.headers) == 0]
+        if marked:
+            return marked[0]
+        found = recognise(fields)
+        usual = DIALECTS[found].server.paths[0] if found else None
+        if usual is None or "{" in usual.pattern:
+            return found
+        door = self.find(usual.method, usual.pattern, request.headers)
+        at_door = structs.replace(request, method=usual.method, path=usual.pattern)
+        return self.by_body(door, at_door).dialect.name if door is not None else found
 
     def _all(self, method: str, path: str) -> list[Door]:
         path = "/" + path.strip("/")  # a base URL that ends with a slash gives two of them

@@ -14,7 +14,7 @@ import msgspec
 from segue.conversation.blocks import Origin
 from segue.conversation.events import Finished, UsageReported, fold
 from segue.conversation.usage import Usage
-from segue.dialects.registry import DIALECTS, proper_name, recognise
+from segue.dialects.registry import DIALECTS, proper_name
 from segue.errors import InvalidRequestError, SegueError, TranscriptError, UsageError
 from segue.gateway.archive import ReplyArchive
 from segue.gateway.background import BackgroundReplies
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from segue.dialects.server import ServedModel
     from segue.gateway.accounts.account import Account
     from segue.gateway.byte_budget import ByteBudget
+    from segue.gateway.doors import Doors
     from segue.gateway.members import Members
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
@@ -298,10 +299,10 @@ class ClientServices:
         tokens = handover.usage.input_tokens or 0
         return _json(server.encode_embeddings(wanted, vectors, model=asked, tokens=tokens), headers)
 
-    async def explain(self, request: WebRequest, account: Account) -> WebResponse:
+    async def explain(self, request: WebRequest, account: Account, doors: Doors) -> WebResponse:
         """What a target would get of a request, without sending it. Raises if the caller may not use the target."""
         fields, caller = read_fields(request.body), account.name
-        wire = request.query.get("wire", "") or recognise(fields)
+        wire = request.query.get("wire", "") or doors.recognise(request, fields)
         if not wire:
             raise UsageError(
                 "The wire format of this request is not recognised.",

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from segue.conversation.blocks import ToolCall
 from segue.conversation.message import Conversation
-from segue.dialects.registry import NAMES
+from segue.dialects.registry import DIALECTS, NAMES
 from segue.errors import TranscriptError
 from segue.interop.convert import choose_model, plan_request, write_request
 from segue.interop.file_positions import FilePositions
@@ -333,6 +333,8 @@ def fix_transcript(
     if to != CONVERSATION:
         # Arguments are sent as they were written; in a repaired file they are written like the rest.
         body = json.loads(write_request(source, to=to, model=model).body)
+        if source.bare and to == source.dialect and to not in named:
+            body = body[DIALECTS[to].messages_field]
         return to, json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
     conversation = repair_conversation(
         source.conversation or Conversation(source.messages, source.system), source.ledger

@@ -42,6 +42,8 @@ class SourceRequest(Struct, frozen=True, kw_only=True):
     """What was not read, because its own provider refuses it."""
     form: str = ""
     """What kind of file it was, for people; empty for a plain request."""
+    bare: bool = False
+    """Whether it was a list of messages without a request around it."""
     session: bool = False
     """Whether it is a client's session file: the next request adds a user message to it."""
 
@@ -121,6 +123,7 @@ def read_request(request: object, dialect: str = AUTO, *, model: str = "", to: s
         options=decoded.options,
         body=body,
         repairs=decoded.repairs,
+        bare=isinstance(request, list),
     )
 
 

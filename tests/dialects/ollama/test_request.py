@@ -209,7 +209,7 @@ def test_a_foreign_request_is_understood_and_goes_back_as_it_was() -> None:
 
 def test_unasked_the_server_streams() -> None:
     assert DIALECT.decode_request({"messages": []}).options.stream is True
-    assert DIALECT.decode_request({"messages": [], "stream": False}).options.stream is False
+    assert DIALECT.decode_request({"messages": [], "stream": False}).options.stream is None
 
 
 @pytest.mark.parametrize(

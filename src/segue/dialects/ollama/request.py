@@ -106,7 +106,13 @@ def _encode_reply(blocks: tuple[StepBlock, ...], index: int, messages: list[Any]
             calls.append(_with_own(wire.RequestCall(block.id, function), block.extra))
             output = completion_text(block.completion, WIRE, index)
             result, extra = wire.Result(block.name, block.id, output), own(block.completion.extra, NAME)
-            results.append(result if extra is None else own_result(result, output, extra, str))
+            if extra is not None:
+                results.append(own_result(result, output, extra, str))
+            elif (came := own(block.extra, NAME)) is not None and "id" in came.absent:
+                fields = as_fields(result)  # a result of ours, for a call that its client gave no id
+                results.append({name: value for name, value in fields.items() if name != "tool_call_id"})
+            else:
+                results.append(result)
         elif type(block) is Text:
             texts.append(block.text)
         elif type(block) is Reasoning:

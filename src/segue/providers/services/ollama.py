@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from segue.dialects.errors import FailedResponse
 from segue.dialects.ndjson import LineDecoder
@@ -200,23 +200,17 @@ _ANSWER, _THOUGHTS = 2048, 4096
 _KEPT_SESSIONS: Final = 64
 
 
-class _Held(Struct):
-    """What one session was given."""
-
-    estimator: Estimator = field(default_factory=Estimator)
-    window: int = 0
-
-
 @final
 class Windows:
     """Asks for a window that holds the whole request, for the server silently drops what does not fit.
 
-    A window that changes makes the server load the model anew, so it is left alone while the smallest will do, grows
-    in steps and, within a session, never shrinks. What the user has set is what is asked for.
+    A window that changes makes the server load the model anew, so it is left alone while the smallest will do, and grows in
+    steps. It depends on the request alone, whichever process sends it. What the user has set is what is asked for.
     """
 
     def __init__(self) -> None:
-        self._held: OrderedDict[tuple[str, str], _Held] = OrderedDict()
+        self._estimators: OrderedDict[tuple[str, str], Estimator] = OrderedDict()
+        """By session and model: of a conversation that continues only the new part is counted."""
 
     def __call__(self, request: ChatRequest, card: ModelCard) -> Options:
         options = request.options
@@ -224,36 +218,31 @@ class Windows:
             return options
         if request.context is not None:
             return _with_window(options, request.context)
-        held = self._of(request)
-        tokens = held.estimator.estimate(request) * (1 + family_of(request.model).error)
+        tokens = self._of(request).estimate(request) * (1 + family_of(request.model).error)
         thoughts = 0 if card.thinking in ("", "none") or options.effort == "none" else _THOUGHTS
         need = math.ceil(tokens) + (options.max_tokens or _ANSWER + thoughts)
-        if need <= SMALLEST and not held.window:
-            return options
-        held.window = window_for(need, card.context, held.window)
-        return _with_window(options, held.window)
+        return options if need <= SMALLEST else _with_window(options, window_for(need, card.context))
 
-    def _of(self, request: ChatRequest) -> _Held:
+    def _of(self, request: ChatRequest) -> Estimator:
         if not request.session:
-            return _Held()
-        held = self._held.pop((request.session, request.model), None) or _Held()
-        self._held[request.session, request.model] = held
-        if len(self._held) > _KEPT_SESSIONS:
-            self._held.popitem(last=False)
-        return held
+            return Estimator()
+        estimator = self._estimators.pop((request.session, request.model), None) or Estimator()
+        self._estimators[request.session, request.model] = estimator
+        if len(self._estimators) > _KEPT_SESSIONS:
+            self._estimators.popitem(last=False)
+        return estimator
 
 
 def _with_window(options: Options, window: int) -> Options:
     return structs.replace(options, extra={**(options.extra or {}), "num_ctx": window})
 
 
-def window_for(need: int, most: int | None, before: int = 0) -> int:
-    """The window for so many tokens: a power of two or one and a half of it, never less than before."""
+def window_for(need: int, most: int | None) -> int:
+    """The window for so many tokens: a power of two or one and a half of it."""
     window = SMALLEST
     while window < need:
         half = window + window // 2
         window = half if half >= need else window * 2
-    window = max(window, before)
     return window if most is None else min(window, most)
 
 
