@@ -36,6 +36,7 @@ def media_from(url: str, kind: MediaKind | None = None, name: str = "") -> Media
         data = _SPACE.sub(
             "", _unescaped(content).decode("utf-8", "surrogateescape") if "%" in content else content
         )
+        data += "=" * (-len(data) % 4)
     else:
         data = b64encode(_unescaped(content)).decode("ascii")
     return Media(kind or kind_of(mime), mime, data, name=name)

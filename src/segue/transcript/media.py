@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from segue.conversation.blocks import Code, Media, Text
 from segue.conversation.json_safe import encodable
-from segue.transcript.rules import accepts_media, media_type
+from segue.transcript.rules import accepts_media, is_base64, media_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,7 +46,9 @@ def document_text(media: Media) -> Text | None:
 def describe(media: Media) -> Text:
     """A sentence in place of what cannot be shown."""
     name = f' "{encodable(media.name)}"' if media.name else ""
-    if media.data:
+    if media.data and not is_base64(media.data):
+        extent = ", its data is no base64"
+    elif media.data:
         extent = f", {len(media.data) * 3 // 4} bytes"
     elif media.url:
         extent = f", at {encodable(media.url)}"

@@ -127,6 +127,7 @@ class Rules(Struct, frozen=True):
         return structs.replace(self, target=Origin(self.target.dialect, provider, endpoint, model))
 
 
+_BASE64 = (string.ascii_letters + string.digits + "+/").encode()
 _DEFAULT_TYPES = {"image": "image/png", "document": "application/pdf", "audio": "audio/wav"}
 _TYPES_BY_ENDING = {
     "bmp": "image/bmp",
@@ -159,12 +160,17 @@ def _kind_of(mime: str) -> MediaKind:
     return "audio" if mime.startswith("audio/") else "document"
 
 
+def is_base64(data: str) -> bool:
+    """Whether media can be read from this. Every server refuses what it cannot."""
+    if not data.isascii() or len(data) % 4:
+        return False
+    return not data.encode("ascii").rstrip(b"=").translate(None, _BASE64)
+
+
 def accepts_media(allowed: frozenset[str], rules: MediaRules, media: Media) -> bool:
     """Whether this very image, document or sound can be shown there."""
-    encodable = (
-        media.data.isascii() and media.mime.isascii() and media.url.isascii() and is_encodable(media.name)
-    )
-    if not allowed or not encodable:
+    encodable = media.mime.isascii() and media.url.isascii() and is_encodable(media.name)
+    if not allowed or not encodable or not is_base64(media.data):
         return False
     found = media_type(media)
     if not media.data:
