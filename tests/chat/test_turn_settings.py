@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from segue import Budget, Chat, Options, Route, ScriptedProvider
+from segue import Budget, Chat, MemoryStore, Options, ProviderRegistry, Route, ScriptedProvider
 from segue.chat.turn_settings import TurnOptions
 from segue.errors import UsageError
 from segue.events import Switch
@@ -198,5 +198,42 @@ def test_a_value_of_another_type_is_refused_before_the_turn(given: dict[str, Any
                 await chat.send("1", **given)
             assert caught.value.path == next(iter(given))
             assert (chat.busy, pair.a.requests) == (False, [])
+
+    asyncio.run(main())
+
+
+@pytest.mark.requirement("Property 2")
+def test_a_chat_that_names_no_provider_asks_the_default_one() -> None:
+    async def main() -> None:
+        registry = ProviderRegistry()
+        for name in ("a", "b"):
+            registry.register(ScriptedProvider(answer=lambda _, said=name: says(said), name=name))
+        registry.set_default("b")
+        async with Chat(providers=registry) as chat:
+            assert (str(await chat.send("1")), chat.model) == ("b", "b/default")
+            assert chat.journal.state.model == "b/default"
+        async with Chat("tiny", providers=registry) as chat:
+            assert (str(await chat.send("1")), chat.model) == ("b", "b/tiny")
+        async with Chat("a/m", providers=registry) as chat:
+            assert str(await chat.send("1")) == "a"
+        registry.unregister("b")
+        with pytest.raises(UsageError, match="names no provider"):
+            await Chat(providers=registry).open()
+
+    asyncio.run(main())
+
+
+def test_a_session_that_is_resumed_keeps_its_model_whatever_the_default_is() -> None:
+    async def main() -> None:
+        registry, store = ProviderRegistry(), MemoryStore()
+        for name in ("a", "b"):
+            registry.register(ScriptedProvider(answer=lambda _, said=name: says(said), name=name))
+        async with Chat("a/m", providers=registry, store=store, session="one") as chat:
+            await chat.send("1")
+        registry.set_default("b")
+        async with Chat(providers=registry, store=store, session="one") as chat:
+            assert str(await chat.send("2")) == "a"
+        async with Chat(providers=registry, store=store, session="two") as chat:
+            assert str(await chat.send("1")) == "b"
 
     asyncio.run(main())

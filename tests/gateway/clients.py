@@ -101,6 +101,7 @@ class Agent:
 
 class ChatAgent(Agent):
     wire, home, address = "openai_chat", "gpt-4.1", "/openai"
+    headers: ClassVar[Mapping[str, str]] = {"user-agent": "OpenAI/Python 3.51.0"}
 
     def path(self, model: str) -> str:
         return "/v1/chat/completions"

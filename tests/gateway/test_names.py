@@ -132,3 +132,16 @@ def test_an_operator_may_switch_to_a_bare_name() -> None:
         assert (await world.ask(path, {"model": "llama3.2"})).status == 400
 
     asyncio.run(main())
+
+
+@pytest.mark.requirement("Property 2")
+def test_a_name_that_nobody_knows_is_a_model_of_the_default_provider() -> None:
+    configs = {"ollama": ProviderConfig(base_url="http://127.0.0.1:9")}
+    registry = default_registry(configs, environ={}, keyring=False)
+    with pytest.raises(InvalidRequestError, match="There is no model"):
+        ModelNames(Config(), registry).router("my-own")
+    registry.set_default("ollama")
+    found = ModelNames(Config(), registry)
+    assert [found.router(asked).name for asked in ("my-own", "")] == ["ollama/my-own", "ollama/default"]
+    chosen = Config(gateway=GatewaySettings(model="openai/gpt-4.1"))
+    assert ModelNames(chosen, registry).router("my-own").name == "openai/gpt-4.1"

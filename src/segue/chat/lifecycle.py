@@ -24,7 +24,7 @@ from segue.errors import JournalError, SegueError, UsageError
 from segue.providers.adapter import ChatRequest, Providers, RequestSent
 from segue.providers.models.prices import PriceBook, prices_of
 from segue.providers.text_requests import as_text_request
-from segue.routing.route import Route, facts_from, parse_route, provider_of
+from segue.routing.route import Route, default_route, facts_from, parse_route, provider_of
 from segue.routing.router import Model, Router, router_for
 from segue.sessions.entries import Link, SessionStarted, SettingsChanged
 from segue.sessions.journal import Journal
@@ -81,7 +81,7 @@ class ChatSession:
     def __init__(
         self, model: Model, tools: Iterable[Tool | Callable[..., Any]], settings: ChatSettings
     ) -> None:
-        self.model: Model = parse_route(model) if isinstance(model, str) and model else model
+        self.model: Model = _named(model, settings.providers) if isinstance(model, str) and model else model
         self.settings = settings
         self.is_open = False
         self.compactor = Compactor(self)
@@ -119,11 +119,14 @@ class ChatSession:
             self.providers = settings.providers or default_providers()
             self.prices = prices_of(self.providers)
             self.facts = facts_from(self.providers)
+            if not self.model and settings.session is None:
+                self.model = default_route(self.providers) or ""
             name = self.model if isinstance(self.model, str) else self.model.name
             self.journal = await _open_journal(settings, settings.store or MemoryStore(), name)
             self._resources.push_async_callback(self.journal.close)
             try:
-                self.model = self.router = router_for(self.model or self.journal.state.model, self.facts)
+                chosen = self.model or self.journal.state.model or default_route(self.providers) or ""
+                self.model = self.router = router_for(chosen, self.facts)
             except BaseException:
                 await self._resources.aclose()
                 raise
@@ -247,6 +250,12 @@ class ChatSession:
         except SegueError:  # the request itself will fail, with a remedy of its own
             return ()
         return tuple(repair for repair in repairs if repair.lossy)
+
+
+def _named(model: str, providers: Providers | None) -> Route:
+    """A bare name is a model of the default provider, if there is one."""
+    bare = "/" not in model and ":" not in model
+    return (default_route(providers, model) if bare else None) or parse_route(model)
 
 
 @lru_cache(maxsize=1)

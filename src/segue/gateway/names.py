@@ -13,7 +13,7 @@ from segue.dialects.registry import is_form_of
 from segue.dialects.server import ServedModel
 from segue.errors import InvalidRequestError, SegueError, UsageError
 from segue.providers.addresses import find_address, is_home
-from segue.routing.route import facts_from, parse_route, provider_of
+from segue.routing.route import default_route, facts_from, parse_route, provider_of
 from segue.routing.router import SingleRouter
 
 if TYPE_CHECKING:
@@ -158,9 +158,12 @@ class ModelNames:
         if settings.model:
             return settings.model
         usable = usable_offers(asked, self._config, self._providers)
-        if not usable:
+        if usable:
+            return usable[0]
+        default = default_route(self._providers, asked)
+        if default is None:
             raise unknown_model(asked)
-        return usable[0]
+        return default.name
 
     def _choose(self, name: str) -> ModelChoice | None:
         """What a name of the configuration stands for; None if it is none, or its provider is not known."""

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from segue.conversation.options import Options
 from segue.errors import UsageError
+from segue.limits import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +42,18 @@ def parse_route(name: str, options: Options = Options()) -> Route:  # noqa: B008
             hint="Write provider/model, for example anthropic/claude-sonnet-4-6.",
         )
     return Route(provider=provider, model=model, options=options)
+
+
+def default_route(providers: Providers | None, model: str = "") -> Route | None:
+    """A model, or the usual one, of the provider that answers where none is named; None if there is no such provider."""
+    get_default = getattr(providers, "get_default", None)
+    if get_default is None:
+        return None
+    try:
+        adapter: ProviderAdapter = get_default()
+    except UsageError:
+        return None
+    return Route(provider=adapter.name, model=model or DEFAULT_MODEL)
 
 
 @final

@@ -9,6 +9,7 @@ _HOMES = {
     "segue.tools.approval": "Approval",
     "segue.tools.builtin": "builtin_tools",
     "segue.tools.definition": "Approves Context Output Tool",
+    "segue.tools.execution": "run_tool",
     "segue.tools.function_tools": "as_tool tool",
     "segue.tools.mcp.servers": "McpServers",
 }
