@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import segue.tools
 from segue.conversation.blocks import Reason, ToolCall, ToolResult, status_of
 from segue.conversation.message import Message, user
 from segue.conversation.tools import ToolSpec
@@ -494,6 +495,7 @@ def test_a_single_tool_can_run_outside_of_any_turn() -> None:
 
     async def main() -> None:
         assert (await run_tool(as_tool(double), {"n": 21})).output == 42
+        assert (await segue.tools.run_tool(double, {"n": 21})).output == 42
         assert "required property" in ((await run_tool(as_tool(double), {})).error or "")
         late = await run_tool(sleeper("slow", 30, timeout=0.02))
         assert late.reason == "timed_out"

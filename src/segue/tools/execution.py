@@ -14,10 +14,11 @@ from segue.events import Emit, ToolProgress
 from segue.redaction import redact_known
 from segue.tools.arguments import problem_with
 from segue.tools.definition import Context, Output, StoppedCallError
+from segue.tools.function_tools import as_tool
 from segue.tools.media_types import media_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from segue.conversation.blocks import Reason
     from segue.tools.definition import Host, Tool
@@ -55,9 +56,10 @@ async def run_call(tool: Tool, context: Context, stopped: asyncio.Future[Any]) -
 
 
 async def run_tool(
-    tool: Tool, arguments: dict[str, Any] | None = None, *, host: Host | None = None
+    tool: Tool | Callable[..., Any], arguments: dict[str, Any] | None = None, *, host: Host | None = None
 ) -> ToolResult:
-    """Run one tool outside of any turn: it appears in no journal and in no conversation."""
+    """Run one tool outside of any turn: it appears in no journal and in no conversation. A failure is a result with its `error`."""
+    tool = as_tool(tool)
     call = ToolCall("single", tool.name, arguments or {})
     if problem := problem_with(call, tool.spec):
         return ToolResult(call.id, call.name, error=problem)
