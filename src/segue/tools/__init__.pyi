@@ -4,6 +4,7 @@ from segue.conversation.tools import ToolSpec
 from segue.tools.approval import Approval
 from segue.tools.builtin import builtin_tools
 from segue.tools.definition import Approves, Context, Output, Tool
+from segue.tools.execution import run_tool
 from segue.tools.function_tools import as_tool, tool
 from segue.tools.mcp.servers import McpServers
 
@@ -17,5 +18,6 @@ __all__ = [
     "ToolSpec",
     "as_tool",
     "builtin_tools",
+    "run_tool",
     "tool",
 ]
