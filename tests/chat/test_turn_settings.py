@@ -24,6 +24,11 @@ def search(word: str) -> str:
     return word
 
 
+def _speaker(name: str) -> ScriptedProvider:
+    """A provider that says its name."""
+    return ScriptedProvider(answer=lambda _: says(name), name=name)
+
+
 class Pair:
     """A chat with model a, and a model b beside it."""
 
@@ -207,7 +212,7 @@ def test_a_chat_that_names_no_provider_asks_the_default_one() -> None:
     async def main() -> None:
         registry = ProviderRegistry()
         for name in ("a", "b"):
-            registry.register(ScriptedProvider(answer=lambda _, said=name: says(said), name=name))
+            registry.register(_speaker(name))
         registry.set_default("b")
         async with Chat(providers=registry) as chat:
             assert (str(await chat.send("1")), chat.model) == ("b", "b/default")
@@ -227,7 +232,7 @@ def test_a_session_that_is_resumed_keeps_its_model_whatever_the_default_is() -> 
     async def main() -> None:
         registry, store = ProviderRegistry(), MemoryStore()
         for name in ("a", "b"):
-            registry.register(ScriptedProvider(answer=lambda _, said=name: says(said), name=name))
+            registry.register(_speaker(name))
         async with Chat("a/m", providers=registry, store=store, session="one") as chat:
             await chat.send("1")
         registry.set_default("b")

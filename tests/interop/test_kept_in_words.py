@@ -73,7 +73,7 @@ def test_a_document_that_is_no_text_is_described() -> None:
 
 def test_citations_of_the_chat_wire_are_reported_where_they_are_not_sent() -> None:
     cited = {"type": "url_citation", "url_citation": {"url": "https://e.org", "title": "E", "start_index": 0}}
-    history = [
+    history: list[dict[str, Any]] = [
         {"role": "user", "content": "Where?"},
         {"role": "assistant", "content": "There.", "annotations": [cited]},
         {"role": "user", "content": "And?"},
