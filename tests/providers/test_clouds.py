@@ -11,6 +11,8 @@ import pytest
 
 from providers.credentials.test_google import GIVEN, gives, service_account
 from providers.credentials.token_servers import token_server
+from segue.cli.model_choice import default_model_of
+from segue.config.schema import Config
 from segue.conversation.events import Failed, Finished
 from segue.conversation.message import Conversation, user
 from segue.conversation.options import Options
@@ -19,6 +21,7 @@ from segue.emulators.azure_openai.routes import FILTERED
 from segue.emulators.server import Served
 from segue.errors import ContentPolicyError, CredentialsError
 from segue.providers.adapter import ChatRequest, StreamEvent
+from segue.providers.addresses import addresses
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
 from segue.providers.models.prices import PriceBook
@@ -216,6 +219,25 @@ def test_a_filtered_prompt_is_an_error_that_is_not_tried_again(
     assert isinstance(failed.error, ContentPolicyError)
     assert failed.error.remedy not in ("wait", "log_in")
     assert "content management policy" in failed.error.message
+
+
+# Models that nobody named
+
+
+@pytest.mark.parametrize("name", ["xai", "cohere", "perplexity", "cerebras"])
+def test_the_usual_model_of_a_provider_is_not_that_of_the_wires_home(name: str) -> None:
+    provider = connect(name, environ={}, keyring=False)
+    meant = provider.preview(ChatRequest(model="", conversation=HELLO)).origin.model
+    assert meant == addresses().providers[name].model
+    assert default_model_of(name, Config()) == meant
+
+
+def test_the_encrypted_reasoning_of_xai_is_asked_for() -> None:
+    sent = connect("xai", environ={}, keyring=False).preview(ChatRequest(model="grok-4", conversation=HELLO))
+    body = json.loads(sent.body)
+    assert sent.url == "https://api.x.ai/v1/responses"
+    assert body["include"] == ["reasoning.encrypted_content"]
+    assert body["store"] is False
 
 
 # What a host refuses
