@@ -11,6 +11,8 @@ import pytest
 
 from providers.credentials.test_google import GIVEN, gives, service_account
 from providers.credentials.token_servers import token_server
+from segue.cli.model_choice import default_model_of
+from segue.config.schema import Config
 from segue.conversation.events import Failed, Finished
 from segue.conversation.message import Conversation, user
 from segue.conversation.options import Options
@@ -19,11 +21,13 @@ from segue.emulators.azure_openai.routes import FILTERED
 from segue.emulators.server import Served
 from segue.errors import ContentPolicyError, CredentialsError
 from segue.providers.adapter import ChatRequest, StreamEvent
+from segue.providers.addresses import addresses
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
 from segue.providers.models.prices import PriceBook
 from segue.providers.provider import Provider
 from segue.providers.registry import default_registry
+from segue.verify.run import Verification
 from strategies.provider_places import CLOUDS
 
 HELLO = Conversation().append(user("Hello."))
@@ -77,6 +81,7 @@ def test_without_credentials_it_is_said_what_to_do(tmp_path: Path) -> None:
         assert isinstance(provider, Provider)
         (problem,) = provider.validate_config()
         assert words in problem.hint
+        assert words in asyncio.run(provider.health()).advice
         (failed,) = talk(provider, ChatRequest(model="any", conversation=HELLO))
         assert isinstance(failed, Failed)
         assert isinstance(failed.error, CredentialsError)
@@ -101,6 +106,32 @@ def test_models_and_tokens_are_asked_for_in_vertexs_own_way(
 
     asyncio.run(main())
     assert [entry.verdict for entry in segue_emulator_server.emulator.log] == ["accepted"] * 2
+
+
+def test_a_cloud_that_lists_no_models_has_those_of_the_catalog(segue_emulator_server: Served) -> None:
+    able = at(segue_emulator_server, "azure-anthropic").capabilities
+    assert able.list_models is not None
+    lists = able.list_models
+
+    async def main() -> None:
+        listed = await lists()
+        assert "claude-opus-5-5" in [info.id for info in listed]
+        assert all(info.input_price for info in listed)
+
+    asyncio.run(main())
+    assert list(segue_emulator_server.emulator.log) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [("vertex", "gemini-3.5-flash"), ("vertex-anthropic", "claude-sonnet-4-6"), ("azure-openai", "gpt-4.1")],
+)
+def test_a_cloud_is_verified_against_the_emulator_of_that_cloud(
+    segue_emulator_server: Served, name: str, model: str
+) -> None:
+    report = asyncio.run(Verification(at(segue_emulator_server, name), model).run())
+    assert [one.provider.verdict for one in report.results] == ["accepted"] * len(report.results)
+    assert [one.emulator.verdict for one in report.results] == ["accepted"] * len(report.results)
 
 
 # Betas (VTX-06)
@@ -188,6 +219,25 @@ def test_a_filtered_prompt_is_an_error_that_is_not_tried_again(
     assert isinstance(failed.error, ContentPolicyError)
     assert failed.error.remedy not in ("wait", "log_in")
     assert "content management policy" in failed.error.message
+
+
+# Models that nobody named
+
+
+@pytest.mark.parametrize("name", ["xai", "cohere", "perplexity", "cerebras"])
+def test_the_usual_model_of_a_provider_is_not_that_of_the_wires_home(name: str) -> None:
+    provider = connect(name, environ={}, keyring=False)
+    meant = provider.preview(ChatRequest(model="", conversation=HELLO)).origin.model
+    assert meant == addresses().providers[name].model
+    assert default_model_of(name, Config()) == meant
+
+
+def test_the_encrypted_reasoning_of_xai_is_asked_for() -> None:
+    sent = connect("xai", environ={}, keyring=False).preview(ChatRequest(model="grok-4", conversation=HELLO))
+    body = json.loads(sent.body)
+    assert sent.url == "https://api.x.ai/v1/responses"
+    assert body["include"] == ["reasoning.encrypted_content"]
+    assert body["store"] is False
 
 
 # What a host refuses

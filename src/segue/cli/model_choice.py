@@ -46,6 +46,8 @@ def default_model_of(provider: str, config: Config) -> str:
     if isinstance(configured, str) and configured:
         return configured
     address = find_address(provider)
+    if address is not None and address.model:
+        return address.model
     dialects = address.dialects if address else ()
     return next((model for dialect in dialects if (model := default_model(dialect))), "")
 
@@ -107,7 +109,11 @@ async def discover_model(config: Config, providers: KnownProviders) -> Discovere
 def with_key(config: Config, providers: KnownProviders) -> DiscoveredModel | None:
     """A provider with a key in the environment, else one with a stored key, which takes longer to look up."""
     keyed = {name: address for name, address in addresses().providers.items() if address.needs_key}
-    in_environment = [name for name, address in keyed.items() if any(map(os.environ.get, address.key_env))]
+    in_environment = [
+        name
+        for name, address in keyed.items()
+        if any(map(os.environ.get, address.key_env)) and providers.is_configured(name)
+    ]
     for name in in_environment or [name for name in providers.configured() if name in keyed]:
         if model := default_model_of(name, config):
             return DiscoveredModel(f"{name}/{model}", f"a key for {keyed[name].title} was found")

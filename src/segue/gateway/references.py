@@ -135,7 +135,7 @@ def may_hold(turn: ClientTurn, provider: str) -> bool:
     if is_home(provider, turn.dialect.name):
         return True
     known = find_address(provider)
-    if known is not None and known.base_url:
+    if known is not None and known.base_url and not known.places:
         return False
     return not any(reference.replayed for reference in turn.prepared.references)
 

@@ -244,6 +244,7 @@ def complete_url(given: str, address: Address, *, in_environment: bool = False) 
                 hint=hint.replace("{host}", parts.hostname),
             )
     path = parts.path.rstrip("/") or address.base_path
-    if in_environment and not _VERSION.search(path):
-        path += address.env_path
+    added = address.env_path
+    if in_environment and not _VERSION.search(path) and f"{added}/".split("/")[1] not in path.split("/"):
+        path += added
     return urlunsplit((parts.scheme, netloc, path, parts.query, ""))

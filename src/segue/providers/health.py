@@ -28,6 +28,10 @@ _ADVICE: Final[Mapping[Remedy, str]] = {
 }
 
 
+_BEFORE_A_REQUEST: Final = ("missing_key", "no_token", "missing_package")
+"""Of credentials that a cloud's own tools have not found."""
+
+
 async def check_health(
     provider: str, probe: Callable[[], Awaitable[object]], address: Address | None = None
 ) -> Health:
@@ -61,6 +65,8 @@ def advice_for(error: Exception, address: Address | None = None) -> str:
         return _ADVICE["report"]
     if error.code == "CONNECTION_FAILED" and address is not None and address.start:
         return f"Is it running? Start it: {address.start}"
+    if error.code in _BEFORE_A_REQUEST and address is not None and address.token:
+        return error.hint
     if error.remedy == "log_in" and address is not None:
         return f"{_ADVICE['log_in']} Store a new one: segue keys set {address.name}"
     return error.hint or _ADVICE[error.remedy]

@@ -23,8 +23,9 @@ from segue.providers.embeddings import Embeddings
 from segue.providers.health import check_health
 from segue.providers.host_form import HostForm, HostRefusals, fitted_body, fitted_headers
 from segue.providers.models.cards import card_for_model, default_model
+from segue.providers.models.catalog import models_of
 from segue.providers.models.learned import LearnedCards
-from segue.providers.models.listing import ModelList, show_model
+from segue.providers.models.listing import CatalogList, ModelList, show_model
 from segue.providers.models.makers import model_suggestion
 from segue.providers.reply_events import EVENTS_AT_ONCE, ReplyReader
 from segue.providers.request_writer import RequestWriter
@@ -42,16 +43,14 @@ if TYPE_CHECKING:
     from segue.dialects.dialect import Dialect
     from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent
     from segue.providers.addresses import Address
-    from segue.providers.capabilities import ConfigProblem, Health
+    from segue.providers.capabilities import ConfigProblem, Health, ListModels
     from segue.providers.credentials import Credentials
     from segue.providers.endpoint import Endpoint
     from segue.providers.request_writer import WrittenRequest
-    from segue.providers.services import CountService
+    from segue.providers.services import CountService, Services
     from segue.transports.transport import WireResponse
 
 _NOT_FOUND: Final = 404
-
-
 _NO_SUCH_PATH: Final = (404, 405)
 _PLAIN: Final = HostForm()
 
@@ -122,7 +121,7 @@ class Provider(ProviderAdapter):
             preview=self.preview,
             portions=self.chat_portions,
             forward=self,
-            list_models=services.list_models and ModelList(endpoint, services),
+            list_models=self._model_list(services),
             show_model=services.show_model and partial(show_model, endpoint, services),
             running_models=services.running_models and partial(services.running_models, endpoint),
             pull_model=None if services.pull_model is None else partial(services.pull_model, endpoint),
@@ -133,6 +132,12 @@ class Provider(ProviderAdapter):
             health=self.health,
             validate_config=self.validate_config,
         )
+
+    def _model_list(self, services: Services) -> ListModels | None:
+        if services.list_models is not None:
+            return ModelList(self.endpoint, services)
+        listed = self.address.paths_of if self.address is not None else ""
+        return CatalogList(listed) if listed and models_of(listed) else None
 
     async def chat_stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
         abort = request.abort

@@ -25,16 +25,29 @@ _PATHS: Final = {
     "ollama": "ollama",
 }
 """Where each wire is mounted in the emulators."""
+_VERTEX: Final = "vertex/v1/projects/p/locations/global/publishers"
+_CLOUDS: Final = {
+    "azure-openai": "azure/openai/v1",
+    "azure-anthropic": "azure/anthropic",
+    "vertex": f"{_VERTEX}/google",
+    "vertex-anthropic": f"{_VERTEX}/anthropic",
+}
+"""Clouds that serve a wire with rules of their own."""
 
 
 def has_emulator(dialect: str) -> bool:
     return dialect in _PATHS
 
 
-def emulated_provider(dialect: str, *, strict: bool = False) -> tuple[Provider, Emulator]:
-    """A provider that speaks this dialect with its emulator, and the emulator."""
+def is_cloud(provider: str) -> bool:
+    return provider in _CLOUDS
+
+
+def emulated_provider(dialect: str, *, strict: bool = False, cloud: str = "") -> tuple[Provider, Emulator]:
+    """A provider that speaks this dialect with its emulator, and the emulator: that of a cloud, or of the wire's home."""
     emulator = Emulator(strict=strict)
-    home = next(name for name, address in addresses().providers.items() if dialect in address.dialects)
-    config = ProviderConfig(base_url=f"http://emulator.invalid/{_PATHS[dialect]}")
+    homes = addresses().providers.items()
+    home = cloud or next(name for name, address in homes if dialect in address.dialects)
+    config = ProviderConfig(base_url=f"http://emulator.invalid/{_CLOUDS.get(cloud) or _PATHS[dialect]}")
     transport = AsgiTransport(App(emulator))
     return connect(home, config, api_key="emulated", environ={}, transport=transport, keyring=False), emulator

@@ -54,6 +54,16 @@ async def show_model(endpoint: Endpoint, services: Services, name: str) -> Model
     return described(info, endpoint.dialect.name)
 
 
+class CatalogList(Struct, frozen=True):
+    """The models of a provider that lists none itself, as the catalog has them."""
+
+    provider: str
+
+    async def __call__(self, *, refresh: bool = False) -> list[ModelInfo]:
+        del refresh
+        return catalog_models(self.provider)
+
+
 def catalog_models(provider: str) -> list[ModelInfo]:
     """The models of a provider in the catalog, without a request."""
     maker = catalog().same_models.get(provider, provider)
