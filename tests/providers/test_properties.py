@@ -49,7 +49,7 @@ def _saying(*pieces: Piece) -> App:
 def test_any_reply_of_any_provider_is_a_stream_of_events_with_one_end(
     place: Place, said: list[Say], called: list[Call]
 ) -> None:
-    pieces = (*said, *called) or (Say("Well."),)
+    pieces: tuple[Piece, ...] = (*said, *called) or (Say("Well."),)
     events = events_of(_provider(place, _saying(*pieces)), asking(place, tools=(WEATHER,)))
     assert isinstance(events[0], RequestSent)
     assert all(isinstance(event, get_args(Event)) for event in events[1:])

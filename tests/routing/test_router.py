@@ -26,6 +26,7 @@ from segue.errors import (
     TransportError,
     UsageError,
 )
+from segue.routing.balancer import Balancer
 from segue.routing.breaker import BreakerSettings
 from segue.routing.profiles import PolicyName, Profile, build_router
 from segue.routing.retry import RetrySettings
@@ -509,9 +510,10 @@ def test_each_member_is_asked_within_its_own_window_and_the_limit_set_for_all() 
         B: MemberFacts(context=4000),
         C: CredentialsError("No key."),
     }
-    router = world.router(context=6000)
+    router, free = world.router(context=6000), world.router()
+    assert isinstance(router, Balancer)
+    assert isinstance(free, Balancer)
     assert [router.bounded(member).context for member in router.members] == [6000, 4000, 6000]
-    free = world.router()
     assert [free.bounded(member).context for member in free.members] == [None, None, None]
 
 

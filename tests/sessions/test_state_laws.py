@@ -24,6 +24,7 @@ from segue.sessions.entries import (
     SessionStarted,
     ToolsAnswered,
     TurnEnded,
+    TurnFinish,
     UserSaid,
 )
 from segue.sessions.entry_codec import decode_entry, encode_entry
@@ -111,9 +112,9 @@ def test_a_crash_between_any_two_entries_leaves_a_session_that_goes_on(entries: 
     ],
 )
 def test_a_turn_is_complete_after_a_crash_only_if_its_last_reply_was_whole_and_called_nothing(
-    reply: Message, finish: FinishReason, ended: str
+    reply: Message, finish: FinishReason, ended: TurnFinish
 ) -> None:
-    begun = [SessionStarted(model="m"), UserSaid(user("Hi")), ModelReplied(reply, finish)]
+    begun: list[Entry] = [SessionStarted(model="m"), UserSaid(user("Hi")), ModelReplied(reply, finish)]
     assert closing_entries(replay(records(begun)))[-1] == TurnEnded(ended)
 
 
