@@ -23,7 +23,7 @@ from segue.providers.registry import KnownProviders, default_registry
 from segue.routing.retry import RetrySettings
 from segue.transports.asgi import AsgiTransport
 from segue.transports.transport import WireRequest
-from strategies.provider_places import CLOUDS
+from strategies.provider_places import CLOUDS, mount_of
 
 ROUTES: Mapping[str, str] = {
     "chat": "openai/gpt-4.1",
@@ -135,6 +135,6 @@ class GatewayWorld:
         return [
             entry
             for entry in self.emulator.log
-            if entry.provider == CLOUDS.get(provider, (provider, ""))[0]
+            if entry.provider == mount_of(provider)
             and (model in entry.path or model in str((entry.body or {}).get("model")))
         ]

@@ -11,6 +11,7 @@ from segue.chat.chat import Chat
 from segue.emulators.faults import Fault
 from segue.events import Switch
 from stories.world import PAIRS, World, cancelled_fan_out, good_turn
+from strategies.provider_places import mount_of
 
 every_pair = pytest.mark.parametrize(("one", "other"), PAIRS, ids=lambda name: name.partition("/")[2])
 
@@ -42,7 +43,7 @@ def test_any_wire_takes_over_right_after_a_cancelled_fan_out_and_a_compaction(
     world: World, one: str, other: str
 ) -> None:
     async def fail_over(chat: Chat, down: str, to: str) -> None:
-        provider = down.partition("/")[0]
+        provider = mount_of(down.partition("/")[0])
         world.emulator.faults.append(Fault(status=503, retry_after=None, provider=provider))
         switches = [event async for event in chat.stream("look") if type(event) is Switch]
         assert [(event.previous, event.model) for event in switches] == [(down, to)]

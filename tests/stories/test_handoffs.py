@@ -12,6 +12,7 @@ from segue.events import Compaction, Switch
 from segue.routing.route import Route
 from segue.sessions.stores.memory import MemoryStore
 from stories.world import NAMES, PAIRS, World, cancelled_fan_out, cancelled_text, good_turn
+from strategies.provider_places import mount_of
 
 every_pair = pytest.mark.parametrize(("one", "other"), PAIRS, ids=lambda name: name.partition("/")[2])
 
@@ -46,7 +47,7 @@ def test_every_wire_accepts_what_any_other_leaves_behind(world: World, one: str,
 @pytest.mark.requirement("REQ-915-043")
 def test_every_wire_takes_over_a_turn_that_any_other_cannot_begin(world: World, one: str, other: str) -> None:
     async def main() -> None:
-        provider = one.partition("/")[0]
+        provider = mount_of(one.partition("/")[0])
         async with world.chat(world.router("failover", one, other)) as chat:
             await good_turn(chat)
             await cancelled_fan_out(chat)

@@ -16,7 +16,7 @@ from segue.providers.provider import Provider
 from segue.routing.profiles import PolicyName, Profile, build_router
 from segue.routing.retry import RetrySettings
 from segue.routing.route import facts_from
-from strategies.provider_places import PLACES, Place, provider_at
+from strategies.provider_places import CLOUDS, PLACES, Place, mount_of, provider_at
 
 _MORE = (
     Place("openai", "/v1", "gpt-4o-mini"),
@@ -37,7 +37,25 @@ WIRES: tuple[Place, ...] = (
 )
 """OpenAI Chat and Responses, Anthropic, Gemini, Mistral, Kimi, Ollama, Converse; `make stories` adds DeepSeek and more models."""
 NAMES = tuple(f"{place.name}/{place.model}" for place in WIRES)
-PAIRS = [(one, other) for one in NAMES for other in NAMES if one != other]
+AT_CLOUDS = (
+    Place("azure-openai", CLOUDS["azure-openai"][1], "gpt-5.5"),
+    Place("azure-anthropic", CLOUDS["azure-anthropic"][1], "claude-sonnet-4-6"),
+    Place("vertex", CLOUDS["vertex"][1], "gemini-3.5-flash"),
+    Place("vertex-anthropic", CLOUDS["vertex-anthropic"][1], "claude-sonnet-4-6"),
+)
+_HOMES = {
+    "azure-openai": "openai/gpt-5.5",
+    "azure-anthropic": "anthropic/claude-sonnet-4-6",
+    "vertex": "gemini/gemini-3.5-flash",
+    "vertex-anthropic": "anthropic/claude-sonnet-4-6",
+}
+_CLOUD_NAMES = tuple(f"{place.name}/{place.model}" for place in AT_CLOUDS)
+PAIRS = [
+    *((one, other) for one in NAMES for other in NAMES if one != other),
+    # A cloud and the home of its wire, whose seals look alike; and the clouds one after another.
+    *((_HOMES[name.partition("/")[0]], name) for name in _CLOUD_NAMES),
+    *zip(_CLOUD_NAMES, (*_CLOUD_NAMES[1:], NAMES[0]), strict=True),
+]
 
 
 class StoryResponder:
@@ -86,7 +104,9 @@ class World:
 
     def __init__(self, served: Served) -> None:
         self.emulator = served.emulator
-        self.providers: dict[str, Provider] = {place.name: provider_at(served, place) for place in WIRES}
+        self.providers: dict[str, Provider] = {
+            place.name: provider_at(served, place) for place in (*WIRES, *AT_CLOUDS)
+        }
 
     def chat(self, model: Any, **settings: Any) -> Chat:
         given: dict[str, Any] = {
@@ -112,7 +132,8 @@ class World:
         return [
             entry
             for entry in self.emulator.log
-            if entry.provider == provider and (model in entry.path or model in str(entry.body.get("model")))
+            if entry.provider == mount_of(provider)
+            and (model in entry.path or model in str(entry.body.get("model")))
         ]
 
 

@@ -52,9 +52,24 @@ PLACES = (
 )
 
 
+_VERTEX = "/v1/projects/p/locations/global/publishers"
+CLOUDS = {
+    "azure-openai": ("azure", "/openai/v1"),
+    "azure-anthropic": ("azure", "/anthropic"),
+    "vertex": ("vertex", f"{_VERTEX}/google"),
+    "vertex-anthropic": ("vertex", f"{_VERTEX}/anthropic"),
+}
+"""Clouds that serve the wires of others → their emulator, and the path there."""
+
+
+def mount_of(name: str) -> str:
+    """The emulator of a provider."""
+    return CLOUDS[name][0] if name in CLOUDS else name
+
+
 def provider_at(served: Served, place: Place, timeouts: Timeouts = Timeouts()) -> Provider:  # noqa: B008
     config = ProviderConfig(
-        base_url=served.url(place.name) + place.path, api_key=Secret(KEY), timeouts=timeouts
+        base_url=served.url(mount_of(place.name)) + place.path, api_key=Secret(KEY), timeouts=timeouts
     )
     return connect(place.name, config, environ={}, keyring=False)
 
@@ -87,13 +102,3 @@ def failure_of(provider: Provider, request: ChatRequest) -> SegueError:
     assert sum(isinstance(event, Finished | Failed) for event in events) == 1
     assert isinstance(events[-1], Failed), events
     return events[-1].error
-
-
-_VERTEX = "/v1/projects/p/locations/global/publishers"
-CLOUDS = {
-    "azure-openai": ("azure", "/openai/v1"),
-    "azure-anthropic": ("azure", "/anthropic"),
-    "vertex": ("vertex", f"{_VERTEX}/google"),
-    "vertex-anthropic": ("vertex", f"{_VERTEX}/anthropic"),
-}
-"""Clouds that serve the wires of others → their emulator, and the path there."""

@@ -268,13 +268,14 @@ def _of_a_second(provider: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     address = addresses().providers.get(provider)
     if address is None:
         return {}
-    given = settings.get("base_url", "")
+    # Where every user has another address, LiteLLM's configuration names it.
+    given = settings.get("base_url", "") or ("" if address.places else address.base_url)
     known: dict[str, Any] = {
         "dialect": settings.get("dialect", address.dialects[0]),
-        "base_url": given or address.base_url,
+        "base_url": given,
     }
     with suppress(UsageError):  # what is wrong with an address, the check of the configuration tells
-        known["base_url"] = complete_url(given or address.base_url, address)
+        known["base_url"] = complete_url(given, address)
     if address.auth != "bearer":
         known["auth"] = address.auth
     if address.headers:

@@ -79,8 +79,10 @@ def deployed(request: Request, emulator: Emulator) -> Request:
     if not isinstance(body, dict):
         return request
     name = request.params.get("deployment") or body.get("model")
+    if not isinstance(name, str):
+        return request
     model = emulator.memory("azure").get("deployments", {}).get(name, name)
-    if isinstance(name, str) and not facts_for("openai", str(model)):
+    if not facts_for("openai", str(model)):
         text = (
             "The API deployment for this resource does not exist. If you created the deployment within the last 5"
             " minutes, please wait a moment and try again."

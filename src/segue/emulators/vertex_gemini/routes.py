@@ -9,7 +9,7 @@ from segue.emulators.emulator import key_of
 from segue.emulators.gemini import checks, errors, routes
 from segue.emulators.gemini.prompt import segments
 from segue.emulators.gemini.typed_contents import refused
-from segue.emulators.http import Handler, Request, Response, Route, json_response
+from segue.emulators.http import BadJsonError, Handler, Request, Response, Route, json_response
 from segue.emulators.model_facts import listed
 from segue.emulators.prompt_cache import size
 from segue.emulators.rules import Complaints, Context, Refusal, RefusedError, rule
@@ -54,7 +54,10 @@ def _with_token(handler: Handler) -> Handler:
 
 @rule("VTX-04")
 def elsewhere(request: Request, emulator: Emulator) -> None:
-    body = request.json() if request.body else {}
+    try:
+        body = request.json() if request.body else {}
+    except BadJsonError:
+        return  # the handler says so
     strange = [name for name in ONLY_ELSEWHERE if isinstance(body, dict) and name in body]
     if strange:
         context = emulator.context(request, provider="gemini", model=request.params.get("model", ""))
