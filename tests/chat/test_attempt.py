@@ -57,6 +57,7 @@ class _Talkative(ProviderAdapter):
 
     async def chat_stream(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:
         yield TextDelta(0, "before")
+        assert request.abort is not None
         await request.abort.wait()
         await asyncio.sleep(0.01)
         yield TextDelta(0, "after")

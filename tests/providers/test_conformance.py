@@ -51,6 +51,7 @@ PLACES = (
     ("deepseek", "deepseek", "", "deepseek-v4-flash"),
     ("ollama", "ollama", "", "qwen3"),
     ("bedrock", "bedrock", "", "us.anthropic.claude-sonnet-4-5-20250929-v1:0"),
+    ("bedrock-mantle", "", "", "claude-sonnet-4-6"),
     ("openai-compatible", "openai", "/v1", "gpt-4.1"),
     ("anthropic-compatible", "anthropic", "", "claude-sonnet-4-6"),
     ("kimi-for-coding", "anthropic", "", "claude-sonnet-4-6"),

@@ -46,7 +46,7 @@ def test_no_mishap_of_any_provider_is_raised(
     name: str, mishap: str, segue_emulator_server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = addresses().providers[name]
-    place = next((place for place in PLACES if place.name == address.dialects[0]), PLACES[0])
+    place = next((place for place in PLACES if place.name in (address.name, address.dialects[0])), PLACES[0])
     emulator, path = CLOUDS.get(name, (place.name, place.path))
     base_url = segue_emulator_server.url(emulator) + path
     if mishap == "refused key":

@@ -33,7 +33,7 @@ from strategies.provider_places import (
 )
 
 every_place = pytest.mark.parametrize("place", PLACES, ids=str)
-OPENAI, RESPONSES, ANTHROPIC, GEMINI, MISTRAL, KIMI, DEEPSEEK, OLLAMA = PLACES
+OPENAI, RESPONSES, ANTHROPIC, GEMINI, MISTRAL, KIMI, DEEPSEEK, OLLAMA, BEDROCK = PLACES
 
 
 @every_place
@@ -116,10 +116,12 @@ def test_a_dialect_that_was_asked_for_holds_for_every_model(segue_emulator_serve
 @pytest.mark.parametrize("name", sorted(addresses().providers))
 def test_every_known_provider_chats_by_configuration_alone(segue_emulator_server: Served, name: str) -> None:
     address = addresses().providers[name]
-    spoken = next((place for place in PLACES if place.name == address.dialects[0]), OPENAI)
-    at = CLOUDS.get(name)
+    spoken = next((place for place in PLACES if place.name in (name, address.dialects[0])), OPENAI)
+    emulator, path = CLOUDS.get(name, (spoken.name, spoken.path))
+    at = segue_emulator_server.url(emulator) + path
     config = ProviderConfig(
-        base_url=segue_emulator_server.url(at[0] if at else spoken.name) + (at[1] if at else spoken.path),
+        # Where each dialect has a place of its own, it is the emulator's.
+        base_url=segue_emulator_server.base_url if name == "bedrock-mantle" else at,
         api_key=Secret(KEY),
         # The emulator of OpenAI does not know the header of another gateway.
         auth="bearer" if address.auth == "cf-aig-authorization" else None,
@@ -171,10 +173,10 @@ def test_two_hundred_replies_arrive_side_by_side_each_its_own(segue_emulator_ser
 @every_place
 def test_the_next_turn_says_the_same_bytes_as_a_fresh_start_would(place: Place) -> None:
     conversation = Conversation(system="Be brief.").append(user("One."))
-    kept = connect(place.name, environ={}, keyring=False)
+    kept = connect(place.name, environ={"AWS_REGION": "us-east-1"}, keyring=False)
     for number in range(4):
         request = asking(place, conversation=conversation, tools=(WEATHER,), session="s")
-        fresh = connect(place.name, environ={}, keyring=False)
+        fresh = connect(place.name, environ={"AWS_REGION": "us-east-1"}, keyring=False)
         assert msgspec.json.decode(kept.preview(request).body) == msgspec.json.decode(
             fresh.preview(request).body
         )

@@ -14,7 +14,7 @@ from segue.providers.adapter import RequestSent, StreamEvent
 from strategies.provider_places import PLACES, Place, asking, provider_at, say
 
 every_place = pytest.mark.parametrize("place", PLACES, ids=str)
-OPENAI, RESPONSES, ANTHROPIC, GEMINI, MISTRAL, KIMI, DEEPSEEK, OLLAMA = PLACES
+OPENAI, RESPONSES, ANTHROPIC, GEMINI, MISTRAL, KIMI, DEEPSEEK, OLLAMA, BEDROCK = PLACES
 
 
 @every_place

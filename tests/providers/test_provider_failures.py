@@ -33,7 +33,7 @@ from strategies.provider_places import (
 )
 
 every_place = pytest.mark.parametrize("place", PLACES, ids=str)
-OPENAI, RESPONSES, ANTHROPIC, GEMINI, MISTRAL, KIMI, DEEPSEEK, OLLAMA = PLACES
+OPENAI, RESPONSES, ANTHROPIC, GEMINI, MISTRAL, KIMI, DEEPSEEK, OLLAMA, BEDROCK = PLACES
 
 
 def local(application: Any, name: str = "openai-compatible", **settings: Any) -> Provider:

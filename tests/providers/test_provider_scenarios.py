@@ -16,7 +16,7 @@ from segue.emulators.server import Served
 from strategies.provider_places import PLACES, WEATHER, Place, asking, provider_at, say
 
 every_place = pytest.mark.parametrize("place", PLACES, ids=str)
-OPENAI, RESPONSES, ANTHROPIC, GEMINI, MISTRAL, KIMI, DEEPSEEK, OLLAMA = PLACES
+OPENAI, RESPONSES, ANTHROPIC, GEMINI, MISTRAL, KIMI, DEEPSEEK, OLLAMA, BEDROCK = PLACES
 
 
 @pytest.mark.requirement("Scenario: Pass tools to OpenAI API", "Scenario: Parse OpenAI tool calls")

@@ -39,7 +39,7 @@ from strategies.provider_places import (
 )
 
 every_place = pytest.mark.parametrize("place", PLACES, ids=str)
-OPENAI, RESPONSES, ANTHROPIC, GEMINI, MISTRAL, KIMI, DEEPSEEK, OLLAMA = PLACES
+OPENAI, RESPONSES, ANTHROPIC, GEMINI, MISTRAL, KIMI, DEEPSEEK, OLLAMA, BEDROCK = PLACES
 both_of_openai = pytest.mark.parametrize("place", [OPENAI, RESPONSES], ids=str)
 REPLIES = {
     "text": Reply(pieces=(Say("Good day to you, and welcome. ✓"),)),

@@ -11,6 +11,7 @@ import asyncio
 import configparser
 import re
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, final
@@ -243,9 +244,10 @@ class AwsAccess:
 
     def _botocore(self) -> Any:
         """None if it is not installed, and nothing shows that it is needed."""
-        try:
-            import botocore.exceptions  # noqa: PLC0415 - an optional package, slow to load
-            import botocore.session  # noqa: PLC0415
+        try:  # an optional package, slow to load
+            for name in ("botocore.exceptions", "botocore.session"):
+                import_module(name)
+            return import_module("botocore")
         except ImportError:
             if self._profile or self._environ.get("AWS_PROFILE"):
                 raise CredentialsError(
@@ -255,7 +257,6 @@ class AwsAccess:
                     hint='Run: pip install "segue-llm[aws]"',
                 ) from None
             return None
-        return botocore
 
     def _missing(self) -> CredentialsError:
         return CredentialsError(

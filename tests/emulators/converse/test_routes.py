@@ -170,4 +170,6 @@ def test_tokens_are_counted_and_models_listed(segue_emulator_server: Served) -> 
     counted = client(segue_emulator_server).count_tokens(modelId=CLAUDE, input={"converse": HELLO})
     assert counted["inputTokens"] > 0
     listed = ask_now(App(), "GET", "/bedrock/foundation-models").json()["modelSummaries"]
-    assert CLAUDE in [model["modelId"] for model in listed]
+    assert "amazon.nova-lite-v1:0" in [model["modelId"] for model in listed]
+    profiles = ask_now(App(), "GET", "/bedrock/inference-profiles").json()["inferenceProfileSummaries"]
+    assert CLAUDE in [profile["inferenceProfileId"] for profile in profiles]

@@ -298,7 +298,7 @@ def test_a_caller_uses_the_models_it_may(models: list[str], asked: str, allowed:
 def test_a_name_may_be_asked_for_if_every_route_that_it_leads_to_is_allowed(
     routes: list[str], *, allowed: bool
 ) -> None:
-    ann = Account(name="ann", allowance=Allowance(models=("openai/*",)))
+    ann = Account(name="ann", allowance=Allowance(models=["openai/*"]))
     assert ann.may_use("fast", routes) is allowed
     assert Account(name="bob").may_use("fast", routes)
 

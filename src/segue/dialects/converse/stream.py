@@ -61,17 +61,14 @@ class ReplyDecoder:
         }
 
     def feed(self, data: bytes) -> list[Event]:
-        if self._over:
-            return []
+        events: list[Event] = []
         try:
-            frames, broken = self._frames.feed(data), False
+            frames, broken = ([] if self._over else self._frames.feed(data)), False
         except BrokenFrameError as error:
             frames, broken = error.frames, True
-        events: list[Event] = []
         for frame in frames:
-            if self._over:
-                return events
-            self._read(frame, events)
+            if not self._over:
+                self._read(frame, events)
         if broken:
             self._fail(events)
         return events

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 VALIDATION = "ValidationException"
 TYPES = {
     400: VALIDATION,
+    401: "UnrecognizedClientException",
     403: "AccessDeniedException",
     404: "ResourceNotFoundException",
     408: "ModelTimeoutException",

@@ -8,7 +8,7 @@ from segue.emulators.converse import checks, errors, replies
 from segue.emulators.converse.prompt import cached_segments, prompt, segments
 from segue.emulators.converse.signing import unknown_caller
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
-from segue.emulators.model_facts import listed
+from segue.emulators.model_facts import facts_for, listed
 from segue.emulators.prompt_cache import size
 from segue.emulators.rules import Context, RefusedError, enforce, rule
 
@@ -67,8 +67,21 @@ def list_models(request: Request, emulator: Emulator) -> Response:
     models = [
         {"modelId": name, "modelName": name, "outputModalities": ["TEXT"], "responseStreamingSupported": True}
         for name in listed(PROVIDER)
+        if not facts_for(PROVIDER, name).get("profile")
     ]
     return json_response({"modelSummaries": models}, headers=errors.headers(None, context))
+
+
+def list_profiles(request: Request, emulator: Emulator) -> Response:
+    """Inference profiles: the ids that begin with a region."""
+    context = emulator.context(request, provider=PROVIDER)
+    enforce(unknown_caller(request, emulator, context), context)
+    profiles = [
+        {"inferenceProfileId": name, "inferenceProfileName": name, "status": "ACTIVE"}
+        for name in listed(PROVIDER)
+        if facts_for(PROVIDER, name).get("profile")
+    ]
+    return json_response({"inferenceProfileSummaries": profiles}, headers=errors.headers(None, context))
 
 
 ROUTES: list[Route] = [
@@ -76,4 +89,5 @@ ROUTES: list[Route] = [
     ("POST", "/model/{model:path}/converse-stream", converse_stream),
     ("POST", "/model/{model:path}/count-tokens", count_tokens),
     ("GET", "/foundation-models", list_models),
+    ("GET", "/inference-profiles", list_profiles),
 ]
