@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from segue.emulators.admission import permitted
 from segue.emulators.anthropic import errors, routes
 from segue.emulators.http import BadJsonError, Handler, Request, Response, Route
-from segue.emulators.rules import rule
+from segue.emulators.rules import Refusal, RefusedError, rule
 from segue.emulators.vertex_anthropic.routes import withheld
 
 if TYPE_CHECKING:
@@ -28,7 +29,16 @@ def _asked(handler: Handler) -> Handler:
     return asked
 
 
+@rule("AZR-06")
+def list_models(request: Request, emulator: Emulator) -> Response:
+    """There is none."""
+    context = permitted(request, emulator, "anthropic", errors)
+    raise RefusedError(Refusal("AZR-06", "Not Found", status=404, type="not_found_error"), context)
+
+
 ROUTES: list[Route] = [
+    ("GET", "/anthropic/models", list_models),
+    ("GET", "/anthropic/v1/models", list_models),
     ("POST", "/anthropic/v1/messages", _asked(routes.messages)),
     ("POST", "/anthropic/v1/messages/count_tokens", _asked(routes.count_tokens)),
 ]
