@@ -242,7 +242,6 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
     [
         {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}},
         {"tools": []},
-        {"n": 2},
         {"tool_choice": "required"},
         {"temperature": 2},
     ],

@@ -84,7 +84,10 @@ def test_a_switch_moves_no_other_that_begins_with_the_same_message() -> None:
         await switch(world, agents[0], ROUTES["anthropic"])
         for agent in agents:
             await agent.turn("And now?")
-        assert [route_of(agent) for agent in agents] == [ROUTES["anthropic"], *[ROUTES["chat"]] * 5]
+        assert [route_of(agent) for agent in agents] == [
+            ROUTES["anthropic"],
+            *[ROUTES["chat"]] * (len(agents) - 1),
+        ]
 
     asyncio.run(main())
 

@@ -130,6 +130,9 @@ async def forwarded(wire: str, body: dict[str, Any], headers: dict[str, str]) ->
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not here")
 @pytest.mark.parametrize("wire", AGENTS)
 def test_a_new_field_anywhere_in_a_recorded_request_is_forwarded_unchanged(wire: str) -> None:
+    if not recorded(wire):
+        pytest.skip("the corpus has no requests of this wire")
+
     async def main() -> None:
         tried = 0
         for number in range(CASES):

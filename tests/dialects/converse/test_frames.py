@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from segue.dialects.converse.frames import (
     BrokenFrameError,
-    Frame,
-    FrameDecoder,
+    EventFrame,
+    EventFrameDecoder,
     cut_frames,
     encode_frame,
     event_frame,
@@ -37,9 +37,9 @@ def test_frames_are_read_as_botocore_reads_them(
     made: list[tuple[Mapping[str, str], bytes]], size: int
 ) -> None:
     data = b"".join(encode_frame(headers, payload) for headers, payload in made)
-    decoder = FrameDecoder()
+    decoder = EventFrameDecoder()
     read = [frame for at in range(0, len(data), size) for frame in decoder.feed(data[at : at + size])]
-    assert read == [Frame(headers, payload) for headers, payload in made]
+    assert read == [EventFrame(headers, payload) for headers, payload in made]
     assert decoder.is_empty
     assert [(dict(frame.headers), frame.payload) for frame in read] == botocore_frames(data)
     pieces, rest = cut_frames(data)
@@ -48,9 +48,9 @@ def test_frames_are_read_as_botocore_reads_them(
 
 def test_a_stream_may_be_cut_at_every_byte() -> None:
     data = event_frame("contentBlockDelta", b'{"delta":{"text":"Hello"}}') + event_frame("metadata", b"{}")
-    whole = FrameDecoder().feed(data)
+    whole = EventFrameDecoder().feed(data)
     for at in range(len(data) + 1):
-        decoder = FrameDecoder()
+        decoder = EventFrameDecoder()
         assert decoder.feed(data[:at]) + decoder.feed(data[at:]) == whole
         pieces, rest = cut_frames(data[:at])
         assert b"".join(pieces) + rest == data[:at]
@@ -61,7 +61,7 @@ def test_a_byte_that_was_changed_is_noticed_wherever_it_is() -> None:
     for at in range(len(data)):
         changed = data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :]
         with pytest.raises(BrokenFrameError):
-            FrameDecoder().feed(changed)
+            EventFrameDecoder().feed(changed)
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,12 @@ def test_headers_of_other_types_are_stepped_over(value: bytes) -> None:
     block = b"\x01a" + value + b"\x01b\x07\x00\x01c"
     lengths = (16 + len(block)).to_bytes(4, "big") + len(block).to_bytes(4, "big")
     head = lengths + zlib.crc32(lengths).to_bytes(4, "big") + block
-    (frame,) = FrameDecoder().feed(head + zlib.crc32(head).to_bytes(4, "big"))
+    (frame,) = EventFrameDecoder().feed(head + zlib.crc32(head).to_bytes(4, "big"))
     assert frame.headers == {"b": "c"}
 
 
 def test_frames_before_a_broken_one_are_not_lost() -> None:
     good = event_frame("messageStart", b"{}")
     with pytest.raises(BrokenFrameError) as caught:
-        FrameDecoder().feed(good + b"\xff" * 20)
+        EventFrameDecoder().feed(good + b"\xff" * 20)
     assert [frame.headers[":event-type"] for frame in caught.value.frames] == ["messageStart"]

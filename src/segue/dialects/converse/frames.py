@@ -28,7 +28,7 @@ class FrameError(ValueError):
     """Bytes that are no frame, or were changed on their way."""
 
 
-class Frame(NamedTuple):
+class EventFrame(NamedTuple):
     """One message of a stream: those of its headers that are text, and its payload."""
 
     headers: Mapping[str, str]
@@ -36,7 +36,7 @@ class Frame(NamedTuple):
 
 
 @final
-class FrameDecoder:
+class EventFrameDecoder:
     """Bytes in, frames out, wherever the bytes are cut."""
 
     def __init__(self) -> None:
@@ -47,11 +47,11 @@ class FrameDecoder:
         """Whether no frame has begun."""
         return not self._held
 
-    def feed(self, data: bytes) -> list[Frame]:
+    def feed(self, data: bytes) -> list[EventFrame]:
         """Raises FrameError; the frames before the broken one are in its `frames`."""
         held = self._held
         held += data
-        frames: list[Frame] = []
+        frames: list[EventFrame] = []
         at = 0
         try:
             while (end := whole_frame(held, at)) > 0:
@@ -67,7 +67,7 @@ class FrameDecoder:
 class BrokenFrameError(FrameError):
     """A stream that cannot be read on, and what came before of the same portion."""
 
-    def __init__(self, frames: list[Frame]) -> None:
+    def __init__(self, frames: list[EventFrame]) -> None:
         super().__init__("The stream has a frame that cannot be read.")
         self.frames = frames
 
@@ -85,11 +85,11 @@ def whole_frame(held: bytes | bytearray, at: int = 0) -> int:
     return end if end <= len(held) else 0
 
 
-def _read(frame: bytes) -> Frame:
+def _read(frame: bytes) -> EventFrame:
     if _NUMBER.unpack_from(frame, len(frame) - 4)[0] != crc32(frame[:-4]):
         raise FrameError("A frame does not fit its checksum.")
     behind = _PRELUDE.size + _NUMBER.unpack_from(frame, 4)[0]
-    return Frame(_read_headers(frame[_PRELUDE.size : behind]), frame[behind:-4])
+    return EventFrame(_read_headers(frame[_PRELUDE.size : behind]), frame[behind:-4])
 
 
 def _read_headers(data: bytes) -> dict[str, str]:

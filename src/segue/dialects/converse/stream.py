@@ -20,7 +20,7 @@ from segue.conversation.events import (
 )
 from segue.dialects.converse import wire
 from segue.dialects.converse.errors import error_from
-from segue.dialects.converse.frames import BrokenFrameError, Frame, FrameDecoder
+from segue.dialects.converse.frames import BrokenFrameError, EventFrame, EventFrameDecoder
 from segue.dialects.converse.opaque_blocks import KIND
 from segue.dialects.converse.reply import finished, usage_of
 from segue.dialects.garbled_lines import check_encoding, read_garbled, reply_cut_off, reply_garbled
@@ -40,7 +40,7 @@ class ReplyDecoder:
     """A streamed reply, bytes in and events out."""
 
     def __init__(self) -> None:
-        self._frames = FrameDecoder()
+        self._frames = EventFrameDecoder()
         self._own: dict[int, dict[str, Any]] = {}
         self._own_pieces: dict[int, list[str]] = {}
         """Blocks of the provider's own tools, and their arguments in pieces."""
@@ -81,7 +81,7 @@ class ReplyDecoder:
             return [finished(self._reason, called=self._called)]
         return [Failed(reply_cut_off())]
 
-    def _read(self, frame: Frame, events: list[Event]) -> None:
+    def _read(self, frame: EventFrame, events: list[Event]) -> None:
         kind = frame.headers.get(":message-type", "event")
         if kind != "event":
             self._over = True
@@ -184,7 +184,7 @@ class ReplyDecoder:
             events.append(finished(self._reason, called=self._called))
 
 
-def _error_in(frame: Frame, kind: str) -> ProviderError:
+def _error_in(frame: EventFrame, kind: str) -> ProviderError:
     headers = frame.headers
     if kind == "error":
         return error_from(headers.get(":error-code", ""), {"message": headers.get(":error-message", "")})

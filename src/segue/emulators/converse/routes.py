@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.converse import checks, errors, replies
+from segue.emulators.converse.callers import unknown_caller
 from segue.emulators.converse.prompt import cached_segments, prompt, segments
-from segue.emulators.converse.signing import unknown_caller
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
 from segue.emulators.model_facts import facts_for, listed
 from segue.emulators.prompt_cache import size
