@@ -181,3 +181,24 @@ def test_azure_filters_a_prompt() -> None:
     answer = ask_now(App(), "POST", "/azure/openai/v1/chat/completions", json=body, headers={"api-key": "k"})
     assert answer.status == 400
     assert answer.json()["error"]["code"] == "content_filter"
+
+
+@pytest.mark.parametrize(
+    ("url", "wire"),
+    [
+        ("/azure/anthropic/v1/models", "anthropic"),
+        ("/azure/openai/v1/nothing", "openai"),
+        ("/vertex/v1/projects/p/locations/l/publishers/anthropic/nothing", "anthropic"),
+        ("/vertex/v1/projects/p/locations/l/publishers/google/nothing", "gemini"),
+    ],
+)
+def test_a_path_that_a_cloud_does_not_have_is_refused_in_the_words_of_its_wire(url: str, wire: str) -> None:
+    answer = ask_now(App(), "GET", url)
+    assert answer.status == 404
+    told = answer.json()
+    marks = {
+        "anthropic": told.get("type") == "error",
+        "openai": "param" in told["error"],
+        "gemini": "status" in told["error"],
+    }
+    assert [name for name, seen in marks.items() if seen] == [wire]

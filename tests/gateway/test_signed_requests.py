@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,6 +15,7 @@ from gateway.world import ROUTES, GatewayResponse, GatewayWorld
 from segue.config.schema import CallerSettings
 from segue.dialects.sigv4 import Credentials, sign
 from segue.gateway.accounts.account import digest_of
+from segue.gateway.large_bodies import LARGE
 
 KEY = "segue-key-of-ann"
 PATH = "/model/openai%2Fgpt-4.1/converse"
@@ -111,3 +114,22 @@ def test_the_models_are_listed_as_bedrock_lists_them() -> None:
     listed = asyncio.run(main())
     assert listed.status == 200
     assert "modelSummaries" in listed.json()
+
+
+def test_the_signature_of_a_large_body_is_checked_beside_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: set[int] = set()
+
+    def hashed(data: bytes) -> Any:
+        if len(data) > LARGE:
+            threads.add(threading.get_ident())
+        return hashlib.sha256(data)
+
+    large = json.dumps({"messages": [{"role": "user", "content": [{"text": "a" * (LARGE + 1)}]}]}).encode()
+    headers = signed(body=large)
+    monkeypatch.setattr("segue.dialects.sigv4.sha256", hashed)
+    assert ask(headers, large).status == 200
+    assert ask(headers, large.replace(b"aaa", b"bbb", 1)).status == 403
+    assert threads
+    assert threading.get_ident() not in threads

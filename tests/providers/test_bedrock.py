@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -25,8 +26,8 @@ from segue.emulators.server import Served
 from segue.errors import CredentialsError, InvalidRequestError, UsageError
 from segue.providers.adapter import ChatRequest, fold_stream
 from segue.providers.addresses import address_of
-from segue.providers.aws import AwsAccess, region_of
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.aws import AwsAccess, region_of
 from segue.providers.factory import connect, key_of
 from segue.providers.provider import Provider
 from segue.providers.registry import default_registry
@@ -76,6 +77,27 @@ def test_a_refused_signature_is_an_error_of_credentials_without_the_secret(
     assert isinstance(last, Failed)
     assert isinstance(last.error, CredentialsError)
     assert "another-secret-0123" not in str(last.error)
+
+
+def test_what_aws_repeats_of_a_signed_request_is_not_in_the_error(stand_in: str) -> None:
+    """AWS tells what should have been signed when a signature is wrong: all headers, the token of the session among them."""
+    token = "token-of-a-session-that-nobody-may-see"  # noqa: S105
+    StandIn.answers = {
+        "converse": {"message": f"The Canonical String should have been 'x-amz-security-token:{token}'"}
+    }
+    StandIn.status = 403
+    config = ProviderConfig(base_url=stand_in, region="us-east-1")
+    at = connect("bedrock", config, environ={**SIGNING, "AWS_SESSION_TOKEN": token}, keyring=False)
+    last = events(at)[-1]
+    assert isinstance(last.error, CredentialsError)
+    assert "Canonical String" in last.error.message
+    assert token not in f"{last.error} {last.error.message} {last.error.body!r} {last.error.members}"
+
+
+def test_who_wants_a_key_does_not_sign(segue_emulator_server: Served) -> None:
+    last = events(provider(segue_emulator_server, SIGNING, credentials="key"))[-1]
+    assert last.error.code == "missing_key"
+    assert list(segue_emulator_server.emulator.log) == []
 
 
 def test_without_a_key_and_credentials_the_error_says_what_to_set(
@@ -176,23 +198,37 @@ def test_marks_for_the_cache_are_those_of_the_wire() -> None:
 # Regions
 
 
+def region(config: ProviderConfig, environ: Mapping[str, str]) -> str:
+    address = address_of("bedrock", config)
+    assert address is not None
+    return region_of(address, config, environ)
+
+
 def test_the_region_is_named_and_never_guessed(tmp_path: Path) -> None:
-    assert region_of(ProviderConfig(region="a"), {"AWS_REGION": "b"}) == "a"
-    assert region_of(ProviderConfig(), {"AWS_REGION": "b", "AWS_DEFAULT_REGION": "c"}) == "b"
-    assert region_of(ProviderConfig(), {"AWS_DEFAULT_REGION": "c"}) == "c"
+    assert region(ProviderConfig(region="a"), {"AWS_REGION": "b"}) == "a"
+    assert region(ProviderConfig(), {"AWS_REGION": "b", "AWS_DEFAULT_REGION": "c"}) == "b"
+    assert region(ProviderConfig(), {"AWS_DEFAULT_REGION": "c"}) == "c"
     given = ProviderConfig(base_url="https://bedrock-runtime.eu-west-3.amazonaws.com")
-    assert region_of(given, {"AWS_REGION": "b"}) == "eu-west-3"
+    assert region(given, {"AWS_REGION": "b"}) == "eu-west-3"
+    there = {"AWS_ENDPOINT_URL_BEDROCK_RUNTIME": "https://bedrock-runtime.eu-west-3.amazonaws.com"}
+    assert region(ProviderConfig(), {"HOME": str(tmp_path), **there}) == "eu-west-3"
     file = tmp_path / "config"
     file.write_text("[default]\nregion = d\n[profile work]\nregion = e\n")
     environ = {"AWS_CONFIG_FILE": str(file)}
-    assert region_of(ProviderConfig(), environ) == "d"
-    assert region_of(ProviderConfig(profile="work"), environ) == "e"
-    assert region_of(ProviderConfig(), {**environ, "AWS_PROFILE": "work"}) == "e"
-    assert region_of(ProviderConfig(), {"HOME": str(tmp_path)}) == ""
+    assert region(ProviderConfig(), environ) == "d"
+    assert region(ProviderConfig(profile="work"), environ) == "e"
+    assert region(ProviderConfig(), {**environ, "AWS_PROFILE": "work"}) == "e"
+    assert region(ProviderConfig(), {"HOME": str(tmp_path)}) == ""
     with pytest.raises(UsageError) as caught:
         connect("bedrock", environ={**BEARER, "HOME": str(tmp_path)}, keyring=False)
     assert caught.value.code == "no_region"
     assert "AWS_REGION" in caught.value.hint
+
+
+def test_a_region_is_one_part_of_the_address() -> None:
+    with pytest.raises(UsageError) as caught:
+        connect("bedrock", ProviderConfig(region="x@another.example/"), environ=BEARER, keyring=False)
+    assert (caught.value.code, caught.value.path) == ("bad_url", "providers.bedrock.region")
 
 
 def test_it_is_configured_with_a_region_and_any_source_of_credentials(tmp_path: Path) -> None:
@@ -216,6 +252,7 @@ class StandIn(BaseHTTPRequestHandler):
 
     answers: ClassVar[Mapping[str, Any]] = {}
     asked: ClassVar[list[str]] = []
+    status: ClassVar[int] = 200
 
     def answer(self) -> None:
         length = int(self.headers.get("content-length") or 0)
@@ -223,7 +260,7 @@ class StandIn(BaseHTTPRequestHandler):
         self.asked.append(f"{self.command} {self.path} {sent}")
         found = next((value for name, value in self.answers.items() if name in f"{self.path} {sent}"), None)
         body = found if isinstance(found, str) else json.dumps(found)
-        self.send_response(404 if found is None else 200)
+        self.send_response(404 if found is None else self.status)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body.encode())
@@ -236,7 +273,7 @@ class StandIn(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def stand_in() -> Iterator[str]:
-    StandIn.asked = []
+    StandIn.asked, StandIn.status = [], 200
     server = HTTPServer(("127.0.0.1", 0), StandIn)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -394,8 +431,8 @@ def test_who_is_signed_out_is_told_how_to_sign_on(
     sign_on(monkeypatch, tmp_path, stand_in)
     with pytest.raises(CredentialsError) as caught:
         asyncio.run(access(profile="work").ready())
-    assert caught.value.hint == "Run: aws sso login --profile work"
-    assert caught.value.code == "credentials_unavailable"
+    assert caught.value.hint.startswith("Run: aws sso login --profile work.")
+    assert caught.value.code == "no_token"
 
 
 def test_credentials_are_renewed_ahead_of_their_end_by_one_task(
@@ -406,11 +443,11 @@ def test_credentials_are_renewed_ahead_of_their_end_by_one_task(
     StandIn.answers = {"/creds": expiring("first", minutes=30)}
 
     async def main() -> None:
-        now = datetime.now(UTC)
-        found = access(now=lambda: now)
+        now = time.time()
+        found = access(clock=lambda: now)
         await found.ready()
         assert len(StandIn.asked) == 1
-        now += timedelta(minutes=20)
+        now += 20 * 60
         StandIn.answers = {"/creds": expiring("second")}
         for _ in range(20):
             await found.ready()  # requests that come at once wait for nobody
@@ -432,12 +469,82 @@ def test_credentials_that_have_ended_are_waited_for(
     alone(monkeypatch, tmp_path)
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{stand_in}/creds")
     StandIn.answers = {"/creds": expiring("first", minutes=30)}
-    now = [datetime.now(UTC)]
-    found = access(now=lambda: now[0])
+    now = [time.time()]
+    found = access(clock=lambda: now[0])
     assert signature_of(found)["x-amz-security-token"] == "first"
-    now[0] += timedelta(minutes=28)
+    now[0] += 31 * 60
     StandIn.answers = {"/creds": expiring("second", minutes=90)}
     assert signature_of(found)["x-amz-security-token"] == "second"
+
+
+def test_credentials_that_are_not_renewed_yet_are_not_asked_for_with_each_request(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stand_in: str
+) -> None:
+    """A machine's own are replaced only some minutes before their end: until then it gives the old ones again."""
+    alone(monkeypatch, tmp_path)
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{stand_in}/creds")
+    StandIn.answers = {"/creds": expiring("first", minutes=4)}
+
+    async def main() -> None:
+        found = access()
+        for _ in range(10):
+            await found.ready()
+            assert found.headers() == {}
+            assert found.sign("GET", "https://h/", {}, b"")["x-amz-security-token"] == "first"
+            await asyncio.sleep(0.05)
+
+    asyncio.run(main())
+    assert len(StandIn.asked) <= 4, "looked for twice; botocore asks twice for what ends soon"
+
+
+def test_credentials_are_looked_for_beside_the_event_loop_only(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stand_in: str
+) -> None:
+    alone(monkeypatch, tmp_path)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "false")
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", stand_in)
+    StandIn.answers = {}  # a machine without a role
+    config = ProviderConfig(base_url=stand_in, region="us-east-1")
+    last = events(connect("bedrock", config, environ={}, keyring=False))[-1]
+    assert last.error.code == "missing_key"
+    asked = [line for line in StandIn.asked if "/latest/api/token" in line]
+    assert len(asked) == 1, "once, in a thread"
+
+
+def test_what_no_tool_of_aws_expects_is_an_error_of_credentials_without_secrets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    alone(monkeypatch, tmp_path)
+    told = "Bearer secret-of-the-program-0123456789"
+    (tmp_path / "config").write_text(
+        f"[profile work]\ncredential_process = sh -c \"echo '{told}' >&2; exit 1\"\n"
+        "[profile none]\ncredential_process = no-such-program-here\n"
+    )
+    for profile in ("work", "none"):
+        with pytest.raises(CredentialsError) as caught:
+            asyncio.run(access(profile=profile).ready())
+        assert caught.value.code == "no_token"
+        assert "secret-of-the-program" not in str(caught.value)
+
+
+def test_a_configuration_is_checked_without_a_request(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stand_in: str
+) -> None:
+    alone(monkeypatch, tmp_path)
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{stand_in}/creds")
+    StandIn.answers = {"/creds": expiring()}
+    config = ProviderConfig(base_url=stand_in, region="us-east-1")
+    assert connect("bedrock", config, environ={}, keyring=False).validate_config() == []
+    assert StandIn.asked == []
+
+
+def test_the_advice_for_credentials_is_that_of_awss_tools(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stand_in: str
+) -> None:
+    sign_on(monkeypatch, tmp_path, stand_in)
+    config = ProviderConfig(base_url=stand_in, region="us-east-1", profile="work")
+    health = asyncio.run(connect("bedrock", config, environ={}, keyring=False).health())
+    assert "aws sso login --profile work" in health.advice
 
 
 def test_botocore_is_not_loaded_for_a_key_or_variables() -> None:

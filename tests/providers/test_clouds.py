@@ -169,6 +169,17 @@ def test_a_refusal_that_names_nothing_in_the_request_ends_it(segue_emulator_serv
     assert len(emulator.log) == 1
 
 
+def test_a_host_that_refuses_what_segue_adds_is_not_asked_for_ever(segue_emulator_server: Served) -> None:
+    emulator = segue_emulator_server.emulator
+    emulator.withheld = frozenset({"anthropic_version"})
+    events = talk(
+        at(segue_emulator_server, "vertex-anthropic"),
+        ChatRequest(model="claude-sonnet-4-6", conversation=HELLO),
+    )
+    assert isinstance(events[-1], Failed)
+    assert len(emulator.log) == 2
+
+
 def test_a_client_of_anthropic_does_not_pay_with_its_own_project(segue_emulator_server: Served) -> None:
     provider = at(segue_emulator_server, "vertex-anthropic")
     headers = {"x-goog-user-project": "of-the-client", "anthropic-version": "2023-06-01"}

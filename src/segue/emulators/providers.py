@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib import import_module
+from itertools import takewhile
 from types import ModuleType
 
 from msgspec import Struct
@@ -76,4 +77,16 @@ def _find_in(folders: tuple[Mounted, ...], method: str, path: str) -> Found:
         if not isinstance(found, int):
             return Found(folder, found[0], found[1], path)
         statuses.append(found)
-    return Found(folders[0], None, {}, path, 405 if 405 in statuses else 404)
+    # A cloud serves several wires: the one whose paths begin like this has the words for it.
+    nearest = max(folders, key=lambda folder: _shared_steps(folder.routes, path))
+    return Found(nearest, None, {}, path, 405 if 405 in statuses else 404)
+
+
+def _shared_steps(routes: tuple[Route, ...], path: str) -> int:
+    """With how many steps of this path one of the routes begins."""
+    return max((_same_steps(pattern, path) for _, pattern, _ in routes), default=0)
+
+
+def _same_steps(pattern: str, path: str) -> int:
+    pairs = zip(pattern.strip("/").split("/"), path.strip("/").split("/"), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1] or pair[0].startswith("{"), pairs))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 AuthStyle: TypeAlias = Literal[
     "bearer", "x-api-key", "x-goog-api-key", "api-key", "cf-aig-authorization", "aws"
 ]
-"""The header that carries the key; `aws`: a bearer's, or a signature (aws.py)."""
+"""The header that carries the key; `aws`: a bearer's, or a signature (credentials/aws.py)."""
 WITH_BEARER: Final = ("authorization", "cf-aig-authorization")
 """Headers in which the word Bearer stands before the key."""
 TokenKind: TypeAlias = Literal["", "adc", "entra"]

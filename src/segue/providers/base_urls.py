@@ -65,10 +65,6 @@ def _place(name: str, address: Address, config: ProviderConfig, environ: Mapping
         location = _place("location", address, config, environ)
         host = address.hosts.get(location) or address.hosts["*"]
         return host.replace("{location}", location)
-    if name == "region":
-        from segue.providers.aws import require_region  # noqa: PLC0415 - of one cloud
-
-        return require_region(address, config, environ)
     variables = address.places.get(name, ())
     set_there = next((environ[variable] for variable in variables if environ.get(variable)), "")
     value = getattr(config, name, "") or set_there or address.usual_places.get(name, "")
@@ -76,6 +72,12 @@ def _place(name: str, address: Address, config: ProviderConfig, environ: Mapping
         from segue.providers.credentials.google import project_in_file  # noqa: PLC0415 - of one cloud
 
         value = project_in_file(environ)
+    if not value and name == "region":
+        from segue.providers.credentials.aws import missing_region, region_of  # noqa: PLC0415 - of one cloud
+
+        value = region_of(address, config, environ)
+        if not value:
+            raise missing_region(address)
     setting = f"providers.{address.name}.{name}"
     if not value:
         others = (*variables, *address.base_url_env)

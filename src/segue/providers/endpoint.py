@@ -78,11 +78,12 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         """
         return _Exchange(self, method, path, body, timeouts or self.timeouts, headers or {}, whole=whole)
 
-    async def error_in(self, answer: MeteredResponse) -> ProviderError:
+    async def error_in(self, answer: MeteredResponse, sent: Mapping[str, str]) -> ProviderError:
+        """The error in an answer, without what was sent as a key or signature."""
         error = self.dialect.decode_error(answer.status, answer.headers, await answer.read_error())
         if error.retry_after is None:
             error.retry_after = _seconds_until(answer.headers.get("retry-after", ""))
-        self.redact(error)
+        self.redact(error, sent)
         return error
 
     async def json(
@@ -117,14 +118,15 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         error.provider, error.address = self.provider, shown_address(self.base_url)
         return error
 
-    def redact(self, error: SegueError) -> None:
-        """Take the key out of an error: some servers repeat what they were sent."""
+    def redact(self, error: SegueError, sent: Mapping[str, str] | None = None) -> None:
+        """Take the key out of an error: some servers repeat what they were sent, AWS all that was signed. `sent`: the headers,
+        if they are at hand; to find them anew may take long."""
         try:
-            sent = {**self.query, **self.headers()}
+            held = {**self.query, **(self.headers() if sent is None else sent)}
         except Exception:  # without a key there is none to repeat
             return
         secrets = [
-            value.removeprefix("Bearer ") for name, value in sent.items() if not name.endswith("-version")
+            value.removeprefix("Bearer ") for name, value in held.items() if not name.endswith("-version")
         ]
         error.message = redact_values(error.message, secrets)
         error.args = (error.message,)
@@ -163,9 +165,12 @@ class _Exchange:
         endpoint, (method, path, body) = self._endpoint, self._request
         try:
             await endpoint.ready()
-            headers = {"content-type": "application/json", **endpoint.headers(), **self._headers}
+            own = dict(endpoint.headers())
+            headers = {"content-type": "application/json", **own, **self._headers}
             if endpoint.sign is not None:
-                headers |= endpoint.sign(method, endpoint.url(path), headers, body)
+                signature = endpoint.sign(method, endpoint.url(path), headers, body)
+                own |= signature
+                headers |= signature
         except SegueError as error:  # there is no key
             error.unbilled = True
             raise
@@ -185,7 +190,7 @@ class _Exchange:
             if refused:
                 async with AsyncExitStack() as opened:
                     opened.push_async_exit(self._carried)
-                    raise await endpoint.error_in(answer)
+                    raise await endpoint.error_in(answer, own)
         except SegueError as error:
             error.unbilled = error.unbilled or refused
             endpoint.named(error)

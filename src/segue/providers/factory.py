@@ -9,11 +9,11 @@ from segue.dialects.registry import DIALECTS
 from segue.errors import SegueError, UsageError
 from segue.providers.addresses import address_of, split_url
 from segue.providers.auth import Key, KeySources, Secret
-from segue.providers.aws import AwsAccess, region_of
 from segue.providers.base_urls import base_url_of
 from segue.providers.capabilities import ConfigProblem
 from segue.providers.config import ProviderConfig, check_config
 from segue.providers.credentials import KeyOrToken, TokenKeeper
+from segue.providers.credentials.aws import AwsAccess, region_of
 from segue.providers.endpoint import Endpoint
 from segue.providers.provider import Provider
 from segue.transports.http import DEFAULT_TRANSPORT
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from segue.providers.addresses import Address
-    from segue.providers.credentials import Credentials, TokenSource
+    from segue.providers.credentials import AccessToken, Credentials, Source
     from segue.transports.transport import Transport
 
 _UNSET = ProviderConfig()
@@ -100,13 +100,15 @@ def credentials_of(
     key_file: Path | None = None,
     keyring: bool = True,
 ) -> Credentials:
-    """What requests to a provider are signed in with: a key, or a token where the provider takes one."""
+    """What requests to a provider are signed in with: a key, or what a cloud gives where the provider takes it."""
     key = key_of(address, config, api_key=api_key, environ=environ, key_file=key_file, keyring=keyring)
+    if config.credentials == "key":
+        return key
     if address.auth == "aws":
-        region = region_of(config, environ)
+        region = region_of(address, config, environ)
         return AwsAccess(address, key, region=region, profile=config.profile, environ=environ)
     kind = config.credentials if config.credentials in ("adc", "entra") else address.token
-    if not kind or config.credentials == "key":
+    if not kind:
         return key
     keeper = TokenKeeper(_token_source(kind, address, config, environ), f"providers.{address.name}")
     return keeper if config.credentials else KeyOrToken(key, keeper)
@@ -114,7 +116,7 @@ def credentials_of(
 
 def _token_source(
     kind: str, address: Address, config: ProviderConfig, environ: Mapping[str, str]
-) -> TokenSource:
+) -> Source[AccessToken]:
     place, chosen = f"providers.{address.name}", bool(config.credentials)
     if kind == "adc":
         from segue.providers.credentials import google  # noqa: PLC0415 - of one cloud

@@ -56,7 +56,11 @@ class HostRefusals(Struct):
             refused_in,
         )
 
-        sent, present = set(_listed(headers)), set(_FIELDS.decode(body))
+        try:
+            present = set(_FIELDS.decode(body))
+        except msgspec.DecodeError:  # a client's own bytes
+            return False
+        sent = set(_listed(headers))
         betas, fields = refused_in(error.message)
         betas, fields = betas & sent, fields & present
         self.betas |= betas | {beta for beta in sent if any(opens(beta, name) for name in fields)}
@@ -79,7 +83,8 @@ def fitted_body(form: HostForm, body: bytes, refusals: HostRefusals) -> tuple[by
     left_out = tuple(name for name, value in given.items() if _is_refused(form, name, value, refusals))
     hidden = {*left_out, *(("model",) if form.model_in_path else ())}
     kept = {name: value for name, value in given.items() if name not in hidden}
-    return msgspec.json.encode({**form.adds, **kept}), left_out
+    added = {name: value for name, value in form.adds.items() if name not in refusals.fields}
+    return msgspec.json.encode({**added, **kept}), left_out
 
 
 def _is_refused(form: HostForm, name: str, value: Raw, refusals: HostRefusals) -> bool:

@@ -143,6 +143,6 @@ def test_a_file_that_is_no_credentials_is_an_error_that_says_what_to_do(
 ) -> None:
     environ = written(tmp_path / "odd.json", {"type": "strange"})
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", environ["GOOGLE_APPLICATION_CREDENTIALS"])
-    with pytest.raises(CredentialsError, match="gives no token") as caught:
+    with pytest.raises(CredentialsError, match="gives no credentials") as caught:
         keeper(environ).headers()
     assert caught.value.hint

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from msgspec import Struct
 
+from segue.dialects.registry import DIALECTS
 from segue.errors import CredentialsError
 from segue.providers.auth import Secret
 from segue.providers.credentials import AHEAD_SECONDS, PAUSE_SECONDS, AccessToken, TokenKeeper
+from segue.providers.endpoint import Endpoint
+from segue.transports.http import HttpTransport
 
 
 class Clock:
@@ -112,7 +116,9 @@ def test_a_refresh_that_fails_ahead_of_time_hurts_nobody_until_the_token_has_end
         await asyncio.sleep(0.05)
         assert len(tokens.threads) == 3
         clock.now += AHEAD_SECONDS
-        with pytest.raises(CredentialsError, match="A cloud gives no token: The server is away") as caught:
+        with pytest.raises(
+            CredentialsError, match="A cloud gives no credentials: The server is away"
+        ) as caught:
             await sent(keeper)
         assert caught.value.hint == "Log in."
         assert caught.value.path == "providers.cloud"
@@ -137,7 +143,7 @@ def test_a_refused_token_is_fetched_again() -> None:
 def test_no_token_is_shown_and_none_is_in_an_error() -> None:
     keeper, tokens, clock = kept()
     secret = keeper.headers()["authorization"].removeprefix("Bearer ")
-    assert secret not in f"{keeper!r} {keeper._token!r} {keeper.__class__}"
+    assert secret not in f"{keeper!r} {keeper._held!r} {keeper.__class__}"
     clock.now += 3601
     tokens.failure = RuntimeError(f"invalid_grant: {secret} has ended")
     with pytest.raises(CredentialsError) as caught:
@@ -152,3 +158,49 @@ def test_what_is_certain_without_a_request_is_told_without_one() -> None:
     with pytest.raises(CredentialsError):
         keeper.check()
     assert tokens.threads == []
+
+
+def test_an_error_is_redacted_without_a_token_being_fetched_for_it() -> None:
+    """Of two requests with a refused token the first makes it forgotten; the second must not wait for a new one."""
+    keeper, tokens, _ = kept()
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            keeper.forget()  # as another request does whose answer has just come
+            sent = self.headers["authorization"].encode()
+            self.send_response(401)
+            self.send_header("content-length", str(len(sent)))
+            self.end_headers()
+            self.wfile.write(sent)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is printed."""
+
+    server = HTTPServer(("127.0.0.1", 0), Refusing)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    endpoint = Endpoint(
+        provider="cloud",
+        dialect=DIALECTS["openai_chat"],
+        base_url=f"http://127.0.0.1:{server.server_port}",
+        headers=keeper.headers,
+        ready=keeper.ready,
+        transport=HttpTransport(),
+    )
+    try:
+        with pytest.raises(CredentialsError) as caught:
+            asyncio.run(endpoint.json("GET", "/models"))
+    finally:
+        server.shutdown()
+        thread.join(5)
+        server.server_close()
+    assert "token-1-of-the-cloud" not in f"{caught.value} {caught.value.body!r}"  # type: ignore[attr-defined]
+    assert tokens.fetched == 1
+
+
+def test_a_token_that_has_ended_is_not_known() -> None:
+    keeper, _, clock = kept()
+    keeper.headers()
+    assert keeper.known
+    clock.now += 3600
+    assert not keeper.known

@@ -1,7 +1,8 @@
-"""Tokens that expire: a cloud's own tools find the credentials, and one keeper per provider refreshes the token.
+"""What expires: a cloud's own tools find the credentials, and one keeper per provider refreshes them.
 
-A `TokenSource` says how a token is fetched; it blocks, imports its cloud's package when it is first used, and is called in a
-thread. The `TokenKeeper` holds the token, refreshes it ahead of its end, one refresh at a time, and never shows it.
+A `Source` says how they are fetched; it blocks, imports its cloud's package when it is first used, and is called in a thread.
+The `Keeper` holds them, refreshes them ahead of their end, one refresh at a time, and never shows them. Most clouds give a
+token, which requests carry; with those of AWS requests are signed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import Lock
-from typing import Final, Protocol, final
+from typing import Final, Generic, Protocol, TypeVar, final
 
 from msgspec import Struct, field
 
@@ -25,6 +26,21 @@ PAUSE_SECONDS: Final = 30.0
 """After a refresh ahead of time has failed, the next one waits so long: the token still holds."""
 
 
+class Lasting(Protocol):
+    """What holds until a moment, in seconds since 1970."""
+
+    @property
+    def expires_at(self) -> float: ...
+
+    def forget(self) -> None:
+        """It has ended, and is no secret any more."""
+        ...
+
+
+Held = TypeVar("Held", bound=Lasting)
+Given_co = TypeVar("Given_co", bound=Lasting, covariant=True)
+
+
 @final
 class AccessToken(Struct, frozen=True):
     """A token, and when it ends, in seconds since 1970. `headers`: what goes with it, such as who pays."""
@@ -36,25 +52,28 @@ class AccessToken(Struct, frozen=True):
     def __repr__(self) -> str:
         return "AccessToken(***)"
 
+    def forget(self) -> None:
+        forget_secret(self.secret.reveal())
 
-class TokenSource(Protocol):
-    """Where tokens of one cloud come from."""
+
+class Source(Protocol[Given_co]):
+    """Where the tokens or credentials of one cloud come from."""
 
     @property
     def title(self) -> str:
         """What a user calls it."""
         ...
 
-    def fetch(self) -> AccessToken:
-        """A new token. May take seconds and raise anything: called in a thread."""
+    def fetch(self) -> Given_co:
+        """New ones. May take seconds and raise anything: called in a thread."""
         ...
 
     def check(self) -> None:
-        """Raises CredentialsError if it is certain, without a request, that there is no token to be had."""
+        """Raises CredentialsError if it is certain, without a request, that there are none to be had."""
         ...
 
     def remedy(self) -> str:
-        """What a user should do when no token comes."""
+        """What a user should do when none come."""
         ...
 
 
@@ -63,7 +82,7 @@ class Credentials(Protocol):
 
     @property
     def known(self) -> bool:
-        """Whether it was looked for already."""
+        """Whether it was looked for already, so that `headers` does not block."""
         ...
 
     async def ready(self) -> None:
@@ -87,43 +106,42 @@ class Credentials(Protocol):
         ...
 
 
-@final
-class TokenKeeper(Struct, eq=False):
-    """Holds the token of one provider, and refreshes it before it ends."""
+class Keeper(Struct, Generic[Held], eq=False):
+    """Holds the token or the credentials of one provider, and refreshes them before they end."""
 
-    source: TokenSource
+    source: Source[Held]
     place: str
     """Where an error points: the provider's settings."""
     clock: Callable[[], float] = time.time
-    _token: AccessToken | None = None
-    _earlier: list[AccessToken] = []
+    ahead: float = AHEAD_SECONDS
+    _held: Held | None = None
+    _earlier: list[Held] = []
     """Those that may still hold."""
     _lock: Lock = field(default_factory=Lock)
     _refreshing: asyncio.Task[None] | None = None
     _not_before: float = 0.0
 
     def __repr__(self) -> str:
-        return f"TokenKeeper({self.source.title})"
+        return f"{type(self).__name__}({self.source.title})"
 
     @property
     def known(self) -> bool:
-        return self._token is not None
+        return self._held is not None and self._held.expires_at > self.clock()
 
     async def ready(self) -> None:
-        token, now = self._token, self.clock()
-        if token is None or token.expires_at <= now:
-            await asyncio.to_thread(self._refresh, token)
-        elif token.expires_at - now <= AHEAD_SECONDS and now >= self._not_before:
-            self._refresh_beside(token)
+        held, now = self._held, self.clock()
+        if held is None or held.expires_at <= now:
+            await asyncio.to_thread(self._refresh, held)
+        elif held.expires_at - now <= self.ahead and now >= self._not_before:
+            self._refresh_beside(held)
 
-    def headers(self) -> Mapping[str, str]:
-        token = self._token
-        if token is None or token.expires_at <= self.clock():
-            token = self._refresh(token)
-        return {"authorization": f"Bearer {token.secret.reveal()}", **token.headers}
+    def current(self) -> Held:
+        """What holds now. Blocks if that must be fetched."""
+        held = self._held
+        return self._refresh(held) if held is None or held.expires_at <= self.clock() else held
 
     def forget(self) -> None:
-        self._token = None
+        self._held = None
 
     def check(self) -> None:
         self.source.check()
@@ -135,50 +153,59 @@ class TokenKeeper(Struct, eq=False):
             return False
         return True
 
-    def _refresh_beside(self, token: AccessToken) -> None:
-        """Fetch the next token in a task; requests go on with this one. Never two tasks at a time."""
+    def _refresh_beside(self, held: Held) -> None:
+        """Fetch the next one in a task; requests go on with this one. Never two tasks at a time."""
         if self._refreshing is not None and not self._refreshing.done():
             return
         self._not_before = self.clock() + PAUSE_SECONDS
 
         async def refresh() -> None:
-            # The old token holds; once it has ended, the request that needs a new one reports what is wrong.
+            # The old one holds; once it has ended, the request that needs a new one reports what is wrong.
             with suppress(SegueError):
-                await asyncio.to_thread(self._refresh, token)
+                await asyncio.to_thread(self._refresh, held)
 
         self._refreshing = asyncio.ensure_future(refresh())
 
-    def _refresh(self, old: AccessToken | None) -> AccessToken:
-        """A token that is not `old`. Whoever waits for the lock takes what the one before has fetched."""
+    def _refresh(self, old: Held | None) -> Held:
+        """One that is not `old`. Whoever waits for the lock takes what the one before has fetched."""
         with self._lock:
-            if self._token is not None and self._token is not old:
-                return self._token
+            if self._held is not None and self._held is not old:
+                return self._held
             try:
-                self._token = self.source.fetch()
+                new = self._held = self.source.fetch()
             except CredentialsError:
                 raise
             except Exception as error:
                 raise self._failure(error) from None
             self._forget_ended(old)
-            return self._token
+            return new
 
-    def _forget_ended(self, old: AccessToken | None) -> None:
+    def _forget_ended(self, old: Held | None) -> None:
         now = self.clock()
         earlier = [*self._earlier, *([old] if old is not None else [])]
-        self._earlier = [token for token in earlier if token.expires_at > now]
-        for token in earlier:
-            if token.expires_at <= now:
-                forget_secret(token.secret.reveal())
+        self._earlier = [each for each in earlier if each.expires_at > now]
+        for each in earlier:
+            if each.expires_at <= now:
+                each.forget()
 
     def _failure(self, error: Exception) -> CredentialsError:
         # The words of a cloud's own package help to find the cause; what it was given must not be in them.
         words = redact_known(redact_text(" ".join(str(error).split())))[:300] or type(error).__name__
         return CredentialsError(
-            f"{self.source.title} gives no token: {words}",
+            f"{self.source.title} gives no credentials: {words}",
             code="no_token",
             path=self.place,
             hint=self.source.remedy(),
         )
+
+
+@final
+class TokenKeeper(Keeper[AccessToken], eq=False):
+    """The same for a token, which requests carry."""
+
+    def headers(self) -> Mapping[str, str]:
+        token = self.current()
+        return {"authorization": f"Bearer {token.secret.reveal()}", **token.headers}
 
 
 @final
@@ -193,7 +220,7 @@ class KeyOrToken(Struct, eq=False):
 
     @property
     def known(self) -> bool:
-        return self._used.known
+        return self.key.known and self._used.known
 
     @property
     def _used(self) -> Key | TokenKeeper:
@@ -202,13 +229,15 @@ class KeyOrToken(Struct, eq=False):
     async def ready(self) -> None:
         await self.key.ready()
         if self.key.find() is None:
-            self.check()
+            if not self.token.known:
+                self.check()
             await self.token.ready()
 
     def headers(self) -> Mapping[str, str]:
-        if self.key.find() is None:
+        used = self._used
+        if not used.known:
             self.check()
-        return self._used.headers()
+        return used.headers()
 
     def forget(self) -> None:
         self._used.forget()
