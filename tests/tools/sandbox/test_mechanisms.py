@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import shutil
 import struct
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from segue.child_process import child_environment
 from segue.tools.sandbox.git_places import GitGuard, git_places
 from segue.tools.sandbox.landlock import parts_around
 from segue.tools.sandbox.mechanisms import Mechanism
@@ -297,7 +300,7 @@ def repository(tmp_path: Path) -> Iterator[Path]:
     [
         ("[user]\n\tname = A\n", True),
         ('[branch "main"]\n\tremote = origin\n\tmerge = refs/heads/main\n', True),
-        ('[remote "b"]\n\turl = x\n\tfetch = +refs/heads/*:refs/remotes/b/*\n', True),
+        ('[remote "b"]\n\turl = git@example.org:x/y.git\n\tfetch = +refs/heads/*:refs/remotes/b/*\n', True),
         ("[core]\n\tfsmonitor = evil\n", False),
         ("[core] hooksPath = evil\n", False),
         ("[Core]\n\tHooksPath=evil\n", False),
@@ -311,6 +314,19 @@ def repository(tmp_path: Path) -> Iterator[Path]:
         ("[credential]\n\thelper = evil\n", False),
         ('[submodule "x"]\n\tupdate = !evil\n', False),
         ("[gpg]\n\tprogram = evil\n", False),
+        ("[gc]\n\trecentObjectsHook = evil\n", False),
+        ("[rebase]\n\tautoStash = true\n\tinstructionFormat = %s%nexec evil\n", False),
+        ('[remote "b"]\n\turl = ./evil\n', False),
+        ('[remote "b"]\n\turl = "ext::evil"\n', False),
+        ('[remote "origin"]\n\tpushurl = file:///evil\n', False),
+        ('[branch "main"]\n\tremote = ./evil\n', False),
+        ('[branch "main"]\n\tpushRemote = evil\n', False),
+        ("[core]\n# \\\n\tfsmonitor = evil\n", False),
+        ("[core]\n\tabbrev = 7 # \\\n\tfsmonitor = evil\n", False),
+        ("[user]\n\tname = A\\\\\n[core]\n\tfsmonitor = evil\n", False),
+        ("[core]\n\tabbrev = 7 \\\n[status]\n\tfsmonitor = evil\n", False),
+        ("[status] [core] fsmonitor = evil\n", False),
+        ("[user]\n\tname = A \\\n B ; [core]\n", True),
         ("nonsense\n", False),
         ("[unknown]\n\tsetting = 1\n", False),
     ],
@@ -338,6 +354,103 @@ def test_new_and_changed_hooks_are_set_aside_and_old_ones_stay(repository: Path)
     assert not (hooks / "post-merge").is_symlink()
     assert (hooks / "pre-push").read_text() == "mine"
     assert (hooks / "a.sample").exists()
+
+
+HOSTILE = """[core]
+\trepositoryformatversion = 0
+\tfsmonitor = touch {ran};:
+"""
+
+
+def a_link_in_the_place_of_the_repository(work: Path) -> Path:
+    (work / ".git").rename(work / "moved")
+    (work / ".git").symlink_to("moved")
+    return work / "moved" / "config"
+
+
+def a_file_that_names_another_repository(work: Path) -> Path:
+    (work / ".git").rename(work / "moved")
+    (work / ".git").write_text("gitdir: moved\n")
+    return work / "moved" / "config"
+
+
+def another_folder_that_the_repository_shares(work: Path) -> Path:
+    shutil.copytree(work / ".git", work / "shared")
+    (work / ".git" / "commondir").write_text("../shared\n")
+    return work / "shared" / "config"
+
+
+def settings_of_a_work_tree(work: Path) -> Path:
+    git(work, "config", "extensions.worktreeConfig", "true")
+    return work / ".git" / "config.worktree"
+
+
+def a_repository_within(work: Path) -> Path:
+    git(work, "init", "-q", "sub")
+    git(work / "sub", "commit", "-q", "--allow-empty", "-m", "one")
+    git(work, "add", "sub")
+    return work / "sub" / ".git" / "config"
+
+
+def a_repository_within_and_a_compressed_index(work: Path) -> Path:
+    config = a_repository_within(work)
+    (work / "sue").write_text("")
+    git(work, "add", "sue")
+    git(work, "update-index", "--index-version", "4")
+    return config
+
+
+def a_bare_repository(work: Path) -> Path:
+    for one in (work / ".git").iterdir():
+        one.rename(work / one.name)
+    (work / ".git").rmdir()
+    return work / "config"
+
+
+def git(work: Path, *words: str) -> None:
+    identity = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "advice.addEmbeddedRepo=false")
+    subprocess.run(["git", *identity, *words], cwd=work, env=child_environment(), check=True, timeout=30)
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize(
+    "leads",
+    [
+        a_link_in_the_place_of_the_repository,
+        a_file_that_names_another_repository,
+        another_folder_that_the_repository_shares,
+        settings_of_a_work_tree,
+        a_repository_within,
+        a_repository_within_and_a_compressed_index,
+        a_bare_repository,
+    ],
+)
+def test_git_runs_nothing_wherever_it_was_led(
+    tmp_path: Path, leads: Callable[[Path], Path], guarded: bool
+) -> None:
+    work, ran = tmp_path / "work", tmp_path / "ran"
+    work.mkdir()
+    git(work, "init", "-q")
+    guard = GitGuard(str(work))
+    config = leads(work)
+    tree = "\tworktree = .\n" if config.parent == work else ""
+    config.write_text(HOSTILE.format(ran=ran) + tree)
+    assert not guarded or guard.enforce()
+    subprocess.run(["git", "status"], cwd=work, env=child_environment(), check=False, capture_output=True)
+    assert ran.exists() is not guarded
+
+
+def test_a_repository_of_somebody_else_that_a_link_leads_to_is_left_alone(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    (repository / ".git").rename(other / ".git")
+    (other / ".git" / "config").write_text(HOSTILE)
+    guard = GitGuard(str(repository))
+    (repository / ".git").symlink_to(other / ".git")
+    assert guard.enforce() == []
+    assert (other / ".git" / "config").read_text() == HOSTILE
+    assert (other / ".git" / "hooks" / "pre-push").exists()
 
 
 def test_a_workspace_without_a_repository_has_no_places_of_git(tmp_path: Path) -> None:
