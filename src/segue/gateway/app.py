@@ -176,13 +176,9 @@ class Gateway:
                 until_answered.enter_context(self._callers.counted(account))
             held = until_answered.enter_context(self._budget.open("" if account is ANYONE else account.name))
             body = await read_body(receive, head, self.settings.limits, deadline, held)
-            opened = body if door is None else door.opened(body)
-            request = structs.replace(head, body=opened, weight=held.size)
-            if account is not ANYONE:
-                check_signature(structs.replace(head, body=body), self._wire(head, door), datetime.now(UTC))
             report.request_bytes = len(body)
-            if door is not None:
-                door = await read_beside(request.weight, partial(self._doors.by_body, door, request))
+            whole = structs.replace(head, body=body, weight=held.size)
+            request, door = await read_beside(whole.weight, partial(self._opened, whole, door, account))
         except SegueError as error:
             report.error = error.code
             await writer.whole(
@@ -199,6 +195,18 @@ class Gateway:
             return await self.accounts.find(keys_of(head, dialect))
         except CredentialsError as error:
             raise unknown_key(error, head, dialect) from None
+
+    def _opened(
+        self, request: WebRequest, door: Door | None, account: Account
+    ) -> tuple[WebRequest, Door | None]:
+        """A request as its wire has it, and its door, which the body shows where headers do not. Raises for a wrong signature.
+        It reads all of the body."""
+        if account is not ANYONE:
+            check_signature(request, self._wire(request, door), datetime.now(UTC))
+        if door is None:
+            return request, None
+        opened = structs.replace(request, body=door.opened(request.body))
+        return opened, self._doors.by_body(door, opened)
 
     async def _without_body(self, head: WebRequest) -> WebResponse | None:
         """What is answered at once, without a key."""
