@@ -215,3 +215,22 @@ def test_a_session_that_is_resumed_with_a_smaller_model_is_summed_up_by_the_one_
             assert (len(big.requests), len(small.requests)) == (5, 1)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("tier", [None, "unheard-of"])
+def test_a_budget_of_dollars_holds_for_replies_of_a_tier_that_nobody_knows_the_price_of(
+    tier: str | None,
+) -> None:
+    async def main() -> None:
+        provider = ScriptedProvider(
+            [calls(("look", {}), usage=Usage(1_000_000, 1, tier=tier)), says("more")], name="openai"
+        )
+        budget = Budget(max_cost=1.0)
+        chat = Chat("openai/gpt-4.1", tools=[look], providers={"openai": provider}, budget=budget)
+        async with chat:
+            events = await told(chat)
+            assert any(type(event) is Warned and event.code == "over_budget" for event in events)
+            assert chat.answer is not None
+            assert (chat.answer.cost is None) == (tier is not None)
+
+    asyncio.run(main())

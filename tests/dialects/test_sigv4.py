@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from segue.dialects.sigv4 import Credentials, is_signed_with, read_authorization, sign, split_url
+from segue.dialects.sigv4 import SigningKeys, is_signed_with, read_authorization, sign, split_url
 
 botocore_auth = pytest.importorskip("botocore.auth")
 AWSRequest = pytest.importorskip("botocore.awsrequest").AWSRequest
@@ -18,7 +18,7 @@ BotoCredentials = pytest.importorskip("botocore.credentials").Credentials
 
 NOW = dt.datetime(2026, 11, 18, 1, 2, 3)
 MOMENT = "20261118T010203Z"
-CREDENTIALS = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
+CREDENTIALS = SigningKeys("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
 
 visible = st.characters(codec="ascii", min_codepoint=33, max_codepoint=126)
 in_urls = st.characters(codec="ascii", min_codepoint=33, max_codepoint=126, exclude_characters='#?/\\[]@"<>')
@@ -85,7 +85,7 @@ def botocore_headers(asked: Asked) -> dict[str, str]:
 @example(Asked("POST", "https://h/model/a%3A0/converse", {}, b"{}", "", "us-east-1", "bedrock"))
 def test_a_signature_is_the_one_of_botocore(asked: Asked) -> None:
     method, url, given_headers, body, token, region, service = asked
-    credentials = Credentials(CREDENTIALS.access_key, CREDENTIALS.secret, token)
+    credentials = SigningKeys(CREDENTIALS.access_key, CREDENTIALS.secret, token)
     ours = sign(method, url, given_headers, body, credentials, region=region, service=service, moment=MOMENT)
     assert {**given_headers, **ours} == botocore_headers(asked)
     signed = read_authorization(ours["authorization"])

@@ -20,6 +20,13 @@ PROFILES: dict[str, Any] = {
     },
     "backup": {"members": [ROUTES["anthropic"], ROUTES["responses"]], "policy": "failover"},
 }
+MAKERS = {
+    "azure-openai": "openai",
+    "azure-anthropic": "anthropic",
+    "vertex": "gemini",
+    "vertex-anthropic": "anthropic",
+}
+"""Whose models the emulators of clouds play."""
 _ASKED = re.compile(r"(\w+): look (\d)")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.clients import AGENTS
 from gateway.world import ROUTES, GatewayWorld
-from segue.conversation.blocks import Reasoning, ToolResult
+from segue.conversation.blocks import Media, Reasoning, ToolResult
 from segue.conversation.message import Conversation, Message, model, user
 from segue.gateway.memory.recent import RecentConversation, RecentConversations
 from segue.interop.move import SourceSession, plan_move
@@ -107,11 +107,11 @@ def test_only_so_many_bytes_are_held_and_the_longest_unused_go_first() -> None:
     for number in range(4):
         recent.keep("ann", f"c{number}", _recent(f"{number}"), 40)
     assert [recent.get("ann", f"c{number}") is not None for number in range(4)] == [False, False, True, True]
-    assert recent.bytes == 80
+    assert recent.bytes == 2 * (40 + len("Yes."))
     recent.keep("ann", "c3", _recent("again"), 101)
     assert recent.get("ann", "c3") is None
     assert recent.get("bob", "c2") is None
-    assert recent.bytes == 40
+    assert recent.bytes == 40 + len("Yes.")
 
 
 def test_a_message_of_thoughts_alone_is_left_out() -> None:
@@ -119,3 +119,17 @@ def test_a_message_of_thoughts_alone_is_left_out() -> None:
     conversation, thoughts = held.shown()
     assert [message.text for message in conversation.messages] == ["go"]
     assert thoughts == 1
+
+
+def test_what_a_model_made_counts_beside_the_few_words_that_asked_for_it() -> None:
+    recent = RecentConversations(max_bytes=100)
+    drawn = Message("model", (Media("image", "image/png", "aGVs" * 8),))
+    asked = Conversation().append(user("draw"))
+    for number in range(4):
+        recent.keep("ann", f"c{number}", RecentConversation(asked, drawn), 10)
+    assert [recent.get("ann", f"c{number}") is not None for number in range(4)] == [False, False, True, True]
+    assert recent.bytes == 2 * (10 + 32)
+    again = RecentConversation(asked.append(drawn, user("another one")), drawn)
+    recent.keep("ann", "c3", again, 20)
+    assert recent.get("ann", "c2") is None, "the first drawing is held, though its client does not return it"
+    assert recent.bytes == 20 + 2 * 32

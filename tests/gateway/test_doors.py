@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gateway.world import ROUTES, GatewayWorld
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 PLAIN = {"messages": [{"role": "user", "content": "Hello."}]}
 PICTURE = {
@@ -86,3 +90,25 @@ def test_an_explanation_finds_the_wire_as_the_doors_do(
         assert (reply.status, reply.json().get("wire")) == (200, wire)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(("size", "beside"), [(100, False), (3 << 20, True)])
+def test_a_large_body_is_opened_beside_the_loop(size: int, beside: bool) -> None:
+    in_loop: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            in_loop.add(frame.f_code.co_name)
+
+    async def main() -> None:
+        world = GatewayWorld(models={"deployed": ROUTES["anthropic"]})
+        body = {"messages": [{"role": "user", "content": "x" * size}]}
+        sys.setprofile(note)
+        try:
+            reply = await world.ask("/openai/deployments/deployed/chat/completions", body)
+        finally:
+            sys.setprofile(None)
+        assert reply.status == 200, reply.body
+
+    asyncio.run(main())
+    assert ("by_body" in in_loop, "opened" in in_loop) == (not beside, not beside)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gateway.clients import AGENTS, Agent
-from gateway.machine_world import PROFILES, TwoGateways, seals_in
+from gateway.machine_world import MAKERS, PROFILES, TwoGateways, seals_in
 from gateway.world import EVERY_ROUTE, GatewayResponse
 from segue.conversation.events import Failed
 from segue.dialects import DIALECTS
@@ -220,7 +220,8 @@ class GatewayMachine(RuleBasedStateMachine):
             assert len(set(client.turn_routes)) == 1, client.turn_routes
         client.conversation = reply.headers["x-segue-conversation"]
         provider, thought = self.world.model.answered[agent.wire]
-        assert provider == route.partition("/")[0]
+        named = route.partition("/")[0]
+        assert provider == MAKERS.get(named, named)
         self._check_seals(client, route)
         client.kept.append((route, thought))
         client.pending = agent.add_reply(agent.whole(reply))

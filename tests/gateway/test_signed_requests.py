@@ -13,7 +13,7 @@ import pytest
 
 from gateway.world import ROUTES, GatewayResponse, GatewayWorld
 from segue.config.schema import CallerSettings
-from segue.dialects.sigv4 import Credentials, sign
+from segue.dialects.sigv4 import SigningKeys, sign
 from segue.gateway.accounts.account import digest_of
 from segue.gateway.large_bodies import LARGE
 
@@ -31,7 +31,7 @@ def signed(
 ) -> dict[str, str]:
     moment = (at or datetime.now(UTC)).strftime("%Y%m%dT%H%M%SZ")
     headers = {"content-type": "application/json"}
-    credentials = Credentials(access_key, secret)
+    credentials = SigningKeys(access_key, secret)
     url = f"http://127.0.0.1{PATH}"
     made = sign("POST", url, headers, body, credentials, region="r", service="bedrock", moment=moment)
     return {"host": "127.0.0.1", **headers, **made}

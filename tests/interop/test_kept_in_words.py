@@ -127,3 +127,44 @@ def test_of_two_tools_with_one_name_one_is_sent_and_that_is_reported(to: str) ->
 
 def test_two_tools_with_one_name_stay_two_on_a_wire_that_takes_them() -> None:
     assert json.loads(convert(_twins("Two."), to="openai_chat").body)["tools"] == _twins("Two.")["tools"]
+
+
+@pytest.mark.parametrize("to", ["anthropic", "gemini", "mistral", "ollama"])
+def test_a_function_is_offered_beside_a_tool_of_the_same_name_that_only_another_provider_runs(
+    to: str,
+) -> None:
+    tools = [{"type": "web_search"}, {"type": "function", "name": "web_search", "parameters": None}]
+    sent, repairs = _sent({"model": "gpt-5.5", "input": "hi", "tools": tools}, to)
+    assert '"name":"web_search"' in sent
+    assert [kind for kind, _ in repairs if kind == "tool_not_offered"] == ["tool_not_offered"]
+
+
+def test_tools_of_google_have_no_names_that_a_function_could_share() -> None:
+    tools = [{"mcpServers": [{"name": "a"}]}, {"mcpServers": [{"name": "b"}]}, {"googleSearch": {}}]
+    body = {
+        "contents": [{"role": "user", "parts": [{"text": "hi"}]}],
+        "tools": [*tools, {"functionDeclarations": [{"name": "googleSearch"}]}],
+    }
+    converted = convert(body, to="gemini", source="gemini", model="gemini-3.5-flash")
+    assert (converted.request["tools"], converted.repairs) == (body["tools"], ())
+
+
+@pytest.mark.parametrize("data", ["-__-aGk=", "-__-aGk", "+//+aGk"])
+@pytest.mark.parametrize("to", ["anthropic", "openai_chat", "openai_responses", "mistral", "converse"])
+def test_an_image_that_googles_sdk_encodes_for_urls_is_shown(to: str, data: str) -> None:
+    image = {"inlineData": {"mimeType": "image/png", "data": data}}
+    body = {"contents": [{"role": "user", "parts": [{"text": "What is it?"}, image]}]}
+    sent, repairs = _sent(body, to)
+    assert "+//+aGk=" in sent
+    assert repairs == []
+
+
+@pytest.mark.parametrize(
+    ("to", "model"),
+    [("anthropic", "claude-sonnet-4-5"), ("converse", "us.anthropic.claude-sonnet-4-5-20250929-v1:0")],
+)
+def test_a_beginning_that_the_model_is_to_continue_ends_without_white_space(to: str, model: str) -> None:
+    said = [{"role": "user", "parts": [{"text": "hi"}]}, {"role": "model", "parts": [{"text": "Well, \n"}]}]
+    converted = convert({"contents": said}, to=to, model=model)
+    assert '"Well,"' in converted.body.decode()
+    assert [repair.kind for repair in converted.repairs] == ["blank_text"]

@@ -129,3 +129,9 @@ def test_in_results_that_may_show_no_address_content_stays_and_addresses_move() 
     )
     linked = Media("image", url="https://example.invalid/a.png")
     assert sort_media((IMAGE, linked), rules, failed=False) == ([IMAGE], [linked], [])
+
+
+def test_media_of_a_result_is_shown_whichever_alphabet_of_base64_it_came_in() -> None:
+    rules = TARGETS["anthropic"].media
+    stay, move, lost = sort_media([Media("image", "image/png", "-__-aGk")], rules, failed=False)
+    assert (stay, move, lost) == ([Media("image", "image/png", "+//+aGk=")], [], [])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from laws.legality import complaints
@@ -465,3 +467,21 @@ def test_a_text_behind_calls_that_nobody_answered_stays_behind_them() -> None:
         "ModelStep",
         "UserStep",
     ]
+
+
+class _CountedReads(tuple[Message, ...]):
+    reads = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        type(self).reads += 1
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("ends_with_results", [False, True])
+def test_many_messages_of_the_model_in_a_row_are_each_looked_at_a_few_times(ends_with_results: bool) -> None:
+    replies = [model(Text(f"{index}"), ToolCall(f"c{index}", "read")) for index in range(500)]
+    results = [tool(ToolResult("c0", "read", "x"))] if ends_with_results else []
+    messages = _CountedReads((user("go"), *replies, *results))
+    _CountedReads.reads = 0
+    DraftBuilder().add(messages)
+    assert _CountedReads.reads < 5 * len(messages)

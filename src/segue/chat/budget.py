@@ -41,6 +41,6 @@ class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Which limit was reached; empty if none was."""
         if self.max_tokens is not None and (used := bill.usage.total_tokens or 0) >= self.max_tokens:
             return f"it has used {used} of {self.max_tokens} tokens"
-        if self.max_cost is not None and (cost := bill.cost or 0.0) >= self.max_cost:
+        if self.max_cost is not None and (cost := bill.at_least) >= self.max_cost:
             return f"it has cost {cost:.4f} of {self.max_cost:.4f} dollars"
         return ""

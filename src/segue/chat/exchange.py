@@ -190,22 +190,20 @@ class Exchanges(Struct, kw_only=True):
     async def _count_lost(self, reply: Reply, route: Route) -> None:
         """A reply that nobody saw may have cost something."""
         if reply.usage != Usage():
-            cost = self.session.prices.cost_of(reply.usage, route.provider, route.model)
+            cost = self.session.prices.charge(self.bill, reply.usage, route.provider, route.model)
             lost = ModelReplied(Message("model", ()), reply.finish, reply.usage, cost)
             await self.session.journal.append(lost)
-            self.bill.add(reply.usage, cost)
 
     async def _keep(self, reply: Reply, attempt: Attempt, request: ChatRequest) -> Reply:
         journal, route, usage = self.session.journal, self.routing.route, reply.usage
         message = reply.message if reply.finish in ("stop", "tool_calls") else _without_halves(reply.message)
         # Minted here, so that the journal has the ids that the conversation will have.
         message, _ = mint_missing(message, journal.state.conversation.minted)
-        cost = self.session.prices.cost_of(usage, route.provider, route.model)
+        cost = self.session.prices.charge(self.bill, usage, route.provider, route.model)
         repairs = 0 if attempt.sent is None else len(attempt.sent.repairs)
         self.latest = ModelReplied(message, reply.finish, usage, cost, repairs)
         if message.blocks or usage != Usage():
             await journal.append(self.latest)
-        self.bill.add(usage, cost)
         if usage.input_tokens:
             self.session.compactor.reported[request.model] = request, usage.input_tokens
         if reply.finish == "cancelled":

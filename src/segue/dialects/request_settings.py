@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _TAKE_TWINS: Final = frozenset({"openai_chat", "openai_responses"})
 """Wires whose own providers take several tools of one name; others refuse such a request (ANT-42)."""
+_NAMES_SERVER_TOOLS: Final = "anthropic"
+"""The wire whose server tools have names like any others. On other wires they are told by their kind."""
 
 
 def offered_tools(
@@ -40,7 +42,18 @@ def offered_tools(
     namespaces = _namespaces(tools, dialect)
     first: dict[str, ToolSpec] = {}
     for index, tool in enumerate(tools):
-        twin = first.setdefault(tool.name, tool)
+        if tool.kind == "server" and own(tool.extra, dialect) is None:
+            repairs.append(
+                Repair(
+                    "tool_not_offered",
+                    dialect,
+                    f"tools[{index}]",
+                    decision=f'only its own provider runs "{tool.name}"',
+                )
+            )
+            continue
+        has_name = tool.kind != "server" or dialect == _NAMES_SERVER_TOOLS
+        twin = first.setdefault(tool.name, tool) if has_name else tool
         if twin is not tool and dialect not in _TAKE_TWINS:
             same = (twin.description, twin.parameters) == (tool.description, tool.parameters)
             repairs.append(
@@ -49,16 +62,6 @@ def offered_tools(
                     dialect,
                     f"tools[{index}]",
                     decision=f'"{tool.name}" is offered twice; the first one is sent',
-                )
-            )
-            continue
-        if tool.kind == "server" and own(tool.extra, dialect) is None:
-            repairs.append(
-                Repair(
-                    "tool_not_offered",
-                    dialect,
-                    f"tools[{index}]",
-                    decision=f'only its own provider runs "{tool.name}"',
                 )
             )
             continue

@@ -26,7 +26,7 @@ _AUTHORIZATION = re.compile(
 
 
 @final
-class Credentials(Struct, frozen=True):
+class SigningKeys(Struct, frozen=True):
     """What requests are signed with. Never shown."""
 
     access_key: str
@@ -35,7 +35,7 @@ class Credentials(Struct, frozen=True):
     """Of credentials that last for a while."""
 
     def __repr__(self) -> str:
-        return "Credentials(***)"
+        return "SigningKeys(***)"
 
 
 @final
@@ -55,7 +55,7 @@ def sign(
     url: str,
     headers: Mapping[str, str],
     body: bytes,
-    credentials: Credentials,
+    credentials: SigningKeys,
     *,
     region: str,
     service: str,

@@ -136,9 +136,17 @@ class Composer:
         if not self.steps:
             self._open()
         last = self.steps[-1]
-        if type(last) is ModelStep and not self.last_calls and not may_end(self.rules, last):
+        if type(last) is not ModelStep or self.last_calls:
+            return
+        if not may_end(self.rules, last):
             self._note("ended", self.current)
             self.steps.append(UserStep((Text(CONTINUE),)))
+            return
+        end = last.blocks[-1]
+        if not self.rules.ends_with_space and type(end) is Text and end.text[-1:].isspace():
+            self._note("blank_text", self.current, decision="dropped at the end of the last message")
+            trimmed = structs.replace(end, text=end.text.rstrip())
+            self.steps[-1] = ModelStep((*last.blocks[:-1], trimmed))
 
     # The user's side
 

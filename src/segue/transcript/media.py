@@ -8,6 +8,8 @@ from __future__ import annotations
 from base64 import b64decode
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from segue.conversation.blocks import Code, Media, Text
 from segue.conversation.json_safe import encodable
 from segue.transcript.rules import accepts_media, is_base64, media_type
@@ -22,6 +24,17 @@ _TEXT_TYPES = frozenset(
     f"application/{name}" for name in ("json", "xml", "yaml", "x-yaml", "toml", "javascript", "sql", "x-sh")
 )
 """Media types that are text, besides `text/*`."""
+_STANDARD = str.maketrans("-_", "+/")
+
+
+def with_standard_data(media: Media) -> Media:
+    """Media with its data in the alphabet of base64 that all targets read, and padded. Google's SDK writes the one for URLs."""
+    data = media.data
+    if len(data) % 4 == 0 and "-" not in data and "_" not in data:
+        return media
+    standard = data.translate(_STANDARD).rstrip("=")
+    standard += "=" * (-len(standard) % 4)
+    return structs.replace(media, data=standard) if is_base64(standard) else media
 
 
 def stand_in(media: Media) -> tuple[Text, Kind]:
@@ -86,7 +99,7 @@ def sort_media(
     stay: list[Media] = []
     move: list[Media] = []
     lost: list[Media] = []
-    for media in shown:
+    for media in map(with_standard_data, shown):
         by_content = bool(media.data) or rules.urls_in_results
         if by_content and accepts_media(rules.tool, rules, media) and (rules.in_errors or not failed):
             stay.append(media)

@@ -55,13 +55,15 @@ class DraftBuilder:
         """Of ids that several calls bear: which of them got which outcome last."""
         self._added: tuple[Sequence[Message], int | None] = (), None
         """The messages that are being added, and where they end."""
+        self._behind_model = 0, False
+        """What comes behind the messages of the model that are being added: its place, and whether it is a tool's."""
         self._last_calls: dict[str, int] | None = None
         """Id → the last of them with a call of it; None until that is asked for."""
         self._orphans: list[CallDraft] = []
         self._orphaned: dict[tuple[str, str | None], CallDraft] = {}
 
     def add(self, messages: Sequence[Message], start: int = 0, end: int | None = None) -> None:
-        self._added, self._last_calls = (messages, end), None
+        self._added, self._last_calls, self._behind_model = (messages, end), None, (0, False)
         for index in range(start, len(messages) if end is None else end):
             message = messages[index]
             speaker = message.speaker
@@ -121,8 +123,13 @@ class DraftBuilder:
         """Whether results come next behind the messages of the model: what lies between them and the calls was said with these.
         Some clients store the calls of a reply before its text."""
         messages, end = self._added
-        speakers = (messages[place].speaker for place in range(index, len(messages) if end is None else end))
-        return next((speaker == "tool" for speaker in speakers if speaker != "model"), False)
+        behind, follow = self._behind_model
+        if index >= behind:
+            end = len(messages) if end is None else end
+            behind = next((place for place in range(index, end) if messages[place].speaker != "model"), end)
+            follow = behind < end and messages[behind].speaker == "tool"
+            self._behind_model = behind, follow
+        return follow
 
     def _add_call(self, draft: ModelDraft, call: ToolCall, index: int, position: int) -> CallDraft:
         key = call.id or call.native_id

@@ -102,6 +102,8 @@ class Rules(Struct, frozen=True):
     opens_with_user: bool = False
     ends_with_model: bool = True
     """Whether the last message may be the model's."""
+    ends_with_space: bool = True
+    """Whether such a message may end with white space."""
     tools: bool = True
     """Whether the target knows calls and results at all; else they are written as text."""
     argument_levels: int = 0

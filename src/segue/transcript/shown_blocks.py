@@ -8,7 +8,7 @@ from msgspec import structs
 
 from segue.conversation.blocks import Code, Media, Text
 from segue.conversation.json_safe import encodable, is_encodable
-from segue.transcript.media import stand_in, written_out
+from segue.transcript.media import stand_in, with_standard_data, written_out
 from segue.transcript.own_fields import losses, travels
 from segue.transcript.rules import accepts_media
 
@@ -31,6 +31,7 @@ def fit_block(
     if type(block) is Media:
         # What came on this very wire may go back there, unless the model sees nothing.
         came_so = block.extra is not None and block.extra.dialect == rules.target.dialect
+        block = block if came_so else with_standard_data(block)
         if accepts_media(allowed, rules.media, block) or (came_so and allowed):
             untitled = bool(block.name) and block.kind == "document" and not (rules.media.titles or came_so)
             return block, (*lost, *((("fields_dropped", "the title of a document"),) if untitled else ()))

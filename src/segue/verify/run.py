@@ -14,7 +14,7 @@ from segue.conversation.usage import Usage
 from segue.errors import ProviderError, SegueError
 from segue.providers.adapter import ChatRequest, RequestSent, fold_stream
 from segue.providers.models.cards import default_model
-from segue.providers.models.prices import Bill, cost_of
+from segue.providers.models.prices import CATALOG_PRICES, Bill, cost_of
 from segue.providers.token_estimates import estimate_request, family_of
 from segue.redaction import redact_text
 from segue.verify.broken_requests import MOST_CHANGES, BrokenRequest, changes_of, known_violations
@@ -111,7 +111,7 @@ class Verification:
 
     @property
     def _too_expensive(self) -> bool:
-        return self._max_cost is not None and (self._bill.cost or 0.0) > self._max_cost
+        return self._max_cost is not None and self._bill.at_least > self._max_cost
 
     async def _choose_emulated_model(self) -> None:
         if self._emulated is None:
@@ -148,7 +148,7 @@ class Verification:
             if reply is None:
                 break
             if paid:
-                self._bill.add(reply.usage, cost_of(reply.usage, provider.name, model))
+                CATALOG_PRICES.charge(self._bill, reply.usage, provider.name, model)
             conversation = _with_reply(conversation, reply.message)
         return answered, tuple(repairs)
 

@@ -281,8 +281,7 @@ class Compactor:
         request = ChatRequest(model=route.model, conversation=conversation, options=route.options)
         attempt = Attempt(lambda _event: None, abort)
         reply = await attempt.run(provider_of(route, self._session.providers), request)
-        cost = self._session.prices.cost_of(reply.usage, route.provider, route.model)
-        bill.add(reply.usage, cost)
+        self._session.prices.charge(bill, reply.usage, route.provider, route.model)
         if reply.error is not None:
             raise reply.error
         return reply.message.text

@@ -31,6 +31,7 @@ from segue.conversation.blocks import Media
 from segue.conversation.options import NO_OPTIONS
 from segue.errors import ContentPolicyError, SegueError, UsageError
 from segue.events import Repaired, Switch, TurnComplete
+from segue.providers.models.prices import CATALOG_PRICES, prices_of
 from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ class _OneShot:
         self._ignored: list[str] = []
         self._not_restored: list[str] = []
         self._options = NO_OPTIONS
+        self._prices = CATALOG_PRICES
 
     async def run(self) -> Exit:
         stop = _Stop()
@@ -133,6 +135,7 @@ class _OneShot:
         prompt = await next_prompt()
         runtime = Runtime(self._arguments)
         self._ignored, self._options = runtime.ignored, runtime.given
+        self._prices = prices_of(runtime.providers)
         output = make_output(self._arguments, runtime)
         at_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
         ask = _ask_user if at_terminal else None
@@ -210,11 +213,18 @@ class _OneShot:
             if event.losses and self._arguments.strict:
                 stop("loss", lossy_switch_error(event))
         elif type(event) is TurnComplete:
+            provider, _, model = event.model.partition("/")
+            known = (
+                self._prices.least_cost(event.usage, provider, model) if event.cost is None else event.cost
+            )
             if event.cost is None and max_cost is not None and event.number == 1:
-                print_status(
-                    f"The price of {event.model} is unknown, so the limit of {dollars(max_cost)} is not checked."
+                what, checked = (
+                    ("A part of the price", "checked for the rest") if known else ("The price", "not checked")
                 )
-            self._cost += event.cost or 0.0
+                print_status(
+                    f"{what} of {event.model} is unknown, so the limit of {dollars(max_cost)} is {checked}."
+                )
+            self._cost += known
             if max_cost is not None and self._cost > max_cost:
                 error = UsageError(
                     f"The answer has cost {dollars(self._cost)} so far.",

@@ -34,6 +34,7 @@ ANTHROPIC = Rules(
     alternates=True,  # ANT-10
     opens_with_user=True,  # ANT-10
     ends_with_model=False,  # ANT-15
+    ends_with_space=False,  # ANT-15
     argument_levels=100,  # parsers of the kind it is built with stop at 128 for the whole body
     calls_last=True,  # ANT-27
     blank_text=False,  # ANT-12, ANT-13, ANT-14

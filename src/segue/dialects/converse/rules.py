@@ -50,6 +50,7 @@ CONVERSE: Final = Rules(
     alternates=True,  # BDR-01
     opens_with_user=True,  # BDR-01
     ends_with_model=False,
+    ends_with_space=False,  # BDR-06
     argument_levels=100,
     calls_last=True,
     blank_text=False,  # BDR-06

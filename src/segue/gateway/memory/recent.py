@@ -50,23 +50,29 @@ def _unsealed(block: Block) -> Block:
     return structs.replace(block, extra=None, **({"seal": None} if sealed else {}))
 
 
+def _size_of(reply: Message) -> int:
+    """The bytes of what a model wrote, thought and showed."""
+    return sum([len(getattr(block, name, "")) for block in reply.blocks for name in ("text", "data")])
+
+
 @final
 class RecentConversations:
     """Of all callers. The ids are short, so that two callers may have the same."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._held: OrderedDict[tuple[str, str], tuple[RecentConversation, int]] = OrderedDict()
+        self._held: OrderedDict[tuple[str, str], tuple[RecentConversation, int, int]] = OrderedDict()
         self.bytes = 0
 
     def keep(self, caller: str, conversation_id: str, recent: RecentConversation, size: int) -> None:
-        """`size`: the bytes of its last request."""
+        """`size`: the bytes of its last request. What the model made is counted beside it: an image is asked for in a few words,
+        and not every client sends it back, but the originals of our replies stay."""
         key = caller, conversation_id
-        self._drop(key)
-        if size > self._max_bytes:
+        made = self._drop(key) + _size_of(recent.reply)
+        if size + made > self._max_bytes:
             return
-        self._held[key] = recent, size
-        self.bytes += size
+        self._held[key] = recent, size, made
+        self.bytes += size + made
         while self.bytes > self._max_bytes:
             self._drop(next(iter(self._held)))
 
@@ -74,7 +80,8 @@ class RecentConversations:
         held = self._held.get((caller, conversation_id))
         return held[0] if held is not None else None
 
-    def _drop(self, key: tuple[str, str]) -> None:
-        held = self._held.pop(key, None)
-        if held is not None:
-            self.bytes -= held[1]
+    def _drop(self, key: tuple[str, str]) -> int:
+        """The bytes that the model made of it."""
+        _, size, made = self._held.pop(key, (None, 0, 0))
+        self.bytes -= size + made
+        return made

@@ -75,6 +75,12 @@ class PriceBook:
         cost = self._cost(usage, provider, model)
         return cost.dollars if cost is not None else 0.0
 
+    def charge(self, bill: Bill, usage: Usage, provider: str, model: str) -> float | None:
+        """Put it on a bill. Dollars, as `cost_of` says."""
+        cost = self.cost_of(usage, provider, model)
+        bill.add(usage, cost, self.least_cost(usage, provider, model) if cost is None else cost)
+        return cost
+
     def _cost(self, usage: Usage, provider: str, model: str) -> _Cost | None:
         if usage.input_tokens is None and usage.output_tokens is None:
             return None
@@ -232,8 +238,12 @@ class Bill(Struct):
     usage: Usage = Usage()
     cost: float | None = None
     """Dollars, as far as prices are known."""
+    at_least: float = 0.0
+    """The same with the known part of what has no whole price, such as the tokens of a tier that nobody knows: what limits are
+    held against."""
 
-    def add(self, usage: Usage, cost: float | None) -> None:
+    def add(self, usage: Usage, cost: float | None, at_least: float = 0.0) -> None:
         self.usage = self.usage.plus(usage)
+        self.at_least += at_least if cost is None else cost
         if cost is not None:
             self.cost = (self.cost or 0.0) + cost
