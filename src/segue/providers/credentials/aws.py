@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct
 
-from segue.dialects.sigv4 import Credentials as SigningCredentials
-from segue.dialects.sigv4 import sign
+from segue.dialects.sigv4 import SigningKeys, sign
 from segue.errors import CredentialsError, UsageError
 from segue.providers.addresses import Address
 from segue.providers.credentials import Keeper, not_installed
@@ -93,7 +92,7 @@ def missing_region(address: Address) -> UsageError:
 class AwsCredentials(Struct, frozen=True):
     """What requests are signed with, and when it ends, in seconds since 1970."""
 
-    signing: SigningCredentials
+    signing: SigningKeys
     expires_at: float = inf
 
     def __repr__(self) -> str:
@@ -181,7 +180,7 @@ class AwsSource(Struct, frozen=True, kw_only=True):
 def _held(access_key: str, secret: str, token: str, expires_at: float = inf) -> AwsCredentials:
     remember_secret(secret)
     remember_secret(token)
-    return AwsCredentials(SigningCredentials(access_key, secret, token), expires_at)
+    return AwsCredentials(SigningKeys(access_key, secret, token), expires_at)
 
 
 @final
