@@ -8,6 +8,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
+
+from segue.conversation.events import Reply
 
 FOLDER = Path(__file__).parents[3] / "shared" / "corpus" / "wire"
 needs_recordings = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no recordings at {FOLDER.name}")
@@ -34,3 +37,11 @@ def body_of(answer: dict[str, Any]) -> bytes:
 
 def headers_of(answer: dict[str, Any]) -> dict[str, str]:
     return {name.lower(): str(value) for name, value in (answer.get("headers") or {}).items()}
+
+
+def without_price_facts(reply: Reply) -> Reply:
+    """A reply with its counts alone: how it was made and charged is between its provider and us, and no client is told."""
+    usage = structs.replace(
+        reply.usage, web_searches=None, file_searches=None, other_tool_runs=None, tier=None, charged=None
+    )
+    return structs.replace(reply, usage=usage)

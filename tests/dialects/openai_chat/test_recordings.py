@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dialects.recordings import without_price_facts
 from segue.conversation.blocks import Origin, Reasoning
 from segue.conversation.events import Event, Reply, fold
 from segue.conversation.message import Conversation
@@ -52,7 +53,8 @@ def essence(reply: Reply) -> tuple[Any, ...]:
     seals = sorted(
         block.seal.payload for block in reply.message.blocks if hasattr(block, "seal") and block.seal
     )
-    return reply.message.text, thought, calls, seals, reply.finish, reply.usage, reply.id, reply.model
+    usage = without_price_facts(reply).usage
+    return reply.message.text, thought, calls, seals, reply.finish, usage, reply.id, reply.model
 
 
 def heard(name: str, data: bytes, size: int) -> list[Event]:

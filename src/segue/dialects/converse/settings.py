@@ -244,6 +244,8 @@ class _Settings(RequestSettings):
     def _claude_thinking(self) -> dict[str, Any] | None:
         effort, budget, mode = self.options.effort, self.options.thinking_budget, self.card.thinking
         if effort == "none":
+            if budget is not None:
+                self.not_sent("thinking_budget", "no thinking is asked for")
             if mode == "always":
                 self.not_sent("effort", "thinking cannot be switched off on this model")
                 return None

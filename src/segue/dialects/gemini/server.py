@@ -139,9 +139,12 @@ SERVER = ServerFacts(
             ServerPath(operation="count_tokens", pattern=f"{model}:countTokens"),
             ServerPath(operation="embed", pattern=f"{model}:embedContent"),
             ServerPath(operation="embed", pattern=f"{model}:batchEmbedContents"),
-            ServerPath(operation="list_models", method="GET", pattern=f"/{version}/models"),
             ServerPath(operation="show_model", method="GET", pattern=model),
         )
+    )
+    + tuple(
+        ServerPath(operation="list_models", method="GET", pattern=f"/{version}/models")
+        for version in _VERSIONS
     ),
     prefix="/gemini",
     client_marks=(("x-goog-api-key", ""), ("x-goog-api-client", "")),
