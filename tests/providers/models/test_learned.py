@@ -26,7 +26,7 @@ from segue.providers.provider import Provider
 from strategies.endpoints import saying
 from strategies.provider_places import KEY, PLACES, WEATHER, asking, events_of, failure_of, provider_at, say
 
-OLLAMA = PLACES[-1]
+OLLAMA = next(place for place in PLACES if place.name == "ollama")
 SMALL = "phi3:mini"
 """A model that the catalog does not know and that takes no tools."""
 
