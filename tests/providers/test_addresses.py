@@ -9,7 +9,7 @@ from segue.dialects.registry import DIALECTS
 from segue.errors import UsageError
 from segue.providers.adapter import ChatRequest
 from segue.providers.addresses import addresses, complete_url, find_address, path_of
-from segue.providers.config import ProviderConfig
+from segue.providers.config import ProviderConfig, check_config
 from segue.providers.factory import connect
 from segue.providers.models.cards import card_for_model, card_table
 
@@ -186,6 +186,16 @@ def test_an_address_that_people_paste_by_mistake_is_recognised(name: str, pasted
         connect(name, ProviderConfig(base_url=pasted), environ={}, keyring=False)
     assert hint in caught.value.hint
     assert caught.value.path.endswith(".base_url")
+
+
+def test_a_provider_that_is_like_an_unknown_one_is_told_which_is_meant() -> None:
+    config = ProviderConfig(like="azure-opnai", resource="r")
+    with pytest.raises(UsageError) as caught:
+        connect("azure-eu", config, environ={}, keyring=False)
+    assert caught.value.path == "providers.azure-eu.like"
+    assert caught.value.hint == 'Did you mean "azure-openai"?'
+    (problem,) = check_config("azure-eu", config)
+    assert (problem.field, problem.hint) == ("providers.azure-eu.like", caught.value.hint)
 
 
 def test_a_second_resource_is_like_the_first_and_has_its_own_key_and_origin() -> None:

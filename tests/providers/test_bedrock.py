@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from msgspec import structs
 
 from segue.conversation.blocks import Reasoning, ToolCall, ToolResult
 from segue.conversation.events import Failed, Finished, TextDelta
@@ -31,6 +32,8 @@ from segue.providers.credentials.aws import AwsAccess, region_of
 from segue.providers.factory import connect, key_of
 from segue.providers.provider import Provider
 from segue.providers.registry import default_registry
+from segue.transports.http import DEFAULT_TRANSPORT
+from segue.transports.transport import WireRequest
 
 CLAUDE = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 ((ACCESS_KEY, SECRET),) = AWS_SECRETS.items()
@@ -182,6 +185,16 @@ def test_the_model_decides_the_wire_and_its_address(name: str, model: str, diale
     assert at.target(model).endpoint == endpoint.base_url
 
 
+@pytest.mark.parametrize("name", ["bedrock", "bedrock-mantle"])
+def test_a_model_of_openai_has_its_card_on_the_wire_that_it_is_asked_in(name: str) -> None:
+    at = connect(name, environ={**BEARER, "AWS_REGION": "us-west-2"}, keyring=False)
+    for model in ("openai.gpt-5.5", "us.openai.gpt-5.5"):
+        card = at.card(model)
+        assert (card.context, card.sampling, card.thinking) == (1_050_000, False, "effort")
+    assert at.card("openai.gpt-oss-120b-1:0").context == 128_000
+    assert at.endpoint_of("openai.newest")[0].dialect.name == "openai_responses"
+
+
 def test_marks_for_the_cache_are_those_of_the_wire() -> None:
     at = connect("bedrock", environ={**BEARER, "AWS_REGION": "us-west-2"}, keyring=False)
     said = Conversation(system="Be brief.").append(user("Hello."))
@@ -223,6 +236,39 @@ def test_the_region_is_named_and_never_guessed(tmp_path: Path) -> None:
         connect("bedrock", environ={**BEARER, "HOME": str(tmp_path)}, keyring=False)
     assert caught.value.code == "no_region"
     assert "AWS_REGION" in caught.value.hint
+
+
+def test_an_address_without_a_scheme_is_a_secure_one_and_has_its_region() -> None:
+    for name, host in (
+        ("bedrock", "bedrock-runtime.eu-west-3.amazonaws.com"),
+        ("bedrock-mantle", "bedrock-mantle.eu-west-3.api.aws"),
+    ):
+        config = ProviderConfig(base_url=host)
+        at = connect(name, config, environ=SIGNING, keyring=False)
+        assert at.endpoint.base_url.startswith(f"https://{host}")
+        assert region(config, {}) == "eu-west-3"
+
+
+def test_models_are_listed_by_the_host_beside_the_one_that_runs_them(
+    segue_emulator_server: Served,
+) -> None:
+    asked: list[str] = []
+
+    def listening(request: WireRequest) -> Any:
+        asked.append(request.url.partition("/foundation-models")[0].partition("/inference-profiles")[0])
+        path = request.url.partition(".com")[2]
+        return DEFAULT_TRANSPORT(structs.replace(request, url=segue_emulator_server.url("bedrock") + path))
+
+    for runtime, lists in (
+        ("bedrock-runtime.us-east-1", "bedrock.us-east-1"),
+        ("bedrock-runtime-fips.us-east-1", "bedrock-fips.us-east-1"),
+    ):
+        config = ProviderConfig(base_url=f"https://{runtime}.amazonaws.com")
+        at = connect("bedrock", config, environ=BEARER, keyring=False, transport=listening)
+        assert at.capabilities.list_models is not None
+        assert asyncio.run(at.capabilities.list_models())
+        assert set(asked) == {f"https://{lists}.amazonaws.com"}
+        asked.clear()
 
 
 def test_a_region_is_one_part_of_the_address() -> None:

@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 from segue.dialects.registry import proper_name
 from segue.errors import UsageError
 from segue.providers.host_form import HostForm
+from segue.suggestions import suggestion
 
 if TYPE_CHECKING:
     from segue.providers.config import ProviderConfig
@@ -192,6 +193,19 @@ def address_of(name: str, config: ProviderConfig) -> Address | None:
     if config.scope:
         changed["scope"] = config.scope
     return structs.replace(known, **changed) if changed else known
+
+
+def unknown_like(name: str, config: ProviderConfig) -> UsageError | None:
+    """The error for a provider that is like one that nobody knows; None if that is not why there is no address."""
+    if not config.like or find_address(name) or find_address(config.like):
+        return None
+    known = addresses().providers
+    return UsageError(
+        f'"{name}" is to be like "{config.like}", which is not known.',
+        code="unknown_provider",
+        path=f"providers.{name}.like",
+        hint=suggestion(config.like, known) or f"Known are: {', '.join(known)}.",
+    )
 
 
 def _like(dialect: str) -> str:

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from segue.dialects.registry import proper_name
 from segue.errors import UsageError
-from segue.providers.addresses import AuthStyle, address_of
+from segue.providers.addresses import AuthStyle, address_of, unknown_like
 from segue.providers.auth import Secret
 from segue.providers.base_urls import base_url_of
 from segue.providers.capabilities import ConfigProblem
@@ -158,6 +158,8 @@ def check_config(
             proper_name(config.dialect)
         except UsageError as error:
             problems.append(_problem(name, "dialect", config.dialect, error.message, error.hint))
+    if (unlike := unknown_like(name, config)) is not None:
+        return [*problems, _problem(name, "like", config.like, unlike.message, unlike.hint)]
     if address is None:
         hint = "Give it a base_url, or use the name of a provider that is known."
         problems.append(_problem(name, "base_url", "", f'Unknown provider "{name}".', hint))

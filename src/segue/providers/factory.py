@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from segue.dialects.registry import DIALECTS
 from segue.errors import SegueError, UsageError
-from segue.providers.addresses import address_of, split_url
+from segue.providers.addresses import address_of, split_url, unknown_like
 from segue.providers.auth import Key, KeySources, Secret
 from segue.providers.base_urls import base_url_of
 from segue.providers.capabilities import ConfigProblem
@@ -42,7 +42,7 @@ def connect(
     """The provider of this name. No request is sent and no key is looked for until it is used."""
     address = address_of(name, config)
     if address is None:
-        raise UsageError(
+        raise unknown_like(name, config) or UsageError(
             f'Provider "{name}" is not known.',
             code="unknown_provider",
             hint=f"Give it an address: providers.{name}.base_url.",

@@ -194,7 +194,7 @@ def test_an_error_is_redacted_without_a_token_being_fetched_for_it() -> None:
         server.shutdown()
         thread.join(5)
         server.server_close()
-    assert "token-1-of-the-cloud" not in f"{caught.value} {caught.value.body!r}"  # type: ignore[attr-defined]
+    assert "token-1-of-the-cloud" not in f"{caught.value} {caught.value.body!r}"
     assert tokens.fetched == 1
 
 

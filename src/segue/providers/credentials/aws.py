@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 REGION_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _SIGNED: Final = ("content-type", "x-amzn-", "x-amz-", "anthropic-")
 """How the headers begin that are signed; what is between us and AWS may change all others."""
-_REGION_IN_HOST = re.compile(r"//[a-z-]+\.([a-z]{2,4}(?:-[a-z]+)+-\d)\.")
+_REGION_IN_HOST = re.compile(r"(?:^|//)[a-z-]+\.([a-z]{2,4}(?:-[a-z]+)+-\d)\.")
 _SOURCES: Final = (
     "AWS_ACCESS_KEY_ID",
     "AWS_PROFILE",

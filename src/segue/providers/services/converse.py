@@ -16,7 +16,8 @@ from segue.providers.services.json_answer import in_path, request_json, text
 if TYPE_CHECKING:
     from segue.providers.endpoint import Endpoint
 
-_RUNTIME: Final = "://bedrock-runtime."
+_RUNTIME: Final = "://bedrock-runtime"
+"""How its address begins, also that of the host for FIPS; the lists are without the word."""
 _COUNTED: Final = ("messages", "system", "toolConfig", "additionalModelRequestFields")
 """AWS-09: the fields of a request whose tokens can be counted."""
 _PAGE: Final = 1000
@@ -38,7 +39,7 @@ class _Profiles(Struct, rename="camel"):
 
 async def list_models(endpoint: Endpoint) -> list[ModelInfo]:
     """Inference profiles, and the models that take requests without one (AWS-05)."""
-    control = endpoint.at(endpoint.base_url.replace(_RUNTIME, "://bedrock.", 1))
+    control = endpoint.at(endpoint.base_url.replace(_RUNTIME, "://bedrock", 1))
     listed, profiles = await asyncio.gather(
         request_json(control, "GET", "/foundation-models", _Models), _list_profiles(control)
     )
