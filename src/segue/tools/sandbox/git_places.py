@@ -39,7 +39,9 @@ _TOKEN: Final = re.compile(
 """As git reads its settings. A backslash joins two lines within a value only, and not if another one stands before it."""
 _ADDRESSES: Final = re.compile(r"remote\..*\.(?:url|pushurl)", re.IGNORECASE)
 _REMOTES: Final = re.compile(r"branch\..*\.(?:remote|pushremote)", re.IGNORECASE)
-_ELSEWHERE: Final = re.compile(r"(?:https?|ssh|git|git\+ssh|ssh\+git)://[^\"\\]+|[\w@][\w.@-]*:(?!:|//)[^\"\\]+")
+_ELSEWHERE: Final = re.compile(
+    r"(?:https?|ssh|git|git\+ssh|ssh\+git)://[^\"\\]+|[\w@][\w.@-]*:(?!:|//)[^\"\\]+"
+)
 """An address on another machine. Git runs the hooks of a repository on this one when something is pushed to it."""
 _MAX_BYTES: Final = 1_000_000
 _MAX_PATH: Final = 5_000
