@@ -25,12 +25,13 @@ from segue.tools.execution import run_tool
 from segue.tools.mcp.config import HttpAddress, ServerConfig, StdioAddress
 from segue.tools.mcp.connection import Connection
 from segue.tools.mcp.stdio import server_environment
+from segue.tools.sandbox.policy import SandboxMode
 
 KEY = "gamma-ray-4711-telescope"
 
 
-def shell_in(root: Path) -> Tool:
-    tools = builtin_tools(root, outputs=root / "outputs", max_characters=1_000)
+def shell_in(root: Path, sandbox: SandboxMode = "workspace") -> Tool:
+    tools = builtin_tools(root, outputs=root / "outputs", max_characters=1_000, sandbox=sandbox)
     return next(tool for tool in tools if tool.name == "run_shell")
 
 
@@ -183,7 +184,7 @@ def assert_nothing_works_on(script: str, work: Path) -> None:
     ],
 )
 def test_options_that_run_other_programs_are_asked_about(command: str, harmless: bool) -> None:
-    tool = shell_in(Path.cwd())
+    tool = shell_in(Path.cwd(), "off")  # patterns alone, wherever the test runs
     pattern = "run_shell(/usr/bin/git *)" if command.startswith("/") else "run_shell(git *)"
     approval = Approval("ask", allow=[pattern])
     refusal = asyncio.run(approval.refusal(ToolCall("c", "run_shell", {"command": command}), tool))
@@ -277,7 +278,7 @@ def test_options_that_run_other_programs_are_asked_about(command: str, harmless:
     ],
 )
 def test_known_programs_start_no_other_without_a_question(command: str, harmless: bool) -> None:
-    tool = shell_in(Path.cwd())
+    tool = shell_in(Path.cwd(), "off")  # patterns alone, wherever the test runs
     approval = Approval("ask", allow=[f"run_shell({command.partition(' ')[0]} *)"])
     refusal = asyncio.run(approval.refusal(ToolCall("c", "run_shell", {"command": command}), tool))
     assert (refusal == "") is harmless

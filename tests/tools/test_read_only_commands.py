@@ -28,6 +28,8 @@ from segue.tools.read_only_commands import only_reads
         "wc -l < a.txt",
         "head -5 a; tail -5 b",
         "env",
+        "ls" + " " * 5_000,
+        "ls a 2>/dev/null; ls b",
     ],
 )
 def test_programs_that_print_only_look(command: str) -> None:
@@ -66,6 +68,13 @@ def test_programs_that_print_only_look(command: str) -> None:
         "xargs rm",
         "rm 'unfinished",
         "A=1 make",
+        "ls \\'; rm a; echo \\'",
+        'ls \\"; rm a; echo \\"',
+        "ls # '\nrm a\n# '",
+        "ls $'\\''\nrm a\necho '",
+        "ls > /dev/nullable",
+        "ls >/dev/null/../../a",
+        "git remote show origin",
         "ls " + "x" * 5_000,
     ],
 )

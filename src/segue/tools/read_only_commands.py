@@ -164,15 +164,18 @@ _LISTS: Final = frozenset(
     }
 )
 """Subcommands of git that list with these words, or alone, and change something with others."""
-_SAFE_REDIRECTION: Final = re.compile(r"(?:[12]|&)?>>?\s*/dev/null|2>&1|<\s*[\w./-]+")
+_SAFE_REDIRECTION: Final = re.compile(r"(?:[12]|&)?>>?\s*/dev/null(?![^\s;|&])|2>&1|<\s*[\w./-]+")
 _JOINTS: Final = re.compile(r"\|\||&&|[|;\n]")
 _QUOTED: Final = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
-_STARTS_ANOTHER: Final = re.compile(r"[`<>&(){}]|\$\(")
+_STARTS_ANOTHER: Final = re.compile(r"[`<>&(){}\\#]|\$\(")
+"""Also what changes where a text in quotes begins: a backslash, a comment."""
+_OTHER_QUOTES: Final = re.compile(r"\$['\"]")
 _MOST: Final = 4_000
 
 
 def only_reads(command: str) -> bool:
     """Whether a command line consists of programs that read and print."""
+    command = command.strip()
     if len(command) > _MOST or _starts_another(command):
         return False
     # Joints inside quotes are text: they must not split a command.
@@ -187,6 +190,8 @@ def only_reads(command: str) -> bool:
 
 
 def _starts_another(command: str) -> bool:
+    if _OTHER_QUOTES.search(command):
+        return True
     outside = _SAFE_REDIRECTION.sub(" ", _QUOTED.sub(_shown, command))
     return _STARTS_ANOTHER.search(outside.replace("&&", "")) is not None
 
@@ -219,4 +224,6 @@ def _git_reads(arguments: list[str]) -> bool:
         return False
     if len(arguments) == 1:
         return arguments[0] != "stash"
+    if arguments[:2] == ["remote", "show"]:
+        return False  # it asks the other machine
     return arguments[0] not in _LISTING or arguments[1] in _LISTS

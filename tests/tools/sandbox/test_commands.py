@@ -148,8 +148,25 @@ def test_a_command_that_only_looks_writes_nothing_and_needs_no_question(sandbox:
     assert only_reads("uniq a ./b")
     assert "did not let it" in run(sandbox, "uniq a ./b")
     assert not (sandbox.workspace / "b").exists()
+    padded = "uniq a ./b" + " " * 5_000
+    assert refusal(padded, Approval()) == ""
+    assert "did not let it" in run(sandbox, padded), "what needs no question is held, however it is written"
+    assert not (sandbox.workspace / "b").exists()
     assert run(sandbox, "uniq a ./b; true; touch c") == "(exit code 0)"
     assert (sandbox.workspace / "b").exists(), "as part of another command it may"
+
+
+def test_a_command_that_only_looks_gets_no_more_than_was_allowed_for_it(sandbox: Sandbox, base: Path) -> None:
+    sandbox.granted = Grant((f"{base}/outside",), (f"{base}/outside",), ("example.org",))
+    looks = sandbox.policy(read_only=True)
+    assert (looks.writable, looks.hosts) == ((), ()), "what was allowed for the session is for others"
+    more = sandbox.policy(read_only=True, more=Grant(hosts=("example.com",)))
+    assert (more.writable, more.hosts) == ((), ("example.com",))
+    sandbox.granted = Grant()
+    (sandbox.workspace / "a").write_text("x\n")
+    sandbox.ask = Answers("once")
+    assert run(sandbox, f"uniq a {base}/outside/x") == "(exit code 0)"
+    assert (base / "outside" / "x").exists(), "what was allowed for this one it gets"
 
 
 def test_in_read_only_mode_nothing_is_written(base: Path) -> None:

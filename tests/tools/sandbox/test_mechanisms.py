@@ -142,6 +142,10 @@ def test_the_policy_of_a_workspace(tmp_path: Path) -> None:
     assert not policy.may_write(str(home / "docs" / "a"))
     assert make_policy("read-only", work, tmp_path, home=home).writable == ()
     assert str(home / ".npm") in make_policy("workspace", work, tmp_path, home=home, caches=True).writable
+    wide = make_policy("workspace", work, tmp_path, home=home, grant=Grant((str(home),)))
+    assert not wide.may_write(str(work / ".segue" / "a")), "a folder around it does not allow it"
+    named = make_policy("workspace", work, tmp_path, home=home, grant=Grant((str(work / ".segue"),)))
+    assert named.may_write(str(work / ".segue" / "a"))
     in_home = make_policy("workspace", home, tmp_path, home=home)
     assert in_home.hides(str(home / ".ssh" / "key")), "also where the home itself is the workspace"
 
@@ -241,6 +245,13 @@ def test_an_allowed_name_that_leads_to_this_machine_is_refused(monkeypatch: pyte
     assert b"403" in answer
     assert b"not on the public network" in answer
     assert told == ["example.org"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254", "localhost"])
+def test_a_pattern_for_every_host_does_not_mean_this_machine(host: str) -> None:
+    answer, told = asyncio.run(ask_proxy(["*:*", "*:80"], f"CONNECT {host}:80 HTTP/1.1\r\n\r\n".encode()))
+    assert b"403" in answer
+    assert told == [host.strip("[]")]
 
 
 @given(st.binary(max_size=200))

@@ -122,8 +122,7 @@ class _Attempt(Struct, frozen=True):
     def _policy(self) -> SandboxPolicy | None:
         if not self.sandbox.confines:
             return None
-        looks = self.more is None and only_reads(self.command)
-        return self.sandbox.policy(read_only=looks, more=self.more)
+        return self.sandbox.policy(read_only=only_reads(self.command), more=self.more)
 
     async def _run(
         self, policy: SandboxPolicy | None, captured: _CommandOutput

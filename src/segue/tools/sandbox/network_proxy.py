@@ -35,14 +35,20 @@ class HostRefusedError(Exception):
 
 def allows_host(patterns: Iterable[str], host: str, port: int) -> bool:
     """`example.org` and `*.example.org` are about the ports of the web, `example.org:8080` and `example.org:*` about others."""
+    return bool(_fitting(patterns, host, port))
+
+
+def _fitting(patterns: Iterable[str], host: str, port: int) -> list[str]:
+    """Of the patterns that are about a host and port, what they say about the host."""
     name = host.lower().rstrip(".").strip("[]")
+    fitting = []
     for pattern in patterns:
         found = _PATTERN.fullmatch(pattern.lower())
         known, ports = (found["host"], found["port"]) if found is not None else (pattern.lower(), None)
         fits = fnmatchcase(name, known.strip("[]"))
         if fits and (ports in ("*", str(port)) if ports else port in (80, 443)):
-            return True
-    return False
+            fitting.append(known.strip("[]"))
+    return fitting
 
 
 @final
@@ -124,13 +130,14 @@ class NetworkProxy:
             raise ValueError(host)
         shown = host.strip("[]").lower().rstrip(".")
         named = shown if port in (80, 443) else f"{shown}:{port}"
-        if not allows_host(self._hosts, shown, port):
+        fitting = _fitting(self._hosts, shown, port)
+        if not fitting:
             self._refused(named)
             raise HostRefusedError(named)
         async with asyncio.timeout(_CONNECT_SECONDS):
             for address in await _addresses(shown, port):
                 # The address that was judged is the one that is connected to: no second look-up.
-                if is_public(address) or _is_named_itself(shown):
+                if is_public(address) or _is_named_itself(shown, fitting):
                     with suppress(OSError):
                         return await asyncio.open_connection(address, port, limit=_MAX_HEAD)
                 else:
@@ -139,8 +146,10 @@ class NetworkProxy:
         raise OSError("no address answers")
 
 
-def _is_named_itself(host: str) -> bool:
-    """Whether the user has allowed this very machine or address."""
+def _is_named_itself(host: str, patterns: Iterable[str]) -> bool:
+    """Whether the user has allowed this very machine or address: a pattern for every host does not mean it."""
+    if all(pattern.startswith("*") for pattern in patterns):
+        return False
     if host == "localhost":
         return True
     try:

@@ -221,7 +221,9 @@ def make_policy(
     policy = SandboxPolicy(
         folder=root,
         writable=written,
-        protected=tuple(path for path in _existing(protected) if not _is_in(path, granted)),
+        protected=tuple(
+            path for path in _existing(protected) if not any(_is_in(one, [path]) for one in granted)
+        ),
         hidden=_existing([*covered, *hidden]),
         temporary=os.path.realpath(temporary),
         hosts=tuple(dict.fromkeys(more.hosts)),

@@ -12,8 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final, get_args
 
-from msgspec import structs
-
 from segue.child_process import ChildProcess, child_environment
 from segue.errors import UsageError
 from segue.tools.sandbox.git_places import GitGuard
@@ -119,13 +117,14 @@ class Sandbox:
     def policy(
         self, *, read_only: bool = False, more: Grant | None = None, caches: bool = False
     ) -> SandboxPolicy:
-        """For the next command. `read_only`: whatever the mode is, it writes nothing but temporary files."""
-        grant = self.granted if more is None else self.granted.plus(more)
+        """For the next command. `read_only`: whatever the mode is and the user has allowed for the session, it writes nothing
+        but temporary files and sends nothing. `more`: what the user has allowed for this one."""
+        usual = Grant(readable=self.granted.readable) if read_only else self.granted
         return make_policy(
             "read-only" if read_only else self.mode,
             self.workspace,
             self.temporary(),
-            grant=structs.replace(grant, writable=()) if read_only else grant,
+            grant=usual if more is None else usual.plus(more),
             hidden=self._hidden,
             caches=caches,
             limits=self._limits,
