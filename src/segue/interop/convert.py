@@ -103,7 +103,8 @@ def _as_it_came(planned: bytes, source: SourceRequest, to: str) -> bytes:
     """For its own wire a request keeps its order of keys, so that writing it again changes no byte."""
     if source.body is None or source.dialect != to:
         return planned
-    return spelled_as(planned, msgspec.json.encode(source.body), DIALECTS[to].messages_field)
+    came = msgspec.json.encode(ensure_json_safe(source.body))
+    return spelled_as(planned, came, DIALECTS[to].messages_field)
 
 
 def plan_request(source: SourceRequest, conversation: Conversation, *, to: str, model: str) -> Plan:
