@@ -354,3 +354,11 @@ def test_a_word_that_is_new_to_us_stays_as_long_as_somebody_can_try_again() -> N
     assert DIALECTS["openai_responses"].decode_request(body).repairs == ()
     converted = convert(body, to="openai_responses", source="openai_responses")
     assert [repair.path for repair in converted.repairs] == ["input[1].status"]
+
+
+def test_half_a_character_stops_no_repair_on_the_wire_that_it_came_on() -> None:
+    call = {"function": {"name": "look", "arguments": {"city": "\ud83d"}}}
+    said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "", "tool_calls": [call]}]
+    body = {"model": "qwen3", "messages": [*said, {"role": "tool", "content": "sun", "tool_name": "look"}]}
+    _, fixed = fix_transcript(read_request(body, "ollama", to="ollama"), ("ollama",))
+    assert "\ufffd" in fixed.decode()

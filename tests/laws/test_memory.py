@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from segue.conversation.blocks import Origin
 from segue.conversation.events import Event, fold
+from segue.dialects.converse.frames import event_frame
 from segue.dialects.read_cache import ReadCache
 from segue.dialects.registry import DIALECTS, WIRES
 from segue.errors import InvalidRequestError, OverloadError, SegueError
@@ -308,11 +309,26 @@ STREAMS: dict[str, tuple[dict[str, Any], ...]] = {
         },
         {},
     ),
+    "converse": (
+        {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "a"}}},
+        {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"reasoningContent": {"text": "a"}}}},
+        {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"toolUse": {"input": "1"}}}},
+        {
+            "contentBlockStart": {
+                "contentBlockIndex": 0,
+                "start": {"toolUse": {"toolUseId": "c", "name": "f"}},
+            }
+        },
+        {"own": {}},
+    ),
 }
 """The shortest portions there are, of every kind."""
 
 
 def streamed(wire: str, portion: dict[str, Any]) -> bytes:
+    if wire == "converse":
+        ((event, payload),) = portion.items()
+        return event_frame(event, json.dumps(payload, separators=(",", ":")).encode())
     written = json.dumps(portion, separators=(",", ":")).encode()
     return written + b"\n" if wire == "ollama" else b"data: " + written + b"\n\n"
 
