@@ -64,7 +64,9 @@ class StoryResponder:
     def reply(self, prompt: Prompt) -> Reply:
         thoughts: list[Piece] = [Think("Let me see what is asked for.")] if prompt.thinking else []
         offered = {offer.name for offer in prompt.tools}
-        if prompt.text.endswith("slowly"):  # on some wires the results of a cancelled turn stand in the same message
+        if prompt.text.endswith(
+            "slowly"
+        ):  # on some wires the results of a cancelled turn stand in the same message
             return Reply(pieces=(*thoughts, Say("Once upon a time. " * 40)), delay=0.05)
         if prompt.results or not offered:
             return Reply(pieces=(*thoughts, Say(f"I know: {len(prompt.results)} results.")))
