@@ -74,7 +74,7 @@ def test_who_counts_tokens_gives_a_positive_number_and_who_keeps_models_manages_
     can = _provider(place, _saying()).capabilities
     if can.count_tokens is not None:
         assert asyncio.run(_counted(can.count_tokens(asking(place, text)))) > 0
-    assert (can.count_tokens is not None) == (place.name in ("anthropic", "gemini", "openai"))
+    assert (can.count_tokens is not None) == (place.name in ("anthropic", "gemini", "openai", "bedrock"))
     assert can.list_models is not None
     assert can.show_model is not None
     keeps = place.name == "ollama"
