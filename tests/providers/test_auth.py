@@ -155,7 +155,8 @@ def test_a_missing_key_names_the_variable_and_the_command(name: str) -> None:
 def test_a_provider_without_what_it_needs_says_what_that_is(name: str) -> None:
     address = find_address(name)
     assert address is not None
-    where = {address.base_url_env[0]: "http://here.test"}
+    places = {names[0]: place for place, names in address.places.items()}
+    where = {address.base_url_env[0]: "http://here.test", **places}
     problems = connect(name, environ=where, keyring=False).validate_config()
     missing = [f"providers.{name}.api_key"] if address.needs_key else []
     assert [problem.field for problem in problems] == missing

@@ -580,7 +580,8 @@ def test_a_configuration_is_checked_without_a_request(
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{stand_in}/creds")
     StandIn.answers = {"/creds": expiring()}
     config = ProviderConfig(base_url=stand_in, region="us-east-1")
-    assert connect("bedrock", config, environ={}, keyring=False).validate_config() == []
+    environ = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{stand_in}/creds"}
+    assert connect("bedrock", config, environ=environ, keyring=False).validate_config() == []
     assert StandIn.asked == []
 
 

@@ -111,7 +111,7 @@ def test_a_chain_of_failures_reaches_the_last_member_with_everything_that_was_sa
         async with world.chat(world.router("failover", *NAMES)) as chat:
             await good_turn(chat)
             await cancelled_fan_out(chat)
-            for provider in ("openai", "openai", "anthropic", "gemini", "mistral", "kimi"):
+            for provider in ("openai", "openai", "anthropic", "gemini", "mistral", "kimi", "ollama"):
                 world.emulator.faults.append(Fault(status=503, retry_after=None, provider=provider))
             events = [event async for event in chat.stream("look")]
             assert [event.model for event in events if type(event) is Switch] == list(NAMES[1:])

@@ -87,7 +87,7 @@ def _read_source(data: bytes, dialect: str) -> History:
             conversation=conversation, interactions=known, source=source.form or source.dialect or "a file"
         ),
         message_count=source.message_count,
-        options=structs.replace(source.options, model="", stream=False) if own else Options(),
+        options=structs.replace(source.options, model="", stream=None) if own else Options(),
         repairs=repairs,
     )
 

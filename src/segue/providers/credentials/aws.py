@@ -130,7 +130,7 @@ class AwsSource(Struct, frozen=True, kw_only=True):
             return
         if self.is_named():
             raise not_installed(self.title, "aws", f"providers.{self.address.name}")
-        raise self._missing()
+        raise self.missing()
 
     def remedy(self) -> str:
         profile = self.profile or self.environ.get("AWS_PROFILE", "")
@@ -149,7 +149,7 @@ class AwsSource(Struct, frozen=True, kw_only=True):
         source = session.Session(profile=self.profile or None).get_credentials()
         frozen = source.get_frozen_credentials() if source is not None else None
         if frozen is None or not frozen.access_key:
-            raise self._missing()
+            raise self.missing()
         ends = getattr(source, "_expiry_time", None)
         return _held(
             frozen.access_key,
@@ -165,7 +165,7 @@ class AwsSource(Struct, frozen=True, kw_only=True):
             return None
         return _held(access_key, secret, environ.get("AWS_SESSION_TOKEN", ""))
 
-    def _missing(self) -> CredentialsError:
+    def missing(self) -> CredentialsError:
         return CredentialsError(
             f"There is neither a key for {self.address.title} nor are there credentials of AWS.",
             code="missing_key",
@@ -230,8 +230,10 @@ class AwsAccess:
     def check(self) -> None:
         if self._key.find() is not None:
             self._key.check()
-        else:
+        elif self._source.is_named():
             self._keeper.check()
+        else:
+            raise self._source.missing()
 
     def is_offered(self) -> bool:
         return self._key.find() is not None or (self._source.is_named() and self._keeper.is_offered())
