@@ -29,10 +29,11 @@ def answer(name: str) -> dict[str, Any]:
 
 
 class Echo:
-    """A model that says what it was asked last, and how many results it got."""
+    """A model that says what it was asked last, and how many results it got; more slowly, the longer it is."""
 
     def reply(self, prompt: Prompt) -> Reply:
-        return Reply(pieces=(Say(f"{prompt.text} {len(prompt.results)} {len(prompt.tools)}"),))
+        said = f"{prompt.text} {len(prompt.results)} {len(prompt.tools)}"
+        return Reply(pieces=(Say(said),), delay=0.01 if len(said) > 500 else 0.0)
 
     def reset(self) -> None:
         """Nothing is remembered."""
@@ -138,9 +139,11 @@ def test_a_message_is_not_continued_twice_at_the_same_time() -> None:
         )
         async with AsgiTransport(app)(request) as streamed:
             assert streamed.status == 200
+            portions = aiter(streamed.portions())
+            await anext(portions)
             second = await asyncio.to_thread(send, app, after(first), user("Two."))
             assert error(second) == (400, "invalid_request_error", "thread_continue_in_flight")
-            async for _ in streamed.portions():
+            async for _ in portions:
                 pass
         third = await asyncio.to_thread(send, app, after(first), user("Two."))
         assert error(third)[2] == "thread_already_continued"
