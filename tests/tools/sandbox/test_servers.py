@@ -120,6 +120,42 @@ def test_an_entry_gives_a_server_paths_and_takes_hosts_from_it(base: Path) -> No
         assert held.startswith("no: ")
 
 
+def a_repository(base: Path) -> Path:
+    config = base / "work" / ".git" / "config"
+    for name in ("objects", "hooks"):
+        (config.parent / name).mkdir(parents=True)
+    (config.parent / "HEAD").write_text("ref: refs/heads/main\n")
+    config.write_text("[core]\n\tbare = false\n")
+    return config
+
+
+def test_a_server_reads_a_repository_and_writes_it_where_its_entry_names_it(base: Path) -> None:
+    config = a_repository(base)
+    calls = ("write", {"path": f"{config.parent}/new"}), ("read", {"path": str(config)})
+    held, read = ask(base, {}, *calls)
+    assert held.startswith("no: ")
+    assert "bare" in read
+    assert ask(base, {"paths": [str(config.parent)]}, *calls)[0] == "done"
+
+
+def test_what_the_user_sets_in_git_while_a_server_runs_stays(base: Path) -> None:
+    config = a_repository(base)
+
+    async def main() -> None:
+        place = str(base / "work")
+        server = {"command": sys.executable, "args": [f"{place}/server.py"], "cwd": place}
+        entries = {"mcpServers": {"s": server}}
+        async with McpServers.from_json(entries, sandbox=Sandbox(base / "work")) as opened:
+            (tool,) = [tool for tool in await opened.tools() if tool.name == "mcp__s__read"]
+            await perform(tool, {"path": str(config)})
+            config.write_text("[core]\n\tfsmonitor = /usr/bin/my-monitor\n")
+            (config.parent / "hooks" / "pre-commit").write_text("#!/bin/sh\nmake lint\n")
+
+    asyncio.run(main())
+    assert "my-monitor" in config.read_text()
+    assert [path.name for path in (config.parent / "hooks").iterdir()] == ["pre-commit"]
+
+
 def test_an_entry_can_take_a_server_out(base: Path) -> None:
     answers = ask(base, {"sandbox": False}, ("write", {"path": f"{base}/outside/new"}))
     assert answers == ["done"]

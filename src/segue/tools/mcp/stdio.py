@@ -20,7 +20,7 @@ from msgspec import structs
 
 from segue.child_process import ChildProcess, child_environment, read_pipe
 from segue.redaction import redact_known, redact_values
-from segue.tools.sandbox.policy import Grant
+from segue.tools.sandbox.policy import Grant, repositories
 from segue.tools.sandbox.sandbox import ConfinedProcess, Sandbox, start_confined
 from segue.worker_threads import in_thread
 
@@ -88,14 +88,15 @@ async def _start(
     words, streams = (address.command, *address.args), {"stdin": asyncio.subprocess.PIPE, "stderr": stderr}
     if server.sandboxed and await in_thread(lambda: sandbox.confines):
         policy = await in_thread(lambda: server_policy(server, address, sandbox))
-        return await start_confined(sandbox.mechanism, words, policy, environment, **streams)
+        return await start_confined(sandbox.mechanism, words, policy, environment, lasting=True, **streams)
     child = await ChildProcess.start(words, cwd=address.cwd, env=environment, **streams)
     return ConfinedProcess(child, None, None, ())
 
 
 def server_policy(server: ServerConfig, address: StdioAddress, sandbox: Sandbox) -> SandboxPolicy:
     """As for a command, but it starts in its own folder, fills the caches of package managers, and may use what its entry
-    names: files are seen, folders are written."""
+    names: files are seen, folders are written. Repositories are read, unless the entry names them: what a server leaves in one
+    would run outside."""
     folder = os.path.realpath(address.cwd or ".")
     named = [os.path.join(folder, word) for word in (address.command, *address.args) if word]  # noqa: PTH118
     files = [path for path in named if os.path.isfile(path)]  # noqa: PTH113
@@ -103,7 +104,8 @@ def server_policy(server: ServerConfig, address: StdioAddress, sandbox: Sandbox)
     around = [os.path.dirname(path) for path in files if "/" in path]  # noqa: PTH120
     more = Grant((*folders, *server.paths), (*files, *around, folder))
     policy = sandbox.policy(more=more, caches=True)
-    return structs.replace(policy, folder=folder, hosts=server.hosts)
+    kept = repositories((str(sandbox.workspace), folder), server.paths)
+    return structs.replace(policy, folder=folder, hosts=server.hosts, protected=(*policy.protected, *kept))
 
 
 async def _receive(reader: asyncio.StreamReader, received: Any) -> None:

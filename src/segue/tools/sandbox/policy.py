@@ -221,9 +221,7 @@ def make_policy(
     policy = SandboxPolicy(
         folder=root,
         writable=written,
-        protected=tuple(
-            path for path in _existing(protected) if not any(_is_in(one, [path]) for one in granted)
-        ),
+        protected=tuple(path for path in _existing(protected) if not _is_in_any(granted, path)),
         hidden=_existing([*covered, *hidden]),
         temporary=os.path.realpath(temporary),
         hosts=tuple(dict.fromkeys(more.hosts)),
@@ -232,6 +230,21 @@ def make_policy(
     )
     shown = tuple(path for path in _existing(seen) if policy.hides(path))
     return structs.replace(policy, readable=shown)
+
+
+def repositories(workspaces: Iterable[str], but: Iterable[str] = ()) -> tuple[str, ...]:
+    """Where git keeps the repositories of workspaces, except for those that somebody has named."""
+    named = _existing(but)
+    found = _existing(
+        place
+        for root in workspaces
+        for place in (*git_places(root).folders, os.path.join(root, ".git"))  # noqa: PTH118
+    )
+    return tuple(place for place in found if not _is_in_any(named, place))
+
+
+def _is_in_any(paths: Iterable[str], place: str) -> bool:
+    return any(_is_in(path, [place]) for path in paths)
 
 
 def _runtime_folder() -> list[str]:

@@ -147,12 +147,16 @@ async def start_confined(
     words: Sequence[str],
     policy: SandboxPolicy,
     environment: dict[str, str],
+    *,
+    lasting: bool = False,
     **streams: Any,
 ) -> ConfinedProcess:
-    """Start a program within a policy, with a proxy where its network needs one. Raises OSError."""
+    """Start a program within a policy, with a proxy where its network needs one. `lasting`: it runs beside the user, whose own
+    changes of git's settings must not be undone when it ends; so its policy lets it write none. Raises OSError."""
     refused: dict[str, None] = {}
     proxy = NetworkProxy(policy.hosts, refused.setdefault)
-    guard = await in_thread(lambda: GitGuard(policy.folder)) if policy.writable else None
+    guarded = bool(policy.writable) and not lasting
+    guard = await in_thread(lambda: GitGuard(policy.folder)) if guarded else None
     port = 0
     ours: socket.socket | None = None
     theirs: socket.socket | None = None
