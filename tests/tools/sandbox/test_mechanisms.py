@@ -19,7 +19,7 @@ from segue.tools.sandbox.git_places import GitGuard, git_places
 from segue.tools.sandbox.landlock import parts_around
 from segue.tools.sandbox.mechanisms import Mechanism
 from segue.tools.sandbox.network_proxy import NetworkProxy, allows_host
-from segue.tools.sandbox.policy import Grant, SandboxPolicy, make_policy
+from segue.tools.sandbox.policy import OWN_PROGRAMS, Grant, SandboxPolicy, make_policy
 from segue.tools.sandbox.refusals import Blocked, find_blocked
 from segue.tools.sandbox.sandbox import grant_for, grant_of_words
 from segue.tools.sandbox.seatbelt import seatbelt_profile
@@ -134,7 +134,7 @@ def test_the_policy_of_a_workspace(tmp_path: Path) -> None:
     assert policy.writable == (str(work),)
     assert policy.protected == (str(work / ".segue"),)
     assert {str(home / ".ssh"), str(home / ".netrc"), str(home / ".local/share/segue")} <= set(policy.hidden)
-    assert policy.readable == (outputs,)
+    assert [path for path in policy.readable if path not in OWN_PROGRAMS] == [outputs]
     assert policy.hides(str(home / ".ssh" / "key"))
     assert not policy.hides(f"{outputs}/x")
     assert policy.may_write(str(work / "a"))
@@ -148,6 +148,11 @@ def test_the_policy_of_a_workspace(tmp_path: Path) -> None:
     assert named.may_write(str(work / ".segue" / "a"))
     in_home = make_policy("workspace", home, tmp_path, home=home)
     assert in_home.hides(str(home / ".ssh" / "key")), "also where the home itself is the workspace"
+
+
+def test_the_python_that_runs_is_seen_wherever_it_is(tmp_path: Path) -> None:
+    policy = make_policy("workspace", tmp_path, tmp_path / "t")
+    assert not any(policy.hides(path) for path in OWN_PROGRAMS)
 
 
 def test_a_profile_for_macos_allows_what_the_policy_allows() -> None:

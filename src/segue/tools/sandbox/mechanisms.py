@@ -21,7 +21,7 @@ from msgspec import Struct
 
 import segue
 from segue.child_process import SHELL, child_environment
-from segue.tools.sandbox.policy import SandboxPolicy
+from segue.tools.sandbox.policy import SandboxPolicy, make_policy
 from segue.tools.sandbox.seatbelt import seatbelt_profile
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def trial(mechanism: Mechanism) -> str:
         )
         for one in (inside, outside, temporary):
             one.mkdir()
-        policy = SandboxPolicy(folder=str(inside), writable=(str(inside),), temporary=str(temporary))
+        policy = make_policy("workspace", inside, temporary)
         words = mechanism.command(policy, (SHELL, "-c", _TRIAL, "sh", str(inside), str(outside)))
         try:
             done = subprocess.run(  # noqa: S603 - our own words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 
@@ -131,6 +132,11 @@ _CACHES: Final = (
 command gets them to read only; a server that the user has configured may fill them."""
 
 
+OWN_PROGRAMS: Final = (sys.prefix, sys.base_prefix, str(Path(__file__).resolve().parents[3]))
+"""The Python that runs, and this package: whoever tries something out has them below the folder of temporary files, and the
+launcher and servers need them."""
+
+
 @final
 class SandboxLimits(Struct, frozen=True, kw_only=True):
     """How much of the machine a command may use."""
@@ -216,7 +222,7 @@ def make_policy(
         protected += [f"{at_home}/{name}" for name in _START_FILES]
     granted = _existing(more.writable)
     written = _existing([*own, *granted])
-    seen = [root, *_VISIBLE_IN_RUN, *more.readable]
+    seen = [root, *_VISIBLE_IN_RUN, *OWN_PROGRAMS, *more.readable]
     covered = [*(f"{at_home}/{name}" for name in (*_KEYS, *_STORES)), *_SYSTEM, *_runtime_folder()]
     policy = SandboxPolicy(
         folder=root,
