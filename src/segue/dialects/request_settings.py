@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
+from segue.conversation.blocks import Reasoning
 from segue.conversation.extra import Extra
 from segue.conversation.json_safe import ensure_json_safe
 from segue.conversation.options import Options
@@ -16,6 +17,7 @@ from segue.conversation.tools import Named
 from segue.dialects.known_tools import KnownTools, encode_once, settings_once
 from segue.dialects.own_fields import own
 from segue.transcript.repairs import Repair
+from segue.transcript.steps import ModelStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
@@ -308,3 +310,20 @@ class RequestSettings:
         if level != effort:
             self.not_sent("effort", f'the model does not know "{effort}"; sent as "{level}"')
         return level
+
+
+def unthought_loop(transcript: Transcript) -> bool:
+    """Whether the request ends inside a tool loop that does not begin with a thought."""
+    opening: ModelStep | None = None
+    steps = transcript.steps
+    for index in range(len(steps) - 1, -1, -1):
+        step = steps[index]
+        if type(step) is ModelStep:
+            if opening is None and not step.calls:
+                return False
+            opening = step
+            continue
+        before = steps[index - 1] if index else None
+        if type(before) is not ModelStep or not before.calls:
+            break
+    return opening is not None and type(opening.blocks[0]) is not Reasoning

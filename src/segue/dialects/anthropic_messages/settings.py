@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.conversation.blocks import Reasoning
 from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.tools import Named
 from segue.dialects.anthropic_messages.read_messages import read_system
 from segue.dialects.anthropic_messages.read_settings import COMMON_LEVELS, LEVELS, decode_options
 from segue.dialects.anthropic_messages.tools import NAME, plain_tool
 from segue.dialects.own_fields import own
-from segue.dialects.request_settings import RequestSettings, encode_settings_once
+from segue.dialects.request_settings import RequestSettings, encode_settings_once, unthought_loop
 from segue.dialects.schemas import flavours
 from segue.dialects.schemas.strict import closed_schema
-from segue.transcript.steps import ModelStep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,7 +54,7 @@ def encode_settings(
 ) -> tuple[dict[str, Any], Sequence[Repair]]:
     # Of the steps, nothing but this makes a difference, and only where thinking may be counted.
     counted = card.thinking == "manual" or options.thinking_budget is not None or options.extra
-    unthought = bool(counted) and _unthought_loop(transcript)
+    unthought = bool(counted) and unthought_loop(transcript)
     encoded, repairs = encode_settings_once(
         transcript, tools, options, card, lambda: _beside_system(transcript, tools, options, card), unthought
     )
@@ -135,7 +133,7 @@ class _Settings(RequestSettings):
 
     def thinking(self) -> None:
         config = self._native_thinking() if self._thinks_natively() else self._asked_thinking()
-        if config is not None and config.get("type") == "enabled" and _unthought_loop(self.transcript):
+        if config is not None and config.get("type") == "enabled" and unthought_loop(self.transcript):
             # ANT-52: in manual mode an open tool loop must begin with a thought of this very model.
             self.note("thinking_changed", "options.thinking", "off for now")
             config = {"type": "disabled"}
@@ -198,7 +196,7 @@ class _Settings(RequestSettings):
             return self._counted(effort, budget)
         if budget is not None:
             # As it was asked it would be refused (ANT-52), also by a model that knows budgets.
-            kind: Kind = "thinking_changed" if _unthought_loop(self.transcript) else "option_not_sent"
+            kind: Kind = "thinking_changed" if unthought_loop(self.transcript) else "option_not_sent"
             self.note(kind, "options.thinking_budget", "the model decides itself how long to think")
         if effort is not None:
             self.level = self.level_below(effort, LEVELS, self.card.efforts or COMMON_LEVELS)
@@ -310,20 +308,3 @@ class _Settings(RequestSettings):
                 self.body[name] = 1
             else:
                 self.body[name] = value
-
-
-def _unthought_loop(transcript: Transcript) -> bool:
-    """Whether the request ends inside a tool loop that does not begin with a thought."""
-    opening: ModelStep | None = None
-    steps = transcript.steps
-    for index in range(len(steps) - 1, -1, -1):
-        step = steps[index]
-        if type(step) is ModelStep:
-            if opening is None and not step.calls:
-                return False
-            opening = step
-            continue
-        before = steps[index - 1] if index else None
-        if type(before) is not ModelStep or not before.calls:
-            break
-    return opening is not None and type(opening.blocks[0]) is not Reasoning

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import structs
 
-from segue.conversation.blocks import Reasoning
 from segue.conversation.extra import Extra
 from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
@@ -23,7 +22,7 @@ from segue.dialects.converse.tools import STAND_IN, plain_tool
 from segue.dialects.converse.wire import CACHE_POINT
 from segue.dialects.own_fields import own
 from segue.dialects.request_fields import number, record, text, texts, whole
-from segue.dialects.request_settings import RequestSettings, came_for_model, read_own
+from segue.dialects.request_settings import RequestSettings, came_for_model, read_own, unthought_loop
 from segue.dialects.schemas import flavours
 from segue.dialects.schemas.strict import closed_schema
 from segue.transcript.steps import AnsweredCall, ModelStep
@@ -227,7 +226,7 @@ class _Settings(RequestSettings):
             return
         if card.family == "claude" and card.thinking in ("manual", "adaptive", "always"):
             config = self._claude_thinking()
-            if config is not None and config.get("type") == "enabled" and _unthought_loop(self.transcript):
+            if config is not None and config.get("type") == "enabled" and unthought_loop(self.transcript):
                 # BDR-15: in manual mode an open tool loop must begin with a thought of this very model.
                 self.note("thinking_changed", "options.thinking", "off for now")
                 config = {"type": "disabled"}
@@ -359,23 +358,6 @@ def _is_marked(extra: Extra | None) -> bool:
 
 def _is_result_marked(block: object) -> bool:
     return type(block) is AnsweredCall and _is_marked(block.completion.extra)
-
-
-def _unthought_loop(transcript: Transcript) -> bool:
-    """Whether the request ends inside a tool loop that does not begin with a thought."""
-    opening: ModelStep | None = None
-    steps = transcript.steps
-    for index in range(len(steps) - 1, -1, -1):
-        step = steps[index]
-        if type(step) is ModelStep:
-            if opening is None and not step.calls:
-                return False
-            opening = step
-            continue
-        before = steps[index - 1] if index else None
-        if type(before) is not ModelStep or not before.calls:
-            break
-    return opening is not None and type(opening.blocks[0]) is not Reasoning
 
 
 # The other way
