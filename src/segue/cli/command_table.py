@@ -32,7 +32,7 @@ COMMANDS: Final[dict[str, str]] = {
     "move": "take a session from one agent to another",
     "verify": "send hard histories to a real model, and see what it accepts",
     "serve": "serve all provider APIs: any client, any model",
-    "gateway": "list the gateway's conversations; make keys for callers",
+    "gateway": "list the gateway's conversations; make keys for callers; check any gateway",
     "usage": "show what the gateway's callers have used",
     "switch": "change the model of an agent that runs through the gateway",
     "env": "print what points a program at the gateway",

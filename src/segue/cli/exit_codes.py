@@ -10,7 +10,7 @@ class Exit(IntEnum):
 
     OK = 0
     FINDINGS = 1
-    """`segue doctor` found something, a request of `segue demo` was refused, a provider is not healthy, or a session was not
+    """`segue doctor` found something, a request of `segue demo` was refused, a provider is not healthy, a gateway fails a scenario, or a session was not
     copied."""
     USAGE = 2
     """Wrong arguments, or a file that does not exist."""

@@ -62,10 +62,15 @@ def _listener(host: str, port: int) -> socket.socket:
 
 @contextmanager
 def serve(
-    port: int = 0, *, host: str = "127.0.0.1", emulator: Emulator | None = None, root: str = ""
+    port: int = 0,
+    *,
+    host: str = "127.0.0.1",
+    emulator: Emulator | None = None,
+    root: str = "",
+    app: App | None = None,
 ) -> Iterator[Served]:
-    """Serve in a thread; the port is open when the block starts and closed when it ends."""
-    app = App(emulator, root=root)
+    """Serve in a thread; the port is open when the block starts and closed when it ends. `app` replaces the usual one."""
+    app = app or App(emulator, root=root)
     server = _server(app)
     with _listener(host, port) as listener:
         listener.listen()

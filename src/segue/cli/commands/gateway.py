@@ -1,4 +1,4 @@
-"""`segue gateway`: shows the conversations that run through the gateway, and makes keys for callers."""
+"""`segue gateway`: shows the conversations that run through the gateway, makes keys for callers, and checks any gateway."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from segue.cli.command_table import add_set
-from segue.cli.commands import gateway_keys
+from segue.cli.commands import gateway_check, gateway_keys
 from segue.cli.display.lists import print_json, print_table
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from segue.gateway.memory.store import ConversationInfo
 
-DESCRIPTION = "Shows the conversations that run through the gateway, and makes keys for its callers."
+DESCRIPTION = "Shows the conversations that run through the gateway, makes keys for its callers, and checks any gateway."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_set(listing)
     keys = actions.add_parser("keys", help="make, list, change and revoke the keys of callers")
     gateway_keys.add_arguments(keys)
+    checking = actions.add_parser("check", help="find out what any gateway keeps and what it loses")
+    gateway_check.add_arguments(checking)
     taken = actions.add_parser("import", help="translate the configuration of another gateway; print ours")
     taken.add_argument("kind", choices=("litellm",), help="whose configuration it is")
     taken.add_argument("file", metavar="FILE", help="config.yaml")
@@ -44,6 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     match arguments.action:
         case "keys":
             return gateway_keys.run(arguments)
+        case "check":
+            return gateway_check.run(arguments)
         case "import":
             return _import(arguments.file)
         case _:
