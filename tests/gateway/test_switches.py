@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -193,5 +194,29 @@ def test_a_member_that_has_all_requests_that_it_may_have_is_not_taken_for_one_th
             assert sorted(routes) == sorted(2 * [ROUTES["anthropic"], ROUTES["responses"]])
         assert await answered_by() == ROUTES["anthropic"]
         assert [told.failures for told in world.gateway.names.router("team").statistics()] == [0, 0]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("wire", AGENTS)
+def test_a_turn_with_ids_of_its_own_is_not_bound_to_the_model_of_another_that_began_alike(wire: str) -> None:
+    """A client of Gemini may return calls without ids, so they are known by their place. Another client says the same, asks
+    another model, and renames its calls."""
+
+    async def main() -> None:
+        world = GatewayWorld()
+        await AGENTS["gemini"](world, ROUTES["gemini"]).turn("Please look at two cities.")
+        agent = AGENTS[wire](world, ROUTES["anthropic"])
+        agent.add_user("Please look at two cities.")
+        calls = agent.add_reply((await agent.send()).json())
+        history = json.dumps(agent.history)
+        renamed = []
+        for number, (call_id, name, arguments) in enumerate(calls):
+            history = history.replace(call_id, f"call_{number}") if call_id else history
+            renamed.append((f"call_{number}" if call_id else "", name, "rain in " + arguments["city"]))
+        agent.history = json.loads(history)
+        agent.add_results(renamed)
+        await agent.send()
+        assert routes_of(agent) == [ROUTES["anthropic"], ROUTES["anthropic"]]
 
     asyncio.run(main())

@@ -206,14 +206,17 @@ def _look_at(
 def _places(
     memory: Memory, caller: str, before: bytes, message: Message, opening: Opening | None
 ) -> Sequence[bytes]:
-    place = memory.place_key(caller, before, message)
     name = opening.name.digest if opening is not None else ""
-    # Calls must go back to the model that made them. For a text alone the tools are not hashed: its seals are all there is
-    # to win, where two conversations got the same one.
     if opening is None or not (name or message.calls):
-        return (place,)
+        return (memory.place_key(caller, before, message),)
+    # Calls must go back to the model that made them, and so bind the turn to it: two conversations that begin with the same words
+    # and call the same tools are told apart by what they ask for, or by their names. For a text alone the tools are not hashed:
+    # its seals are all there is to win, where two conversations got the same one.
     exact, _ = memory.exact_keys(caller, opening.digest, before, message)
-    return (exact, memory.own_place_key(caller, name, before, message), place)
+    own = memory.own_place_key(caller, name, before, message)
+    if message.calls:
+        return (exact, own) if name else (exact,)
+    return (exact, own, memory.place_key(caller, before, message))
 
 
 def _found(
