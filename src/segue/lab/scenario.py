@@ -49,6 +49,8 @@ class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     model: Literal["first", "second"] = "first"
     say: str = ""
+    long: bool = False
+    """Two thousand words follow: as much as providers cache."""
     image: bool = False
     cached: bool = False
     results: tuple[str, ...] = ()

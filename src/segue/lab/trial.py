@@ -160,7 +160,8 @@ class _Performance:
         if results:
             self.client.give(results[::-1] if step.reverse else results)
         if step.say:
-            self.client.say(Said(text=step.say, image=step.image, cached=step.cached))
+            words = " ".join([step.say, *(f"word{number}" for number in range(2000))]) if step.long else step.say
+            self.client.say(Said(text=words, image=step.image, cached=step.cached))
             self.facts.append(step.say)
         if step.image:
             self.facts.append(PNG)
