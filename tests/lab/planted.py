@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from segue.lab.trial import GatewayUnderTest
 
 DOORS = {"chat": "openai", "responses": "openai", "messages": "anthropic", "gemini": "gemini"}
-MODELS = {"openai": "gpt-5", "anthropic": "claude-sonnet-4-5", "gemini": "gemini-3.5-flash"}
+MODELS = {"openai": "gpt-5", "anthropic": "claude-sonnet-4-6", "gemini": "gemini-3.5-flash"}
 HELD = ("authorization", "x-api-key", "x-goog-api-key", "anthropic-version", "content-type")
 
 Change = Callable[[Any], Any]

@@ -81,16 +81,8 @@ def started(name: str, served: Served, *, program: str = "") -> Iterator[Gateway
         environment |= {"HOME": folder, "NO_PROXY": "*"}
         environment |= {variable: text.format(**words) for variable, text in known.environment.items()}
         log = Path(folder, "gateway.log")
-        with log.open("wb") as output:
-            process = subprocess.Popen(  # noqa: S603 - the program that the user asked to test
-                [*found, *(word.format(**words) for word in known.command)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=environment,
-                cwd=folder,
-                start_new_session=True,
-            )
+        command = [*found, *(word.format(**words) for word in known.command)]
+        process = _start(command, environment, log)
         try:
             url = f"http://127.0.0.1:{port}"
             _wait(process, url + known.ready, log)
@@ -106,6 +98,22 @@ def started(name: str, served: Served, *, program: str = "") -> Iterator[Gateway
             )
         finally:
             _end(process)
+
+
+def _start(command: list[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    with log.open("wb") as output:
+        try:
+            return subprocess.Popen(  # noqa: S603 - the program that the user asked to test
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                cwd=log.parent,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise GatewayError(f"{command[0]} cannot be started: {error}.") from error
 
 
 def _program(known: KnownGateway, program: str) -> list[str]:
@@ -144,7 +152,7 @@ def answers(url: str) -> bool:
         urllib.request.urlopen(url, timeout=2).close()  # noqa: S310 - an address that the user gave
     except urllib.error.HTTPError as error:
         error.close()
-        return error.code < 500
+        return error.code not in (502, 503, 504)
     except (OSError, ValueError):
         return False
     return True

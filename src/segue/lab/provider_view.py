@@ -37,11 +37,15 @@ def pairs_of(wire: str, body: Mapping[str, Any]) -> list[Pair]:
     return pairs
 
 
-def without_cache_marks(value: Any) -> Any:
-    """Clients move these marks along, and no provider counts them as part of the prompt."""
+def as_cached(value: Any) -> Any:
+    """A message as a provider's cache sees it: without marks, which clients move along, and with a text as the one block that it
+    stands for."""
     if isinstance(value, dict):
-        return {key: without_cache_marks(item) for key, item in value.items() if key != "cache_control"}
-    return [without_cache_marks(item) for item in value] if isinstance(value, list) else value
+        kept = {key: as_cached(item) for key, item in value.items() if key != "cache_control"}
+        if isinstance(kept.get("content"), str) and "role" in kept:
+            kept["content"] = [{"type": "text", "text": kept["content"]}]
+        return kept
+    return [as_cached(item) for item in value] if isinstance(value, list) else value
 
 
 def has_cache_mark(body: Mapping[str, Any]) -> bool:
@@ -81,19 +85,23 @@ def _responses(items: list[Any]) -> Iterator[tuple[str, str, Any]]:
 
 
 def _gemini(contents: list[Any]) -> Iterator[tuple[str, str, Any]]:
-    """Ids may be missing; then results follow their calls in order, each under its name."""
+    """Ids may be missing; then results follow their calls in order, each under its name. The wire takes both spellings of a key."""
     numbers: dict[tuple[str, str], int] = {}
     for content in contents:
         for part in content.get("parts") or ():
-            for kind, key in (("call", "functionCall"), ("result", "functionResponse")):
-                if key in part:
-                    found = part[key]
+            for kind, key, other in _GEMINI_KEYS:
+                found = part.get(key) or part.get(other)
+                if found:
                     name = found["name"]
                     number = numbers[kind, name] = numbers.get((kind, name), 0) + 1
                     value = (name, found.get("args") or {}) if kind == "call" else _text(found["response"])
                     yield kind, found.get("id") or f"{name} {number}", value
 
 
+_GEMINI_KEYS = (
+    ("call", "functionCall", "function_call"),
+    ("result", "functionResponse", "function_response"),
+)
 _READERS = {"chat": _chat, "messages": _messages, "responses": _responses, "gemini": _gemini}
 
 

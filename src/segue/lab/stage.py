@@ -37,7 +37,7 @@ _PATHS = (
     ("enerateContent", "gemini"),
 )
 _SEALS = re.compile(
-    rb'"(?:signature|thoughtSignature|encrypted_content|data)"\s*:\s*"([A-Za-z0-9+/=_-]{24,})"'
+    rb'"(?:signature|thought_?[sS]ignature|encrypted_content|data)"\s*:\s*"([A-Za-z0-9+/=_-]{24,})"'
 )
 
 

@@ -160,7 +160,9 @@ class _Performance:
         if results:
             self.client.give(results[::-1] if step.reverse else results)
         if step.say:
-            words = " ".join([step.say, *(f"word{number}" for number in range(2000))]) if step.long else step.say
+            words = (
+                " ".join([step.say, *(f"word{number}" for number in range(2000))]) if step.long else step.say
+            )
             self.client.say(Said(text=words, image=step.image, cached=step.cached))
             self.facts.append(step.say)
         if step.image:
@@ -220,7 +222,8 @@ class _Performance:
             return
         if demand.broken_off and (answer.error or not answer.finish):
             return
-        if demand.repeated and answer.status >= 400 and not answer.error.startswith("not "):
+        reported = answer.status >= 400 or (self.trial.stream and answer.error)
+        if demand.repeated and reported and not answer.error.startswith("not "):
             return
         if answer.error or answer.status != 200:
             yield "broken", "answered", f"status {answer.status}: {answer.error or 'no reply'}"
@@ -232,7 +235,9 @@ class _Performance:
         yield from self._judge_request(step, answer, reached)
 
     def _judge_error(self, step: Step, answer: Answer) -> Iterator[tuple[Severity, str, str]]:
-        if answer.status not in step.demand.status:
+        # A stream that has begun can report an error only as an event.
+        reported = self.trial.stream and answer.status == 200 and answer.error
+        if answer.status not in step.demand.status and not reported:
             expected = " or ".join(map(str, step.demand.status))
             yield (
                 "broken",
@@ -331,8 +336,8 @@ class _Performance:
         if before.wire != last.wire:
             yield "lost", "prefix", f"the wire changed from {before.wire} to {last.wire}"
             return
-        old = provider_view.without_cache_marks(provider_view.messages_of(before.wire, before.body))
-        new = provider_view.without_cache_marks(provider_view.messages_of(last.wire, last.body))
+        old = provider_view.as_cached(provider_view.messages_of(before.wire, before.body))
+        new = provider_view.as_cached(provider_view.messages_of(last.wire, last.body))
         for number, (one, other) in enumerate(zip(old, new, strict=False)):
             if one != other:
                 yield "lost", "prefix", f"message {number} changed from one request to the next"

@@ -150,7 +150,7 @@ def _running(arguments: argparse.Namespace, served: Served) -> GatewayUnderTest:
         raise UsageError(
             f"--model needs the gateway's name for a model of {', '.join(PROVIDERS)}"
             + (f", not of {wrong}." if wrong else "."),
-            hint="For example: --model anthropic=claude-sonnet-4-5 --model openai=gpt-5",
+            hint="For example: --model anthropic=claude-sonnet-4-6 --model openai=gpt-5",
         )
     doors = dict(door.partition("=")[::2] for door in arguments.door) or dict.fromkeys(WIRES, "")
     if any(door not in WIRES for door in doors):

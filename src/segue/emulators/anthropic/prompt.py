@@ -72,7 +72,9 @@ def prompt(body: Body, context: Context) -> Prompt:
 
 
 def _schema(body: Body) -> Body | None:
-    wanted = typed_blocks.record_of(typed_blocks.record_of(body.get("output_config")).get("format"))
+    # `output_format` is the name of the beta, which is still taken.
+    config = typed_blocks.record_of(body.get("output_config"))
+    wanted = typed_blocks.record_of(config.get("format") or body.get("output_format"))
     return typed_blocks.record_of(wanted.get("schema")) if wanted.get("type") == "json_schema" else None
 
 
