@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from segue.lab.scenario import Scenario
-from segue.lab.trial import Outcome, Trial, play
+from segue.lab.trial import Trial, TrialOutcome, play
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from segue.lab.trial import GatewayUnderTest
 
 
-class Result(Struct, frozen=True, kw_only=True):
+class ScenarioResult(Struct, frozen=True, kw_only=True):
     """One scenario through one gateway."""
 
     scenario: Scenario
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[TrialOutcome, ...] = ()
     not_offered: str = ""
     """Why it was not played."""
 
@@ -38,7 +38,7 @@ class Result(Struct, frozen=True, kw_only=True):
         return sum(1 for outcome in self.outcomes if not outcome.findings)
 
 
-class Run(Struct, frozen=True, kw_only=True):
+class LabRun(Struct, frozen=True, kw_only=True):
     """All scenarios through one gateway, on one day."""
 
     gateway: str
@@ -46,7 +46,7 @@ class Run(Struct, frozen=True, kw_only=True):
     date: str
     segue: str
     """The version of the lab."""
-    results: tuple[Result, ...]
+    results: tuple[ScenarioResult, ...]
 
 
 def check(
@@ -54,8 +54,8 @@ def check(
     stage: Stage,
     scenarios: Iterable[Scenario],
     *,
-    on_result: Callable[[Result], None] = lambda _: None,
-) -> tuple[Result, ...]:
+    on_result: Callable[[ScenarioResult], None] = lambda _: None,
+) -> tuple[ScenarioResult, ...]:
     results = []
     for scenario in scenarios:
         result = _play(scenario, gateway, stage)
@@ -64,13 +64,13 @@ def check(
     return tuple(results)
 
 
-def _play(scenario: Scenario, gateway: GatewayUnderTest, stage: Stage) -> Result:
+def _play(scenario: Scenario, gateway: GatewayUnderTest, stage: Stage) -> ScenarioResult:
     reason = _reason_against(scenario, gateway)
     if reason:
-        return Result(scenario=scenario, not_offered=reason)
+        return ScenarioResult(scenario=scenario, not_offered=reason)
     outcomes = tuple(play(trial, gateway, stage) for trial in trials(scenario, gateway))
     why = "" if outcomes else "the gateway has no door and model for it"
-    return Result(scenario=scenario, outcomes=outcomes, not_offered=why)
+    return ScenarioResult(scenario=scenario, outcomes=outcomes, not_offered=why)
 
 
 def _reason_against(scenario: Scenario, gateway: GatewayUnderTest) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, final
 import pytest
 
 from segue.lab.known_gateways import KEY
-from segue.lab.laboratory import Result, check
+from segue.lab.laboratory import ScenarioResult, check
 from segue.lab.scenario import shipped_scenarios
 from segue.lab.stage import Stage, open_stage
 from segue.lab.trial import GatewayUnderTest
@@ -47,7 +47,7 @@ class Lab:
         claims: Collection[str] = (),
         exceptions: Mapping[str, str] | None = None,
         scenarios: Collection[Scenario] | None = None,
-    ) -> tuple[Result, ...]:
+    ) -> tuple[ScenarioResult, ...]:
         """Play the scenarios; the test fails with all that does not hold. What is only lost is in the results."""
         gateway = GatewayUnderTest(
             name=url,

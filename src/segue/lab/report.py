@@ -13,7 +13,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from segue.lab.laboratory import Result, Run
+    from segue.lab.laboratory import LabRun, ScenarioResult
 
 _MOST_FINDINGS = 3
 """Of one scenario on the page; the JSON has all."""
@@ -40,7 +40,7 @@ class FoundIn(Struct, frozen=True, kw_only=True):
     reproduction: str
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class ReportRow(Struct, frozen=True, kw_only=True):
     """One scenario through one gateway."""
 
     scenario: str
@@ -55,24 +55,24 @@ class Row(Struct, frozen=True, kw_only=True):
     findings: tuple[FoundIn, ...]
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class LabReport(Struct, frozen=True, kw_only=True):
     """One run."""
 
     gateway: str
     version: str
     date: str
     segue: str
-    rows: tuple[Row, ...]
+    rows: tuple[ReportRow, ...]
 
 
-def report_of(run: Run) -> Report:
+def report_of(run: LabRun) -> LabReport:
     rows = tuple(_row(result) for result in run.results)
-    return Report(gateway=run.gateway, version=run.version, date=run.date, segue=run.segue, rows=rows)
+    return LabReport(gateway=run.gateway, version=run.version, date=run.date, segue=run.segue, rows=rows)
 
 
-def _row(result: Result) -> Row:
+def _row(result: ScenarioResult) -> ReportRow:
     scenario = result.scenario
-    return Row(
+    return ReportRow(
         scenario=scenario.name,
         capability=scenario.capability,
         shows=scenario.shows,
@@ -100,15 +100,15 @@ def _row(result: Result) -> Row:
     )
 
 
-def as_json(reports: Sequence[Report]) -> bytes:
+def as_json(reports: Sequence[LabReport]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(list(reports)), indent=1)
 
 
-def read_reports(data: bytes) -> list[Report]:
-    return msgspec.json.decode(data, type=list[Report])
+def read_reports(data: bytes) -> list[LabReport]:
+    return msgspec.json.decode(data, type=list[LabReport])
 
 
-def as_junit(reports: Iterable[Report]) -> str:
+def as_junit(reports: Iterable[LabReport]) -> str:
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<testsuites>"]
     for report in reports:
         failures = sum(row.verdict == "fails" for row in report.rows)
@@ -122,7 +122,7 @@ def as_junit(reports: Iterable[Report]) -> str:
     return "\n".join([*lines, "</testsuites>", ""])
 
 
-def _junit_case(report: Report, row: Row) -> str:
+def _junit_case(report: LabReport, row: ReportRow) -> str:
     names = f"classname={quoteattr(f'{report.gateway}.{row.capability}')} name={quoteattr(row.scenario)}"
     told = _xml_text("\n".join(f"{found.trial}: {found.says}" for found in row.findings))
     inside = {
@@ -138,13 +138,13 @@ def _xml_text(text: str) -> str:
     return escape("".join(letter if letter >= " " or letter in "\n\t" else "�" for letter in text))
 
 
-def _first_words(row: Row) -> str:
+def _first_words(row: ReportRow) -> str:
     return (
         _xml_text(f"{len(row.findings)} findings; the first: {row.findings[0].says}") if row.findings else ""
     )
 
 
-def as_page(reports: Sequence[Report]) -> str:
+def as_page(reports: Sequence[LabReport]) -> str:
     """A table of scenarios by gateways, and below it all that was found. No script, and nothing is fetched."""
     shown = {row.scenario: row for report in reports for row in report.rows}
     capabilities = dict.fromkeys(row.capability for row in shown.values())
@@ -174,7 +174,7 @@ def as_page(reports: Sequence[Report]) -> str:
     )
 
 
-def _cell(report: Report, scenario: str) -> str:
+def _cell(report: LabReport, scenario: str) -> str:
     row = next((row for row in report.rows if row.scenario == scenario), None)
     if row is None:
         return "<td class=none>not run</td>"
@@ -188,7 +188,7 @@ def _cell(report: Report, scenario: str) -> str:
     return f"<td class={_class(row.verdict)}>{row.verdict}{count}</td>"
 
 
-def _details(report: Report, row: Row) -> str:
+def _details(report: LabReport, row: ReportRow) -> str:
     found = "".join(_finding(finding) for finding in _examples(row))
     left = len(row.findings) - len(_examples(row))
     more = f"<p class=more>and {left} more of the same kinds, in the JSON</p>" if left else ""
@@ -201,7 +201,7 @@ def _details(report: Report, row: Row) -> str:
     )
 
 
-def _examples(row: Row) -> list[FoundIn]:
+def _examples(row: ReportRow) -> list[FoundIn]:
     """The first of each kind: twelve doors that fail alike are one story."""
     kinds: dict[tuple[str, str], FoundIn] = {}
     for finding in row.findings:
@@ -227,7 +227,7 @@ def _class(verdict: str) -> str:
     return verdict.partition(" ")[0] if verdict != "not offered" else "none"
 
 
-def _anchor(report: Report, row: Row) -> str:
+def _anchor(report: LabReport, row: ReportRow) -> str:
     name = f"{report.gateway}-{report.version}-{row.scenario}"
     return "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in name)
 

@@ -44,7 +44,7 @@ class Demand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The gateway may ask again, or answer with an error of the client's wire; no other answer is right."""
 
 
-class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ScenarioStep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One request of the client."""
 
     model: Literal["first", "second"] = "first"
@@ -88,7 +88,7 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tools: tuple[str, ...] = ()
     thinking: bool = False
     refers: bool = False
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ScenarioStep, ...] = ()
 
 
 class ScenarioError(ValueError):

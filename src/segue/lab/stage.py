@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segue.emulators.http import Request, Response
-    from segue.lab.clients.client import Answer, Client
+    from segue.lab.clients.client import ClientAnswer, LabClient
 
-CLIENTS: dict[str, type[Client]] = {
+CLIENTS: dict[str, type[LabClient]] = {
     "chat": ChatClient,
     "messages": MessagesClient,
     "responses": ResponsesClient,
@@ -41,7 +41,7 @@ _SEALS = re.compile(
 )
 
 
-class Exchange:
+class ProviderExchange:
     """One request that reached a provider, and its reply so far."""
 
     def __init__(self, provider: str, wire: str, request: Request) -> None:
@@ -57,7 +57,7 @@ class Exchange:
         self.reply = bytearray()
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> ClientAnswer:
         return CLIENTS[self.wire]().decode(self.status, self.content_type, bytes(self.reply))
 
     @property
@@ -80,14 +80,14 @@ class Stage(App):
     def __init__(self) -> None:
         self.responder = ScriptedResponder()
         super().__init__(Emulator(responder=self.responder))
-        self.exchanges: list[Exchange] = []
+        self.exchanges: list[ProviderExchange] = []
 
     def answer(self, request: Request) -> Response:
         wire = next((wire for part, wire in _PATHS if part in request.path), "")
         if not wire or request.method != "POST" or request.path.endswith("count_tokens"):
             return super().answer(request)
         provider = request.path.strip("/").partition("/")[0]
-        exchange = Exchange(provider, wire, request)
+        exchange = ProviderExchange(provider, wire, request)
         self.exchanges.append(exchange)
         response = super().answer(request)
         exchange.status = response.status

@@ -13,16 +13,16 @@ from msgspec import Struct
 
 from segue.emulators.model_reply import Reply, Say, calls_of, text_of
 from segue.lab import provider_view
-from segue.lab.clients.client import PNG, Answer, Called, Given, Request, Said
+from segue.lab.clients.client import PNG, Called, ClientAnswer, Given, NextRequest, UserWords
 from segue.lab.scenario import Scenario
 from segue.lab.stage import CLIENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segue.lab.clients.client import Client
-    from segue.lab.scenario import Step
-    from segue.lab.stage import Exchange, Stage
+    from segue.lab.clients.client import LabClient
+    from segue.lab.scenario import ScenarioStep
+    from segue.lab.stage import ProviderExchange, Stage
 
 _SECONDS = 20.0
 _TRIES = 5
@@ -66,7 +66,7 @@ class Trial(Struct, frozen=True):
         return f"{self.scenario.name}, {self.wire} → {' → '.join(self.providers)}, {way}"
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class TrialFinding(Struct, frozen=True, kw_only=True):
     """Something that does not hold, with all that is needed to see it again."""
 
     severity: Severity
@@ -82,20 +82,20 @@ class Finding(Struct, frozen=True, kw_only=True):
     reproduction: str = ""
 
 
-class Outcome(Struct, frozen=True):
+class TrialOutcome(Struct, frozen=True):
     """What came of a trial."""
 
     trial: Trial
-    findings: tuple[Finding, ...]
+    findings: tuple[TrialFinding, ...]
     seconds: float
 
 
-def play(trial: Trial, gateway: GatewayUnderTest, stage: Stage) -> Outcome:
+def play(trial: Trial, gateway: GatewayUnderTest, stage: Stage) -> TrialOutcome:
     started = time.monotonic()
     stage.clear()
     performance = _Performance(trial, gateway, stage)
     findings = tuple(performance.run())
-    return Outcome(trial, findings, time.monotonic() - started)
+    return TrialOutcome(trial, findings, time.monotonic() - started)
 
 
 class _Performance:
@@ -103,14 +103,14 @@ class _Performance:
 
     def __init__(self, trial: Trial, gateway: GatewayUnderTest, stage: Stage) -> None:
         self.trial, self.gateway, self.stage = trial, gateway, stage
-        self.client: Client = CLIENTS[trial.wire]()
+        self.client: LabClient = CLIENTS[trial.wire]()
         self.facts: list[str] = []
         """Texts that every later request has to contain."""
         self.pairs: list[provider_view.Pair] = []
         self.ids: set[str] = set()
         self.sent: dict[str, Any] = {}
 
-    def run(self) -> Iterator[Finding]:
+    def run(self) -> Iterator[TrialFinding]:
         for number, step in enumerate(self.trial.scenario.steps, 1):
             found = list(self._step(step, number))
             yield from found
@@ -118,7 +118,7 @@ class _Performance:
             if any(finding.severity == "broken" for finding in found):
                 return
 
-    def _step(self, step: Step, number: int) -> Iterator[Finding]:
+    def _step(self, step: ScenarioStep, number: int) -> Iterator[TrialFinding]:
         stage = self.stage
         before = len(stage.exchanges)
         # A gateway may ask again: then the answer is the same, and a refusal stays one.
@@ -130,7 +130,7 @@ class _Performance:
         reached = stage.exchanges[before:]
         for severity, check, says in self._judge(step, answer, reached):
             last = reached[-1] if reached else None
-            yield Finding(
+            yield TrialFinding(
                 severity=severity,
                 check=check,
                 says=says[:_MOST_WORDS],
@@ -147,7 +147,7 @@ class _Performance:
         elif self.client.history and not answer.error:
             self.client.take(answer)
 
-    def _write(self, step: Step) -> None:
+    def _write(self, step: ScenarioStep) -> None:
         """Put the step's words and results into the client's history."""
         if step.rename:
             _rename(self.client, step.rename)
@@ -163,21 +163,21 @@ class _Performance:
             words = (
                 " ".join([step.say, *(f"word{number}" for number in range(2000))]) if step.long else step.say
             )
-            self.client.say(Said(text=words, image=step.image, cached=step.cached))
+            self.client.say(UserWords(text=words, image=step.image, cached=step.cached))
             self.facts.append(step.say)
         if step.image:
             self.facts.append(PNG)
 
-    def _remember(self, reply: Reply | None, answer: Answer) -> None:
+    def _remember(self, reply: Reply | None, answer: ClientAnswer) -> None:
         self.client.take(answer)
         self.ids.update(call.id for call in answer.calls)
         if reply is not None:
             self.facts.extend(piece.text for piece in reply.pieces if isinstance(piece, Say))
 
-    def _send(self, step: Step) -> Answer:
+    def _send(self, step: ScenarioStep) -> ClientAnswer:
         scenario, gateway = self.trial.scenario, self.gateway
         provider = self.trial.providers[0 if step.model == "first" else -1]
-        request = Request(
+        request = NextRequest(
             model=gateway.models[provider],
             stream=self.trial.stream,
             tools=scenario.tools,
@@ -191,14 +191,14 @@ class _Performance:
         try:
             status, kind, raw = _post(gateway.url + self.path, headers, self.sent, leave=step.leave)
         except (OSError, http.client.HTTPException) as error:
-            return Answer(status=0, error=f"the connection broke: {error!r}")
+            return ClientAnswer(status=0, error=f"the connection broke: {error!r}")
         answer = self.client.decode(status, kind, raw)
-        return Answer(
+        return ClientAnswer(
             **{name: getattr(answer, name) for name in answer.__struct_fields__} | {"status": status}
         )
 
     def _judge(
-        self, step: Step, answer: Answer, reached: list[Exchange]
+        self, step: ScenarioStep, answer: ClientAnswer, reached: list[ProviderExchange]
     ) -> Iterator[tuple[Severity, str, str]]:
         demand = step.demand
         for exchange in reached:
@@ -234,7 +234,7 @@ class _Performance:
         yield from self._judge_reply(step, answer)
         yield from self._judge_request(step, answer, reached)
 
-    def _judge_error(self, step: Step, answer: Answer) -> Iterator[tuple[Severity, str, str]]:
+    def _judge_error(self, step: ScenarioStep, answer: ClientAnswer) -> Iterator[tuple[Severity, str, str]]:
         # A stream that has begun can report an error only as an event.
         reported = self.trial.stream and answer.status == 200 and answer.error
         if answer.status not in step.demand.status and not reported:
@@ -249,7 +249,7 @@ class _Performance:
         elif step.demand.words.lower() not in answer.error.lower():
             yield "lost", "words", f"the provider's reason is gone: {answer.error}"
 
-    def _judge_reply(self, step: Step, answer: Answer) -> Iterator[tuple[Severity, str, str]]:
+    def _judge_reply(self, step: ScenarioStep, answer: ClientAnswer) -> Iterator[tuple[Severity, str, str]]:
         if step.demand.json:
             try:
                 fits = isinstance(json.loads(answer.text), dict)
@@ -271,7 +271,7 @@ class _Performance:
             yield "broken", "ids", f"ids of calls are empty or repeated: {ids}"
 
     def _judge_request(
-        self, step: Step, answer: Answer, reached: list[Exchange]
+        self, step: ScenarioStep, answer: ClientAnswer, reached: list[ProviderExchange]
     ) -> Iterator[tuple[Severity, str, str]]:
         if not reached:
             yield "broken", "asked", "a reply came, but no provider was asked"
@@ -318,7 +318,7 @@ class _Performance:
                 f"the provider counted {last.answer.usage}, the client was told {answer.usage}",
             )
 
-    def _judge_pairs(self, last: Exchange) -> Iterator[tuple[Severity, str, str]]:
+    def _judge_pairs(self, last: ProviderExchange) -> Iterator[tuple[Severity, str, str]]:
         seen = provider_view.pairs_of(last.wire, last.body)
         for pair in self.pairs:
             if not any(
@@ -332,7 +332,9 @@ class _Performance:
                 )
                 return
 
-    def _judge_prefix(self, before: Exchange, last: Exchange) -> Iterator[tuple[Severity, str, str]]:
+    def _judge_prefix(
+        self, before: ProviderExchange, last: ProviderExchange
+    ) -> Iterator[tuple[Severity, str, str]]:
         if before.wire != last.wire:
             yield "lost", "prefix", f"the wire changed from {before.wire} to {last.wire}"
             return
@@ -380,7 +382,7 @@ def _collect(value: Any, texts: list[str]) -> None:
             _collect(item, texts)
 
 
-def _rename(client: Client, how: str) -> None:
+def _rename(client: LabClient, how: str) -> None:
     """Ids as another program, or another provider, would have given them; in the history and in the last reply alike."""
     if client.last is None or not client.last.calls:
         return
@@ -394,7 +396,7 @@ def _rename(client: Client, how: str) -> None:
         text = text.replace(json.dumps(old), json.dumps(name))
     client.history = json.loads(text)
     calls = tuple(Called(new.get(call.id, call.id), call.name, call.arguments) for call in client.last.calls)
-    client.last = Answer(calls=calls, native=client.last.native)
+    client.last = ClientAnswer(calls=calls, native=client.last.native)
 
 
 def _post(url: str, headers: Mapping[str, str], body: Any, *, leave: bool) -> tuple[int, str, bytes]:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.emulators.server import Served
-    from segue.lab.laboratory import Result
-    from segue.lab.report import Report, Row
+    from segue.lab.laboratory import ScenarioResult
+    from segue.lab.report import LabReport, ReportRow
     from segue.lab.scenario import Scenario
     from segue.lab.stage import Stage
     from segue.lab.trial import GatewayUnderTest
@@ -185,9 +185,9 @@ def _pairs(words: Sequence[str], option: str) -> list[tuple[str, str]]:
 
 def _check(
     gateway: GatewayUnderTest, stage: Stage, scenarios: Sequence[Scenario], arguments: argparse.Namespace
-) -> Report:
+) -> LabReport:
     from segue import __version__  # noqa: PLC0415
-    from segue.lab.laboratory import Run, check  # noqa: PLC0415
+    from segue.lab.laboratory import LabRun, check  # noqa: PLC0415
     from segue.lab.report import report_of  # noqa: PLC0415
 
     print_status(f"{gateway.name} {gateway.version}".strip())
@@ -195,7 +195,7 @@ def _check(
     for scenario, why in gateway.exceptions.items():
         print_status(f"Not judged: {scenario}: {why}")
     date = time.strftime("%Y-%m-%d", time.gmtime())
-    run = Run(gateway=gateway.name, version=gateway.version, date=date, segue=__version__, results=results)
+    run = LabRun(gateway=gateway.name, version=gateway.version, date=date, segue=__version__, results=results)
     report = report_of(run)
     if not arguments.json:
         heads = ("SCENARIO", "VERDICT", "HOLDS", "FIRST FINDING")
@@ -203,23 +203,23 @@ def _check(
     return report
 
 
-def _print_result(result: Result) -> None:
+def _print_result(result: ScenarioResult) -> None:
     if sys.stderr.isatty():
         print_status(f"{result.scenario.name}: {result.verdict}")
 
 
-def _row(row: Row) -> tuple[str, ...]:
+def _row(row: ReportRow) -> tuple[str, ...]:
     first = row.findings[0].says if row.findings else row.not_offered
     held = f"{row.held} of {row.trials}" if row.trials else "-"
     return row.scenario, row.verdict, held, sanitised(first)[:100]
 
 
-def _earlier(files: Sequence[str]) -> list[Report]:
+def _earlier(files: Sequence[str]) -> list[LabReport]:
     import msgspec  # noqa: PLC0415
 
     from segue.lab.report import read_reports  # noqa: PLC0415
 
-    found: list[Report] = []
+    found: list[LabReport] = []
     for file in files:
         try:
             found.extend(read_reports(Path(file).read_bytes()))
@@ -228,7 +228,7 @@ def _earlier(files: Sequence[str]) -> list[Report]:
     return found
 
 
-def _write(arguments: argparse.Namespace, reports: Sequence[Report]) -> None:
+def _write(arguments: argparse.Namespace, reports: Sequence[LabReport]) -> None:
     from segue.lab.report import as_json, as_junit, as_page  # noqa: PLC0415
 
     written = {

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.lab.clients.client import PNG, TOOLS, Answer, Called, Client, Counted, Given, Request, Said, merged
+from segue.lab.clients.client import (
+    PNG,
+    TOOLS,
+    Called,
+    ClientAnswer,
+    TokenCounts,
+    Given,
+    LabClient,
+    NextRequest,
+    UserWords,
+    merged,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class ChatClient(Client):
+class ChatClient(LabClient):
     """Sends its messages with every request."""
 
     wire = "chat"
 
-    def path(self, _: Request, /) -> str:
+    def path(self, _: NextRequest, /) -> str:
         return "/v1/chat/completions"
 
-    def body(self, request: Request) -> dict[str, Any]:
+    def body(self, request: NextRequest) -> dict[str, Any]:
         body: dict[str, Any] = {"model": request.model, "messages": self.history}
         if request.stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -37,7 +48,7 @@ class ChatClient(Client):
             body["response_format"] = {"type": "json_schema", "json_schema": named}
         return body
 
-    def say(self, said: Said) -> None:
+    def say(self, said: UserWords) -> None:
         content: Any = said.text
         if said.image:
             picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
@@ -48,16 +59,18 @@ class ChatClient(Client):
         for given in results:
             self.history.append({"role": "tool", "tool_call_id": given.call.id, "content": given.text})
 
-    def read(self, body: Mapping[str, Any]) -> Answer:
+    def read(self, body: Mapping[str, Any]) -> ClientAnswer:
         choice = body["choices"][0]
         return _answer(choice["message"], choice.get("finish_reason") or "", body.get("usage"))
 
-    def read_stream(self, events: Sequence[Mapping[str, Any]]) -> Answer:
+    def read_stream(self, events: Sequence[Mapping[str, Any]]) -> ClientAnswer:
         message: dict[str, Any] = {}
         finish, usage = "", None
         for event in events:
             if "error" in event:
-                return Answer(text=message.get("content") or "", error=self.error_of(event) or "an error")
+                return ClientAnswer(
+                    text=message.get("content") or "", error=self.error_of(event) or "an error"
+                )
             usage = event.get("usage") or usage
             for choice in event.get("choices") or ():
                 message = merged(message, choice.get("delta") or {})
@@ -71,17 +84,17 @@ class ChatClient(Client):
         return str(error.get("message") or "") if isinstance(error, dict) else ""
 
 
-def _answer(message: dict[str, Any], finish: str, usage: Any) -> Answer:
+def _answer(message: dict[str, Any], finish: str, usage: Any) -> ClientAnswer:
     calls = [
         Called(call["id"], call["function"]["name"], call["function"]["arguments"])
         for call in message.get("tool_calls") or ()
     ]
     cached = ((usage or {}).get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-    return Answer(
+    return ClientAnswer(
         text=message.get("content") or "",
         thoughts=message.get("reasoning_content") or "",
         calls=tuple(calls),
-        usage=Counted(usage["prompt_tokens"], usage["completion_tokens"], cached) if usage else None,
+        usage=TokenCounts(usage["prompt_tokens"], usage["completion_tokens"], cached) if usage else None,
         finish=finish,
         native=message,
     )

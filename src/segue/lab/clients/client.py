@@ -39,7 +39,7 @@ class Called(Struct, frozen=True):
     """JSON, as the wire had it."""
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class UserWords(Struct, frozen=True, kw_only=True):
     """What the user said."""
 
     text: str
@@ -57,7 +57,7 @@ class Given(Struct, frozen=True):
     """Marked so on a wire with such marks."""
 
 
-class Counted(Struct, frozen=True):
+class TokenCounts(Struct, frozen=True):
     """Tokens of a reply, all of the input included."""
 
     input: int
@@ -65,14 +65,14 @@ class Counted(Struct, frozen=True):
     cached: int = 0
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class ClientAnswer(Struct, frozen=True, kw_only=True):
     """What came back for one request."""
 
     status: int = 200
     text: str = ""
     thoughts: str = ""
     calls: tuple[Called, ...] = ()
-    usage: Counted | None = None
+    usage: TokenCounts | None = None
     finish: str = ""
     """The wire's own word for how the reply ended; empty if it never said."""
     error: str = ""
@@ -81,7 +81,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     """What a client adds to its history."""
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class NextRequest(Struct, frozen=True, kw_only=True):
     """What the client wants of the next request, whatever its wire is."""
 
     model: str
@@ -93,7 +93,7 @@ class Request(Struct, frozen=True, kw_only=True):
     """Send the new part alone, with a reference to what came before."""
 
 
-class Client(ABC):
+class LabClient(ABC):
     """A program of one wire."""
 
     wire: str
@@ -103,16 +103,16 @@ class Client(ABC):
         self.history: list[Any] = []
         self.sent = 0
         """How much of the history went out with earlier requests."""
-        self.last: Answer | None = None
+        self.last: ClientAnswer | None = None
 
     @abstractmethod
-    def path(self, request: Request, /) -> str: ...
+    def path(self, request: NextRequest, /) -> str: ...
 
     @abstractmethod
-    def body(self, request: Request) -> dict[str, Any]: ...
+    def body(self, request: NextRequest) -> dict[str, Any]: ...
 
     @abstractmethod
-    def say(self, said: Said) -> None:
+    def say(self, said: UserWords) -> None:
         """Add what the user said."""
 
     @abstractmethod
@@ -120,11 +120,11 @@ class Client(ABC):
         """Add what the tools returned."""
 
     @abstractmethod
-    def read(self, body: Mapping[str, Any]) -> Answer:
+    def read(self, body: Mapping[str, Any]) -> ClientAnswer:
         """A whole reply."""
 
     @abstractmethod
-    def read_stream(self, events: Sequence[Mapping[str, Any]]) -> Answer: ...
+    def read_stream(self, events: Sequence[Mapping[str, Any]]) -> ClientAnswer: ...
 
     @abstractmethod
     def error_of(self, body: Mapping[str, Any]) -> str:
@@ -133,27 +133,27 @@ class Client(ABC):
     def headers(self, key: str) -> dict[str, str]:
         return {"content-type": "application/json", "authorization": f"Bearer {key}"}
 
-    def take(self, answer: Answer) -> None:
+    def take(self, answer: ClientAnswer) -> None:
         """Add a reply to the history."""
         self.last = answer
         if answer.native is not None:
             self.history.append(answer.native)
 
-    def decode(self, status: int, content_type: str, raw: bytes) -> Answer:
+    def decode(self, status: int, content_type: str, raw: bytes) -> ClientAnswer:
         """Any bytes that a gateway may send."""
         try:
             if "event-stream" in content_type:
                 return self.read_stream(list(events_of(raw)))
             body = json.loads(raw)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            return Answer(status=status, error=f"not a reply of this wire: {error!r}: {raw[:200]!r}")
+            return ClientAnswer(status=status, error=f"not a reply of this wire: {error!r}: {raw[:200]!r}")
         if status >= 400:
             words = self.error_of(body) if isinstance(body, dict) else ""
-            return Answer(status=status, error=words or f"not an error of this wire: {raw[:200]!r}")
+            return ClientAnswer(status=status, error=words or f"not an error of this wire: {raw[:200]!r}")
         try:
             return self.read(body)
         except (KeyError, TypeError, AttributeError, IndexError) as error:
-            return Answer(status=status, error=f"not a reply of this wire: {error!r}: {raw[:200]!r}")
+            return ClientAnswer(status=status, error=f"not a reply of this wire: {error!r}: {raw[:200]!r}")
 
 
 def events_of(raw: bytes) -> Iterator[dict[str, Any]]:

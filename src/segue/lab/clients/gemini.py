@@ -5,25 +5,35 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from segue.lab.clients.client import PNG, TOOLS, Answer, Called, Client, Counted, Given, Request, Said
+from segue.lab.clients.client import (
+    PNG,
+    TOOLS,
+    Called,
+    ClientAnswer,
+    TokenCounts,
+    Given,
+    LabClient,
+    NextRequest,
+    UserWords,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class GeminiClient(Client):
+class GeminiClient(LabClient):
     """Keeps the parts of a reply as they came."""
 
     wire = "gemini"
 
-    def path(self, request: Request, /) -> str:
+    def path(self, request: NextRequest, /) -> str:
         verb = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
         return f"/v1beta/models/{request.model}:{verb}"
 
     def headers(self, key: str) -> dict[str, str]:
         return {"content-type": "application/json", "x-goog-api-key": key}
 
-    def body(self, request: Request) -> dict[str, Any]:
+    def body(self, request: NextRequest) -> dict[str, Any]:
         settings: dict[str, Any] = {}
         if request.thinking:
             settings["thinkingConfig"] = {"includeThoughts": True}
@@ -40,7 +50,7 @@ class GeminiClient(Client):
             body["tools"] = [{"functionDeclarations": declared}]
         return body
 
-    def say(self, said: Said) -> None:
+    def say(self, said: UserWords) -> None:
         parts: list[dict[str, Any]] = [{"text": said.text}]
         if said.image:
             parts.append({"inlineData": {"mimeType": "image/png", "data": PNG}})
@@ -58,16 +68,16 @@ class GeminiClient(Client):
             parts.append({"functionResponse": response})
         self.history.append({"role": "user", "parts": parts})
 
-    def read(self, body: Mapping[str, Any]) -> Answer:
+    def read(self, body: Mapping[str, Any]) -> ClientAnswer:
         return self.read_stream([body])
 
-    def read_stream(self, events: Sequence[Mapping[str, Any]]) -> Answer:
+    def read_stream(self, events: Sequence[Mapping[str, Any]]) -> ClientAnswer:
         parts: list[dict[str, Any]] = []
         finish, usage = "", None
         for event in events:
             if "error" in event:
                 text = "".join(part.get("text", "") for part in parts)
-                return Answer(text=text, error=self.error_of(event) or "an error")
+                return ClientAnswer(text=text, error=self.error_of(event) or "an error")
             usage = event.get("usageMetadata") or usage
             for candidate in event.get("candidates") or ():
                 parts.extend((candidate.get("content") or {}).get("parts") or ())
@@ -81,15 +91,15 @@ class GeminiClient(Client):
         return str(error.get("message") or "")
 
 
-def _answer(parts: list[dict[str, Any]], finish: str, usage: Any) -> Answer:
+def _answer(parts: list[dict[str, Any]], finish: str, usage: Any) -> ClientAnswer:
     calls = [part["functionCall"] for part in parts if "functionCall" in part]
     counted = None
     if usage:
         spoken = (usage.get("candidatesTokenCount") or 0) + (usage.get("thoughtsTokenCount") or 0)
-        counted = Counted(
+        counted = TokenCounts(
             usage.get("promptTokenCount") or 0, spoken, usage.get("cachedContentTokenCount") or 0
         )
-    return Answer(
+    return ClientAnswer(
         text="".join(part["text"] for part in parts if "text" in part and not part.get("thought")),
         thoughts="".join(part["text"] for part in parts if "text" in part and part.get("thought")),
         calls=tuple(

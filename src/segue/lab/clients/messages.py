@@ -5,7 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from segue.lab.clients.client import PNG, TOOLS, Answer, Called, Client, Counted, Given, Request, Said
+from segue.lab.clients.client import (
+    PNG,
+    TOOLS,
+    Called,
+    ClientAnswer,
+    TokenCounts,
+    Given,
+    LabClient,
+    NextRequest,
+    UserWords,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,18 +28,18 @@ _DELTAS = {
 }
 
 
-class MessagesClient(Client):
+class MessagesClient(LabClient):
     """Joins what follows in one role, as the wire asks for."""
 
     wire = "messages"
 
-    def path(self, _: Request, /) -> str:
+    def path(self, _: NextRequest, /) -> str:
         return "/v1/messages"
 
     def headers(self, key: str) -> dict[str, str]:
         return {"content-type": "application/json", "x-api-key": key, "anthropic-version": "2023-06-01"}
 
-    def body(self, request: Request) -> dict[str, Any]:
+    def body(self, request: NextRequest) -> dict[str, Any]:
         body: dict[str, Any] = {"model": request.model, "max_tokens": 8000, "messages": self.history}
         if request.stream:
             body["stream"] = True
@@ -43,7 +53,7 @@ class MessagesClient(Client):
             body["output_config"] = {"format": {"type": "json_schema", "schema": request.schema}}
         return body
 
-    def say(self, said: Said) -> None:
+    def say(self, said: UserWords) -> None:
         content: list[dict[str, Any]] = [{"type": "text", "text": said.text}]
         if said.image:
             source = {"type": "base64", "media_type": "image/png", "data": PNG}
@@ -71,10 +81,10 @@ class MessagesClient(Client):
         else:
             self.history.append({"role": "user", "content": content})
 
-    def read(self, body: Mapping[str, Any]) -> Answer:
+    def read(self, body: Mapping[str, Any]) -> ClientAnswer:
         return _answer(body["content"], body.get("stop_reason") or "", body.get("usage"))
 
-    def read_stream(self, events: Sequence[Mapping[str, Any]]) -> Answer:
+    def read_stream(self, events: Sequence[Mapping[str, Any]]) -> ClientAnswer:
         blocks: list[dict[str, Any]] = []
         usage: dict[str, Any] = {}
         finish, ended = "", False
@@ -82,7 +92,7 @@ class MessagesClient(Client):
             match event.get("type"):
                 case "error":
                     text = "".join(block.get("text", "") for block in blocks)
-                    return Answer(text=text, error=self.error_of(event) or "an error")
+                    return ClientAnswer(text=text, error=self.error_of(event) or "an error")
                 case "message_start":
                     usage |= event["message"].get("usage") or {}
                 case "content_block_start":
@@ -109,13 +119,15 @@ class MessagesClient(Client):
         return str(error.get("message") or "")
 
 
-def _answer(blocks: list[dict[str, Any]], finish: str, usage: Any) -> Answer:
+def _answer(blocks: list[dict[str, Any]], finish: str, usage: Any) -> ClientAnswer:
     counted = None
     if usage and "input_tokens" in usage:
         cached = usage.get("cache_read_input_tokens") or 0
         written = usage.get("cache_creation_input_tokens") or 0
-        counted = Counted(usage["input_tokens"] + cached + written, usage.get("output_tokens") or 0, cached)
-    return Answer(
+        counted = TokenCounts(
+            usage["input_tokens"] + cached + written, usage.get("output_tokens") or 0, cached
+        )
+    return ClientAnswer(
         text="".join(block["text"] for block in blocks if block["type"] == "text"),
         thoughts="".join(block["thinking"] for block in blocks if block["type"] == "thinking"),
         calls=tuple(

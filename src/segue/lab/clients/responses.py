@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.lab.clients.client import PNG, TOOLS, Answer, Called, Client, Counted, Given, Request, Said
+from segue.lab.clients.client import (
+    PNG,
+    TOOLS,
+    Called,
+    ClientAnswer,
+    TokenCounts,
+    Given,
+    LabClient,
+    NextRequest,
+    UserWords,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class ResponsesClient(Client):
+class ResponsesClient(LabClient):
     """Adds the items of each reply to its input."""
 
     wire = "responses"
 
-    def path(self, _: Request, /) -> str:
+    def path(self, _: NextRequest, /) -> str:
         return "/v1/responses"
 
-    def body(self, request: Request) -> dict[str, Any]:
+    def body(self, request: NextRequest) -> dict[str, Any]:
         body: dict[str, Any] = {"model": request.model, "input": self.history, "store": False}
         if request.refers:
             body["store"] = True
@@ -41,7 +51,7 @@ class ResponsesClient(Client):
             body["text"] = {"format": named}
         return body
 
-    def say(self, said: Said) -> None:
+    def say(self, said: UserWords) -> None:
         content: list[dict[str, Any]] = [{"type": "input_text", "text": said.text}]
         if said.image:
             content.append({"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"})
@@ -53,13 +63,13 @@ class ResponsesClient(Client):
                 {"type": "function_call_output", "call_id": given.call.id, "output": given.text}
             )
 
-    def take(self, answer: Answer) -> None:
+    def take(self, answer: ClientAnswer) -> None:
         self.last = answer
         if answer.native is not None:
             self.history.extend(answer.native["output"])
             self.sent = len(self.history)
 
-    def read(self, body: Mapping[str, Any]) -> Answer:
+    def read(self, body: Mapping[str, Any]) -> ClientAnswer:
         output = body["output"]
         spoken = [part for item in output if item["type"] == "message" for part in item["content"]]
         thoughts = [
@@ -68,7 +78,7 @@ class ResponsesClient(Client):
         usage = body.get("usage")
         cached = ((usage or {}).get("input_tokens_details") or {}).get("cached_tokens") or 0
         failed = body.get("error") if body.get("status") == "failed" else None
-        return Answer(
+        return ClientAnswer(
             text="".join(part.get("text", "") for part in spoken),
             thoughts="".join(part.get("text", "") for part in thoughts),
             calls=tuple(
@@ -76,13 +86,13 @@ class ResponsesClient(Client):
                 for item in output
                 if item["type"] == "function_call"
             ),
-            usage=Counted(usage["input_tokens"], usage["output_tokens"], cached) if usage else None,
+            usage=TokenCounts(usage["input_tokens"], usage["output_tokens"], cached) if usage else None,
             finish=body.get("status") or "",
             error=str(failed.get("message")) if failed else "",
             native={"id": body["id"], "output": output},
         )
 
-    def read_stream(self, events: Sequence[Mapping[str, Any]]) -> Answer:
+    def read_stream(self, events: Sequence[Mapping[str, Any]]) -> ClientAnswer:
         text = ""
         for event in events:
             match event.get("type"):
@@ -92,12 +102,12 @@ class ResponsesClient(Client):
                     return self.read(event["response"])
                 case "response.failed":
                     error = event["response"].get("error") or {}
-                    return Answer(text=text, error=str(error.get("message") or "failed"))
+                    return ClientAnswer(text=text, error=str(error.get("message") or "failed"))
                 case "error":
-                    return Answer(
+                    return ClientAnswer(
                         text=text, error=str(event.get("message") or event.get("error") or "an error")
                     )
-        return Answer(text=text)
+        return ClientAnswer(text=text)
 
     def error_of(self, body: Mapping[str, Any]) -> str:
         error = body.get("error")
