@@ -31,6 +31,7 @@ from strategies.client_histories import SPELLERS, client_moves
 
 CASES = int(os.environ.get("SEGUE_OWN_WIRE", "0")) or 60
 SEED = os.environ.get("SEGUE_OWN_WIRE_SEED", "1")
+EXAMPLES = max(12, settings().max_examples * 2 // 5)
 BY_ASKING = ("RESP-46", "ANT-55", "GEM-23", "RESP-51", "RESP-66", "CHAT-70", "AWS-10")
 """Seals of another account, models and windows that the emulator knows otherwise: the request alone does not show them."""
 _CHAT = ("kimi", "deepseek")
@@ -151,7 +152,7 @@ def _request(wire: str, items: list[Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("wire", EMULATED)
-@settings(max_examples=12)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_whatever_a_client_sends_is_accepted_by_its_own_wire(wire: str, data: st.DataObject) -> None:
     moves = data.draw(client_moves(seals=True))
