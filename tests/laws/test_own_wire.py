@@ -162,6 +162,50 @@ def test_whatever_a_client_sends_is_accepted_by_its_own_wire(wire: str, data: st
     check(wire, body)
 
 
+# Found by the laws
+
+
+_REFUSED = {"role": "assistant", "content": None, "refusal": "I will not."}
+_BESIDE: tuple[dict[str, Any], ...] = (
+    _REFUSED,
+    {**_REFUSED, "content": ""},
+    {**_REFUSED, "content": " "},
+    {**_REFUSED, "content": [{"type": "text", "text": ""}]},
+    {**_REFUSED, "reasoning_content": "Hm."},
+    {"role": "assistant", "refusal": "I will not."},
+    {"role": "assistant", "content": [{"type": "refusal", "refusal": "I will not."}]},
+    {"role": "assistant", "content": None, "audio": {"id": "audio_1", "transcript": "I will not."}},
+)
+
+
+@pytest.mark.parametrize("wire", ["openai_chat", *_CHAT])
+@pytest.mark.parametrize("reply", _BESIDE)
+def test_words_beside_an_empty_content_reach_the_model_of_their_own_wire(
+    wire: str, reply: dict[str, Any]
+) -> None:
+    body = _request(wire, [{"role": "user", "content": "Do it."}, reply, {"role": "user", "content": "Oh."}])
+    assert check(wire, body)
+    done = convert(body, to=wire, source=wire, model=body["model"])
+    assert "I will not." in json.dumps(done.request["messages"][1])
+    assert done.repairs or done.request == body
+    if wire in _CHAT:  # whose servers refuse a message without content
+        assert done.request["messages"][1]["content"] in (
+            "I will not.",
+            [{"type": "text", "text": "I will not."}],
+        )
+        assert done.repairs
+
+
+@pytest.mark.parametrize("wire", ["openai_chat", *_CHAT])
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_name_of_an_instruction_is_not_written_into_its_text(wire: str, place: int) -> None:
+    messages: list[Any] = [{"role": "user", "content": "Hi."}]
+    messages.insert(place, {"role": "system", "name": "Ann", "content": "Be kind."})
+    done = convert(_request(wire, messages), to=wire, source=wire, model=default_model(wire))
+    assert done.request["messages"] == messages
+    assert done.repairs == ()
+
+
 def test_every_wire_has_a_table_of_what_it_takes() -> None:
     for dialect in DIALECTS.values():
         assert dialect.messages_field in dialect.shape.known  # type: ignore[attr-defined]

@@ -99,7 +99,7 @@ def _encode_user(
     around = own(blocks[0].extra, variant.name)
     around = around.container if around is not None else None
     if instruction:
-        texts = tuple(block for block in blocks if type(block) is Text)
+        texts = tuple(block for block in blocks if type(block) is Text and _is_written(variant, block))
         content = _content(variant, texts, index) if _in_parts(variant, texts) else _texts(texts)
         message: Any = wire.SystemMessage(content)
         messages.append(message if around is None else around.written(as_fields(message)))
@@ -182,11 +182,13 @@ def _encode_reply(variant: Variant, blocks: Sequence[StepBlock], index: int, mes
     thoughts: list[Reasoning] = []
     calls: list[AnsweredCall] = []
     message = wire.AssistantMessage()
+    around = container_of(blocks, variant.name)
     for block in blocks:
         if type(block) is AnsweredCall:
             calls.append(block)
         elif type(block) is Text:
-            if block.extra is None or _is_written(variant, block):
+            # The message that had it as a field is gone if its first block is, which may have been a thought.
+            if block.extra is None or around is None or _is_written(variant, block):
                 texts.append(block)
             if block.seal is not None:
                 message.extra_content = wire.sealed(block.seal.payload)
@@ -202,7 +204,7 @@ def _encode_reply(variant: Variant, blocks: Sequence[StepBlock], index: int, mes
         _encode_thoughts(variant, thoughts, message, index)
     if calls:
         message.tool_calls = [_call(variant, call) for call in calls]
-    messages.append(_with_own(variant, message, container_of(blocks, variant.name), thoughts))
+    messages.append(_with_own(variant, message, around, thoughts))
     if calls:
         _encode_results(variant, calls, index, messages)
 
