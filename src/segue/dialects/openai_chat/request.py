@@ -21,7 +21,7 @@ from segue.dialects.openai_chat.reply import read_details
 from segue.dialects.openai_chat.settings import encode_settings
 from segue.dialects.openai_chat.shapes import message_shape, tools_shape
 from segue.dialects.openai_chat.wire import write_media
-from segue.dialects.own_fields import as_fields, container_of, own, own_call, own_result, runs
+from segue.dialects.own_fields import as_fields, container_of, own, own_call, own_result
 from segue.dialects.request_messages import (
     check_target,
     completion_text,
@@ -33,6 +33,8 @@ from segue.dialects.request_messages import (
 )
 from segue.dialects.shapes import Fitting, fit_tools
 from segue.transcript import fast_paths
+from segue.transcript.own_fields import runs
+from segue.transcript.reasoning import lacks_thought
 from segue.transcript.repairs import Repair
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, Transcript, UserStep
@@ -171,7 +173,7 @@ def _shown(variant: Variant, media: Media, index: int) -> Mapping[str, Any]:
 def _encode_model(variant: Variant, step: ModelStep, index: int, messages: list[Any]) -> None:
     messages_of_step = [*runs(step.blocks, variant.name)]
     filled = Reasoning(variant.rules.reasoning.filler) in step.blocks
-    if filled and not all(any(type(block) is Reasoning for block in run) for run in messages_of_step):
+    if filled and any(lacks_thought(run, variant.rules.reasoning) for run in messages_of_step):
         messages_of_step = [step.blocks]  # what stands in for missing reasoning does so once
     for run in messages_of_step:
         _encode_reply(variant, run, index, messages)
