@@ -290,23 +290,40 @@ def test_nothing_real_is_lost_between_any_two_dialects(told: Told, name: str, ot
 @given(data=st.data())
 def test_what_one_dialect_says_of_a_broken_history_the_others_say_too(data: st.DataObject) -> None:
     name = data.draw(homes)
-    drawn = data.draw(conversations(target_of(name)[3], max_size=5))
+    _say_it_too(name, data.draw(conversations(target_of(name)[3], max_size=5)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_result_that_is_an_image_alone_is_told_in_every_dialect(name: str) -> None:
+    image = Media("image", url="https://example.invalid/cat.png")
+    _say_it_too(name, Conversation((Message("user", (ToolResult("", "", media=(image,)),)),)))
+
+
+def _say_it_too(name: str, drawn: Conversation) -> None:
     first, body = said(name, _plausible(name, drawn))
     decoded = heard(name, body)
     taken_in = adopt(decoded.messages, system=decoded.system, dialect=name).conversation
     spoken = _told(first)
     for other in NAMES:
-        note(f"{name} → {other}")
         second = _told(said(other, taken_in)[0])
-        assert [arguments for arguments, _ in second] == [arguments for arguments, _ in spoken]
+        assert [arguments for arguments, _ in second] == [arguments for arguments, _ in spoken], other
         # A wire without a flag for failures says so in the text.
-        assert all(before in after for (_, before), (_, after) in zip(spoken, second, strict=True))
+        results = [(before, after) for (_, before), (_, after) in zip(spoken, second, strict=True)]
+        assert [result for result in results if result[0] not in result[1]] == [], other
+        # An image that was the whole result is there, or a text says what was.
+        assert ("", _NO_OUTPUT) not in results, other
+
+
+_NO_OUTPUT = "(no output)"
 
 
 def _told(transcript: Transcript) -> list[tuple[Any, str]]:
-    """Arguments and result of every call, in order."""
+    """Arguments and result of every call, in order. A result that is nothing but an image says nothing."""
     return [
-        (json.loads(block.arguments), block.completion.text.strip() or "(no output)")
+        (
+            json.loads(block.arguments),
+            block.completion.text.strip() or ("" if block.completion.media else _NO_OUTPUT),
+        )
         for step in transcript.steps
         if isinstance(step, ModelStep)
         for block in step.blocks

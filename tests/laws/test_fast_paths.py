@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -26,6 +27,8 @@ from segue.transcript.policy import DEFAULT
 from segue.transcript.render import _as_a_whole, render
 from segue.transcript.repairs import Repair
 from segue.transcript.rules import Rules
+from strategies.broken_requests import broken
+from strategies.client_histories import SPELLERS, client_moves
 from strategies.fast_cases import (
     anthropic_messages,
     chat_messages,
@@ -156,3 +159,41 @@ def test_items_of_the_responses_wire_are_decoded_alike(items: list[dict[str, Any
 def test_messages_of_the_chat_wire_are_decoded_alike(messages: list[dict[str, Any]]) -> None:
     fast, slow = both(lambda: decoded("openai_chat", "messages", messages))
     assert fast == slow
+
+
+@pytest.mark.parametrize("wire", SPELLERS)
+@given(data=st.data())
+def test_whatever_a_client_sends_is_decoded_alike(wire: str, data: st.DataObject) -> None:
+    field = DIALECTS[wire].messages_field
+    body: dict[str, Any] = {field: SPELLERS[wire](data.draw(client_moves(seals=True, max_size=4)))}
+    if data.draw(st.booleans()):
+        body, _ = broken(data.draw(st.randoms(use_true_random=False)), wire, body)
+    fast, slow = both(lambda: decoded(wire, field, body[field]))
+    assert fast == slow
+
+
+_NAMELESS_CALL: Mapping[str, list[dict[str, Any]]] = {
+    "openai_chat": [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "", "content": "done"},
+    ],
+    "openai_responses": [
+        {"type": "function_call", "call_id": "", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "", "output": "done"},
+    ],
+    "anthropic": [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "", "name": "f", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "", "content": "done"}]},
+    ],
+}
+
+
+@pytest.mark.parametrize("wire", _NAMELESS_CALL)
+def test_an_empty_id_is_reported_alike(wire: str) -> None:
+    for message in _NAMELESS_CALL[wire]:
+        fast, slow = both(partial(decoded, wire, DIALECTS[wire].messages_field, [message]))
+        assert fast == slow

@@ -88,7 +88,9 @@ def in_place_of(shown: str, meant: str) -> bool:
     while end < min(kept, len(shown) - start) and shown[-1 - end] == meant[-1 - end]:
         end += 1
     replaced, lost = shown[start : len(shown) - end], meant[start : len(meant) - end]
-    return len(lost) <= 2 and all(letter == "\ufffd" or letter < " " for letter in replaced)
+    readable = [letter for letter in replaced if letter != "\ufffd" and letter >= " "]
+    # A byte of a longer character that became a letter by itself stands beside what is left of that character.
+    return len(lost) <= 2 and (not readable or (len(readable) == 1 and "\ufffd" in replaced))
 
 
 def is_true(reply: Reply, meant: Reply) -> bool:
@@ -156,6 +158,7 @@ def test_a_stream_with_one_garbled_frame_says_the_same_or_is_an_error(
     assume(not parses(payload))
     frames[at] = frames[at][:start] + payload + frames[at][end:]
     spoiled = b"".join(frames)
+    assume(not parses(spoiled))  # an object of an array may be garbled into another
     note(repr(spoiled))
     reply, meant = read(dialect, spoiled), read(dialect, stream)
     assert meant.error is None

@@ -27,10 +27,11 @@ from segue.interop.doctor import examine, fix_transcript
 from segue.interop.source import read_request
 from segue.providers.models.cards import default_model
 from strategies.broken_requests import MESSAGES, broken, items_of
-from strategies.client_histories import SPELLERS, client_moves
+from strategies.client_histories import SPELLERS, THINKING_CHAT, client_moves
 
 CASES = int(os.environ.get("SEGUE_OWN_WIRE", "0")) or 60
 SEED = os.environ.get("SEGUE_OWN_WIRE_SEED", "1")
+EXAMPLES = max(12, settings().max_examples * 2 // 5)
 BY_ASKING = ("RESP-46", "ANT-55", "GEM-23", "RESP-51", "RESP-66", "CHAT-70", "AWS-10")
 """Seals of another account, models and windows that the emulator knows otherwise: the request alone does not show them."""
 _CHAT = ("kimi", "deepseek")
@@ -151,14 +152,88 @@ def _request(wire: str, items: list[Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("wire", EMULATED)
-@settings(max_examples=12)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_whatever_a_client_sends_is_accepted_by_its_own_wire(wire: str, data: st.DataObject) -> None:
     moves = data.draw(client_moves(seals=True))
-    body = _request(wire, SPELLERS["openai_chat" if wire in _CHAT else wire](moves))
+    body = _request(wire, (THINKING_CHAT if wire in _CHAT else SPELLERS[wire])(moves))
     if data.draw(st.booleans()):
         body, _ = broken(data.draw(st.randoms(use_true_random=False)), wire, body)
     check(wire, body)
+
+
+# Found by the laws
+
+
+_REFUSED = {"role": "assistant", "content": None, "refusal": "I will not."}
+_BESIDE: tuple[dict[str, Any], ...] = (
+    _REFUSED,
+    {**_REFUSED, "content": ""},
+    {**_REFUSED, "content": " "},
+    {**_REFUSED, "content": [{"type": "text", "text": ""}]},
+    {**_REFUSED, "reasoning_content": "Hm."},
+    {"role": "assistant", "refusal": "I will not."},
+    {"role": "assistant", "content": [{"type": "refusal", "refusal": "I will not."}]},
+    {"role": "assistant", "content": None, "audio": {"id": "audio_1", "transcript": "I will not."}},
+)
+
+
+@pytest.mark.parametrize("wire", ["openai_chat", *_CHAT])
+@pytest.mark.parametrize("reply", _BESIDE)
+def test_words_beside_an_empty_content_reach_the_model_of_their_own_wire(
+    wire: str, reply: dict[str, Any]
+) -> None:
+    body = _request(wire, [{"role": "user", "content": "Do it."}, reply, {"role": "user", "content": "Oh."}])
+    assert check(wire, body)
+    done = convert(body, to=wire, source=wire, model=body["model"])
+    assert "I will not." in json.dumps(done.request["messages"][1])
+    assert done.repairs or done.request == body
+    if wire in _CHAT:  # whose servers refuse a message without content
+        assert done.request["messages"][1]["content"] in (
+            "I will not.",
+            [{"type": "text", "text": "I will not."}],
+        )
+        assert done.repairs
+
+
+@pytest.mark.parametrize("wire", ["openai_chat", *_CHAT])
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_name_of_an_instruction_is_not_written_into_its_text(wire: str, place: int) -> None:
+    messages: list[Any] = [{"role": "user", "content": "Hi."}]
+    messages.insert(place, {"role": "system", "name": "Ann", "content": "Be kind."})
+    done = convert(_request(wire, messages), to=wire, source=wire, model=default_model(wire))
+    assert done.request["messages"] == messages
+    assert done.repairs == ()
+
+
+_CALL = {"id": "functions.weather:0", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+_SAID = {"role": "assistant", "content": "Here."}
+_THOUGHT = {**_SAID, "reasoning_content": "Hm."}
+_CALLED = {**_SAID, "tool_calls": [_CALL]}
+_DONE = {"role": "tool", "tool_call_id": "functions.weather:0", "content": "rain"}
+
+
+@pytest.mark.parametrize("wire", _CHAT)
+@pytest.mark.parametrize(
+    "replies",
+    [
+        [_SAID, _THOUGHT],
+        [_THOUGHT, _SAID],
+        [_THOUGHT, _CALLED, _DONE],
+        [_SAID, _THOUGHT, _CALLED, _DONE],
+        [_SAID, {**_CALLED, "reasoning_content": "Hm."}, _DONE, _SAID],
+    ],
+)
+def test_each_message_of_several_has_the_thought_that_its_own_wire_insists_on(
+    wire: str, replies: list[dict[str, Any]]
+) -> None:
+    asked = {"role": "user", "content": "Hi."}
+    body = _request(wire, [asked, *replies, asked])
+    assert check(wire, body)
+    done = convert(body, to=wire, source=wire, model=body["model"])
+    assert [message["content"] for message in done.request["messages"]] == [
+        message["content"] for message in body["messages"]
+    ]
 
 
 def test_every_wire_has_a_table_of_what_it_takes() -> None:

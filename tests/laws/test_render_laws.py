@@ -15,7 +15,7 @@ from msgspec import structs
 
 from laws.digest import all_text, on_the_wire
 from laws.legality import complaints
-from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult
+from segue.conversation.blocks import Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.document import decode_document, encode_document
 from segue.conversation.message import Conversation, Message
 from segue.transcript.adopt import adopt, rebuild
@@ -67,12 +67,26 @@ def test_any_history_becomes_legal(rules: Rules, data: Replay) -> None:
 def test_rendering_a_rendered_history_changes_nothing_and_reports_nothing(
     rules: Rules, data: st.DataObject
 ) -> None:
-    once = render(data.draw(conversations(rules)), None, rules)
+    _stays_as_it_is(data.draw(conversations(rules)), rules)
+
+
+def _stays_as_it_is(conversation: Conversation, rules: Rules) -> None:
+    once = render(conversation, None, rules)
     adopted = adopt(once.conversation().messages, system=once.system)
     twice = render(adopted.conversation, None, rules)
     assert adopted.repairs == ()
     assert [str(repair) for repair in twice.repairs] == []
     assert on_the_wire(twice) == on_the_wire(once)
+
+
+@pytest.mark.parametrize("name", sorted(TARGETS))
+@pytest.mark.parametrize("data", ["", "JVBERi0xLjQK"])
+def test_the_title_of_a_document_in_a_result_is_reported_lost_once(name: str, data: str) -> None:
+    url = "" if data else "https://example.invalid/cat.pdf"
+    paper = Media("document", "application/pdf" if data else "", data, url, name="cat.pdf")
+    _stays_as_it_is(
+        Conversation((Message("user", (ToolResult("", "read", media=(paper,)), paper)),)), TARGETS[name]
+    )
 
 
 @st.composite

@@ -47,7 +47,7 @@ from strategies.replies import cuts, in_portions
 
 EXAMPLES = max(2, settings().max_examples // 3)
 makers = st.sampled_from(WIRES)
-UNSEALED = ("ANT-55", "RESP-45")
+UNSEALED = ("ANT-55", "RESP-45", "BDR-14")
 
 
 def history_of(client: str, drawn: Conversation) -> dict[str, Any]:

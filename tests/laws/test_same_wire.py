@@ -115,6 +115,7 @@ def test_requests_of_real_clients_are_accepted_by_every_other_wire(to: str) -> N
 
 # Generated requests
 
+EXAMPLES = max(6, settings().max_examples // 5)
 _SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 TOOLS = (ToolSpec("read", "Read a file.", _SCHEMA), ToolSpec("write", "Write a file.", _SCHEMA))
 _MARKS = st.sampled_from(
@@ -150,7 +151,7 @@ def _marked(
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=6)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_what_we_write_comes_back_also_with_fields_that_are_new_to_us(name: str, data: st.DataObject) -> None:
     conversation = data.draw(whole_conversations()).conversation

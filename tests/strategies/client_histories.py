@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -123,7 +124,7 @@ def marks_in(moves: list[ClientMove]) -> set[str]:
 Speller = Callable[[list[ClientMove]], list[Any]]
 
 
-def _chat(moves: list[ClientMove]) -> list[Any]:
+def _chat(moves: list[ClientMove], *, thoughts: bool = False) -> list[Any]:
     messages: list[Any] = []
     for move in moves:
         match move.kind:
@@ -136,7 +137,8 @@ def _chat(moves: list[ClientMove]) -> list[Any]:
                 parts = [{"type": "text", "text": move.text or "?"}, {"type": "image_url", "image_url": url}]
                 messages.append({"role": "user", "content": parts})
             case "model":
-                messages.append(_assistant(move))
+                thought = {"reasoning_content": move.thought} if thoughts and move.thought else {}
+                messages.append({**_assistant(move), **thought})
             case _:
                 messages += [
                     {"role": "tool", "tool_call_id": call.id, "content": move.text} for call in move.calls
@@ -340,3 +342,5 @@ SPELLERS: Mapping[str, Speller] = {
         ("converse", _converse),
     )
 }
+THINKING_CHAT: Speller = _speller("openai_chat", partial(_chat, thoughts=True))
+"""For servers of the Chat wire that give their clients thoughts, and take them back."""

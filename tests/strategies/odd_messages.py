@@ -24,6 +24,10 @@ def _called(call_id: str, name: str = "weather") -> dict[str, Any]:
 _CHAT: tuple[Sequence[Any], ...] = (
     ({"role": "developer", "content": "Be kind."},),
     ({"role": "assistant", "content": None, "refusal": "I will not."},),
+    ({"role": "assistant", "content": None, "refusal": "I will not.", "reasoning_content": "Hm."},),
+    ({"role": "assistant", "content": [{"type": "refusal", "refusal": "I will not."}]},),
+    ({"role": "assistant", "content": None, "audio": {"id": "audio_odd"}},),
+    ({"role": "system", "name": "Ann", "content": "Be kind."},),
     ({"role": "assistant", "content": "Fine.", "tool_calls": [], "reasoning_content": ""},),
     ({"role": "assistant", "content": [{"type": "text", "text": "One."}, {"type": "text", "text": "Two."}]},),
     ({"role": "user", "name": "Ann", "content": [{"type": "text", "text": "Hi."}]},),

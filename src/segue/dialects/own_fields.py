@@ -7,7 +7,7 @@ writing give the same JSON again also where fields are new to us.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final
+from typing import TYPE_CHECKING, Any, final
 
 import msgspec
 from msgspec import Struct, structs
@@ -18,14 +18,9 @@ from segue.conversation.json_safe import is_json_safe, json_safe
 from segue.transcript.value_text import is_object_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-
-class HasExtra(Protocol):
-    """A block, whichever it is."""
-
-    @property
-    def extra(self) -> Extra | None: ...
+    from segue.transcript.own_fields import HasExtra
 
 
 _EMPTY: tuple[Any, ...] = (None, False, "", [], {})
@@ -163,23 +158,6 @@ def filled_parts(
 def own(extra: Extra | None, dialect: str) -> Extra | None:
     """What a value has of this wire's own; None if that is nothing, or another wire's."""
     return extra if extra is not None and extra.dialect == dialect else None
-
-
-_B = TypeVar("_B", bound=HasExtra)
-
-
-def runs(blocks: tuple[_B, ...], dialect: str) -> Iterator[tuple[_B, ...]]:
-    """The blocks of one step as the messages that they came in."""
-    start = before = 0
-    for position, block in enumerate(blocks):
-        extra = block.extra
-        if extra is not None and extra.container is not None and extra.dialect == dialect and before > start:
-            yield blocks[start:before]
-            start = before
-        # A thought that was put in front of a message belongs to what follows it.
-        if type(block) is not Reasoning or extra is not None:
-            before = position + 1
-    yield blocks[start:]
 
 
 def container_of(blocks: Sequence[HasExtra], dialect: str) -> Extra | None:

@@ -11,8 +11,9 @@ from segue.conversation.blocks import Text, ToolResult
 from segue.conversation.extra import Extra
 from segue.conversation.message import Message
 from segue.dialects.errors import unencodable
-from segue.dialects.own_fields import runs, with_container
+from segue.dialects.own_fields import with_container
 from segue.transcript import fast_paths
+from segue.transcript.own_fields import runs
 from segue.transcript.steps import UserStep
 
 if TYPE_CHECKING:

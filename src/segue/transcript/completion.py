@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segue.conversation.json_safe import encodable
-from segue.transcript.media import caption, sort_media, stand_in
+from segue.transcript.media import caption, sort_media, stand_in, without_lost_title
 from segue.transcript.outcomes import NO_OUTPUT, WORDING
 from segue.transcript.steps import Completion
 from segue.transcript.value_text import text_form
@@ -28,8 +28,11 @@ def completion_of(
     if failed:
         text = _failure(result, text)
     stay, move, lost = sort_media(result.media, rules.media, failed=failed)
-    if not rules.media.titles and any(media.kind == "document" and media.name for media in stay):
+    titled = [*stay, *move]
+    shown = [without_lost_title(media, rules.media) for media in titled]
+    if shown != titled:
         changes.append(("fields_dropped", "the title of a document"))
+    stay, move = shown[: len(stay)], shown[len(stay) :]
     for media in move:
         changes.append(("media_moved", ""))
         shown_by_user += [caption(media, name, wire_id), media]

@@ -20,12 +20,13 @@ from segue.transcript.own_fields import (
     folded,
     may_end,
     report_losses,
+    runs,
     stays_in_place,
     travels,
     uncontained,
 )
 from segue.transcript.projection import IdProjection, offered_names
-from segue.transcript.reasoning import Dropped, Makers
+from segue.transcript.reasoning import Dropped, Makers, lacks_thought
 from segue.transcript.shown_blocks import fit_block
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Step, StepBlock, UserStep
 from segue.transcript.value_text import arguments_of
@@ -239,7 +240,7 @@ class Composer:
         if calls and self.stand_in is not None:
             self._seal_first_call(message, blocks)
         if rules.reasoning.required == "all" or (calls and rules.reasoning.required == "calls"):
-            self._ensure_thought(message, blocks)
+            self._ensure_thoughts(message, blocks)
         last = self.steps[-1] if self.steps else None
         if type(last) is not ModelStep or self.last_calls:
             if rules.opens_with_user and all(map(_is_note, self.steps)):
@@ -293,9 +294,17 @@ class Composer:
             for thought in reversed(thoughts)
         ]
 
-    def _ensure_thought(self, message: int, blocks: list[StepBlock]) -> None:
+    def _ensure_thoughts(self, message: int, blocks: list[StepBlock]) -> None:
         if not self.has_thoughts or not any(type(block) is Reasoning for block in blocks):
             blocks.insert(0, self.fill(message, blocks))
+            return
+        # What came as several messages goes back so, and the target insists on a thought in each.
+        start = 0
+        for run in [*runs(tuple(blocks), self.rules.target.dialect)]:
+            if lacks_thought(run, self.rules.reasoning):
+                blocks.insert(start, self.fill(message, [*run]))
+                start += 1
+            start += len(run)
 
     def fill(self, message: int, blocks: list[StepBlock]) -> Reasoning:
         """What stands for the reasoning that the target insists on."""

@@ -37,6 +37,13 @@ def with_standard_data(media: Media) -> Media:
     return structs.replace(media, data=standard) if is_base64(standard) else media
 
 
+def without_lost_title(media: Media, rules: MediaRules) -> Media:
+    """Media as the target is shown it: a document without its title where there is no place for one."""
+    if rules.titles or media.kind != "document" or not media.name:
+        return media
+    return structs.replace(media, name="")
+
+
 def stand_in(media: Media) -> tuple[Text, Kind]:
     """What a target reads of media that it cannot be shown, and what that is called: a document of text is text."""
     text = document_text(media)

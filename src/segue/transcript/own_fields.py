@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import structs
 
-from segue.conversation.blocks import Media, Text
+from segue.conversation.blocks import Media, Reasoning, Text
 from segue.conversation.extra import Extra
 from segue.conversation.json_safe import encodable
 from segue.transcript.drafts import Note
@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 
 
 _Shown = TypeVar("_Shown", bound=Text | Media)
+
+
+class HasExtra(Protocol):
+    """A block, whichever it is."""
+
+    @property
+    def extra(self) -> Extra | None: ...
+
+
+_B = TypeVar("_B", bound=HasExtra)
 
 
 def travels(extra: Extra | None, dialect: str) -> bool:
@@ -89,3 +99,17 @@ def report_losses(extra: Extra | None, notes: list[Note], call: CallDraft) -> No
     notes += [
         Note(kind, call.message, call.block, call, decision=decision) for kind, decision in losses(extra)
     ]
+
+
+def runs(blocks: tuple[_B, ...], dialect: str) -> Iterator[tuple[_B, ...]]:
+    """The blocks of one step as the messages that they came in."""
+    start = before = 0
+    for position, block in enumerate(blocks):
+        extra = block.extra
+        if extra is not None and extra.container is not None and extra.dialect == dialect and before > start:
+            yield blocks[start:before]
+            start = before
+        # A thought that was put in front of a message belongs to what follows it.
+        if type(block) is not Reasoning or extra is not None:
+            before = position + 1
+    yield blocks[start:]

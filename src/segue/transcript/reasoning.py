@@ -119,6 +119,14 @@ def thinks(step: Step) -> bool:
     return type(step) is ModelStep and any(type(block) is Reasoning for block in step.blocks)
 
 
+def lacks_thought(blocks: Sequence[StepBlock], rules: ReasoningRules) -> bool:
+    """Whether a message of the model is without the reasoning that the target insists on."""
+    insists = rules.required == "all" or (
+        rules.required == "calls" and any(type(block) is AnsweredCall for block in blocks)
+    )
+    return insists and not any(type(block) is Reasoning for block in blocks)
+
+
 def all_but_last(steps: list[Step], rules: ReasoningRules) -> list[int]:
     """The indexes of the steps with thoughts, without the last one's."""
     filler = Reasoning(rules.filler)

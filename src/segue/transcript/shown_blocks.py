@@ -8,7 +8,7 @@ from msgspec import structs
 
 from segue.conversation.blocks import Code, Media, Text
 from segue.conversation.json_safe import encodable, is_encodable
-from segue.transcript.media import stand_in, with_standard_data, written_out
+from segue.transcript.media import stand_in, with_standard_data, without_lost_title, written_out
 from segue.transcript.own_fields import losses, travels
 from segue.transcript.rules import accepts_media
 
@@ -33,8 +33,8 @@ def fit_block(
         came_so = block.extra is not None and block.extra.dialect == rules.target.dialect
         block = block if came_so else with_standard_data(block)
         if accepts_media(allowed, rules.media, block) or (came_so and allowed):
-            untitled = bool(block.name) and block.kind == "document" and not (rules.media.titles or came_so)
-            return block, (*lost, *((("fields_dropped", "the title of a document"),) if untitled else ()))
+            shown = block if came_so else without_lost_title(block, rules.media)
+            return shown, lost if shown is block else (*lost, ("fields_dropped", "the title of a document"))
         text, kind = stand_in(block)
         return text, (*lost, (kind, ""))
     fitted, changes = _fit_text(written_out(block) if type(block) is Code else block, makers)

@@ -81,9 +81,11 @@ def read_exchanges(given: list[Any], start: int, origin: Origin, messages: list[
                 or type(said := text["text"]) is not str
                 or type(name := call["name"]) is not str
                 or type(call_id := call["id"]) is not str
-                or (arguments := call["input"]) is None
+                or not call_id
+                or type(arguments := call["input"]) is not dict
                 or type(output := result["content"]) is not str
                 or type(answered := result["tool_use_id"]) is not str
+                or not answered
             ):
                 break
             messages.append(
@@ -148,7 +150,9 @@ def _read_blocks(content: list[Any], origin: Origin, marked: list[Any]) -> tuple
                 return None
         elif kind == "tool_use":
             call_id, name, given = part["id"], part["name"], part["input"]
-            if type(call_id) is not str or type(name) is not str or given is None or size != 4:
+            if not (
+                size == 4 and type(call_id) is str and call_id and type(name) is str and type(given) is dict
+            ):
                 return None
             blocks.append(ToolCall("", name, given, "", call_id))
         elif kind == "thinking":
@@ -167,7 +171,7 @@ def _read_results(content: list[Any], marked: list[Any]) -> tuple[Block, ...] | 
         if type(part) is not dict or part["type"] != "tool_result":
             return None
         call_id, output = part["tool_use_id"], part["content"]
-        if type(call_id) is not str or type(output) is not str:
+        if type(call_id) is not str or type(output) is not str or not call_id:
             return None
         if len(part) == 3:
             blocks.append(ToolResult("", "", output, complete=True, native_id=call_id))

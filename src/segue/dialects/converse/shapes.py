@@ -100,10 +100,11 @@ _SHOWN: dict[str, Shape] = {
         citations=_CITATIONS,
     ),
 }
+_TOOL_NAME = _object({"tool": UNFIT}, tool=_object(type=WORDS, name=WORDS, serverName=WORDS))
 _RESULT_PART = OneOf({**_SHOWN, "json": ANY}, _text_block)
 _CONTENT: dict[str, Shape] = {
     **_SHOWN,
-    "audio": OBJECT,
+    "audio": _object({"format": UNFIT, "source": UNFIT}, format=WORDS, source=OneOf(_SOURCE), error=OBJECT),
     "toolUse": _object(
         {"toolUseId": "", "name": "", "input": {}},
         toolUseId=ID,
@@ -124,8 +125,8 @@ _CONTENT: dict[str, Shape] = {
         {"reasoningText": _object({"text": ""}, text=WORDS, signature=WORDS), "redactedContent": WORDS}
     ),
     "citationsContent": OBJECT,
-    "toolAddition": OBJECT,
-    "toolRemoval": OBJECT,
+    "toolAddition": _TOOL_NAME,
+    "toolRemoval": _TOOL_NAME,
 }
 MESSAGE = ObjectShape(
     {
@@ -145,7 +146,7 @@ _TOOL: dict[str, Shape] = {
         inputSchema=_object({"json": {"type": "object", "properties": {}}}, json=SCHEMA),
         strict=FLAG,
     ),
-    "systemTool": OBJECT,
+    "systemTool": _object({"name": UNFIT}, name=WORDS),
     "cachePoint": _POINT,
 }
 TOOLS = Items(OneOf(_TOOL))

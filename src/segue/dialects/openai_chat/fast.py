@@ -81,7 +81,7 @@ def read_fast(variant: Variant, given: Any, origin: Origin) -> Message | None:
         call_id, name = given.get("tool_call_id"), given.get("name", "")
         fields = 4 if variant.result_names else 3
         if len(given) == fields and type(content) is str and type(call_id) is str and type(name) is str:
-            if bool(name) is not variant.result_names:
+            if bool(name) is not variant.result_names or not call_id:
                 return None
             return Message("tool", (ToolResult("", name, content, complete=True, native_id=call_id),))
     elif role == "assistant":
@@ -114,7 +114,7 @@ def _read_call(given: Any) -> ToolCall | None:
     if type(given) is not dict or len(given) != 3 or given.get("type") != "function":
         return None
     call_id, function = given.get("id"), given.get("function")
-    if type(call_id) is not str or type(function) is not dict or len(function) != 2:
+    if type(call_id) is not str or not call_id or type(function) is not dict or len(function) != 2:
         return None
     name, raw = function.get("name"), function.get("arguments")
     if type(name) is not str or type(raw) is not str or not raw:

@@ -13,7 +13,7 @@ from segue.conversation.message import Message
 from segue.dialects.calls import read_arguments
 from segue.dialects.data_urls import media_from
 from segue.dialects.openai_chat.rules import HELD_FILE, SERVERS
-from segue.dialects.openai_chat.wire import THOUGHTS, seal_of, write_media
+from segue.dialects.openai_chat.wire import THOUGHTS, seal_of, spoken_words, write_media
 from segue.dialects.own_fields import FieldKinds, with_parts
 from segue.dialects.request_fields import items, listed, record, text, unknown, wrong_type
 from segue.dialects.request_messages import begun_blocks
@@ -211,15 +211,8 @@ def _other_content(given: dict[str, Any], dialect: str) -> list[Block]:
     unwritten = Extra(dialect, form=_UNWRITTEN)
     beside: list[Block] = [Text(refusal, None, unwritten)] if isinstance(refusal, str) and refusal else []
     if isinstance(audio, dict) and audio.get("id") and not given.get("content"):
-        beside.append(Text(_spoken_words(audio), None, unwritten))
+        beside.append(Text(spoken_words(audio), None, unwritten))
     return beside
-
-
-def _spoken_words(audio: dict[str, Any]) -> str:
-    words = audio.get("transcript")
-    return (
-        words if isinstance(words, str) and words else f"[spoken reply {audio['id']}, held by the provider]"
-    )
 
 
 def _with_seal(blocks: list[Block], signature: str, origin: Origin) -> list[Block]:

@@ -21,7 +21,7 @@ from segue.dialects.openai_chat.reply import read_details
 from segue.dialects.openai_chat.settings import encode_settings
 from segue.dialects.openai_chat.shapes import message_shape, tools_shape
 from segue.dialects.openai_chat.wire import write_media
-from segue.dialects.own_fields import as_fields, container_of, own, own_call, own_result, runs
+from segue.dialects.own_fields import as_fields, container_of, own, own_call, own_result
 from segue.dialects.request_messages import (
     check_target,
     completion_text,
@@ -33,6 +33,8 @@ from segue.dialects.request_messages import (
 )
 from segue.dialects.shapes import Fitting, fit_tools
 from segue.transcript import fast_paths
+from segue.transcript.own_fields import runs
+from segue.transcript.reasoning import lacks_thought
 from segue.transcript.repairs import Repair
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall, ModelStep, Transcript, UserStep
@@ -99,7 +101,7 @@ def _encode_user(
     around = own(blocks[0].extra, variant.name)
     around = around.container if around is not None else None
     if instruction:
-        texts = tuple(block for block in blocks if type(block) is Text)
+        texts = tuple(block for block in blocks if type(block) is Text and _is_written(variant, block))
         content = _content(variant, texts, index) if _in_parts(variant, texts) else _texts(texts)
         message: Any = wire.SystemMessage(content)
         messages.append(message if around is None else around.written(as_fields(message)))
@@ -171,7 +173,7 @@ def _shown(variant: Variant, media: Media, index: int) -> Mapping[str, Any]:
 def _encode_model(variant: Variant, step: ModelStep, index: int, messages: list[Any]) -> None:
     messages_of_step = [*runs(step.blocks, variant.name)]
     filled = Reasoning(variant.rules.reasoning.filler) in step.blocks
-    if filled and not all(any(type(block) is Reasoning for block in run) for run in messages_of_step):
+    if filled and any(lacks_thought(run, variant.rules.reasoning) for run in messages_of_step):
         messages_of_step = [step.blocks]  # what stands in for missing reasoning does so once
     for run in messages_of_step:
         _encode_reply(variant, run, index, messages)
@@ -182,11 +184,13 @@ def _encode_reply(variant: Variant, blocks: Sequence[StepBlock], index: int, mes
     thoughts: list[Reasoning] = []
     calls: list[AnsweredCall] = []
     message = wire.AssistantMessage()
+    around = container_of(blocks, variant.name)
     for block in blocks:
         if type(block) is AnsweredCall:
             calls.append(block)
         elif type(block) is Text:
-            if block.extra is None or _is_written(variant, block):
+            # The message that had it as a field is gone if its first block is, which may have been a thought.
+            if block.extra is None or around is None or _is_written(variant, block):
                 texts.append(block)
             if block.seal is not None:
                 message.extra_content = wire.sealed(block.seal.payload)
@@ -202,7 +206,7 @@ def _encode_reply(variant: Variant, blocks: Sequence[StepBlock], index: int, mes
         _encode_thoughts(variant, thoughts, message, index)
     if calls:
         message.tool_calls = [_call(variant, call) for call in calls]
-    messages.append(_with_own(variant, message, container_of(blocks, variant.name), thoughts))
+    messages.append(_with_own(variant, message, around, thoughts))
     if calls:
         _encode_results(variant, calls, index, messages)
 

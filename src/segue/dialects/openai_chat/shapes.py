@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
+
+from msgspec import Struct
 
 from segue.dialects.openai_chat.rules import SERVERS
-from segue.dialects.openai_chat.wire import THOUGHTS
+from segue.dialects.openai_chat.wire import THOUGHTS, spoken_words
+from segue.dialects.request_messages import join_texts
 from segue.dialects.shapes import UNFIT, Items, ObjectShape, Tagged, TextOr, ValueShape
 from segue.dialects.value_shapes import (
     ANY,
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segue.dialects.openai_chat.rules import Variant
-    from segue.dialects.shapes import Shape
+    from segue.dialects.shapes import Fitting, Shape
 
 
 _SOME_TEXT = ValueShape("some text", lambda value: isinstance(value, str) and bool(value), is_read=True)
@@ -43,6 +46,55 @@ def _text_part(value: Any) -> Any:
     return {"type": "text", "text": value} if isinstance(value, str) else UNFIT
 
 
+@final
+class _RefusalAsText(Struct, frozen=True):
+    """A part that OpenAI alone knows (KIM-11, DSK-04): elsewhere the words of a refusal are text."""
+
+    text: ObjectShape
+    wanted: str = "text"
+
+    def fit(self, value: Any, path: str, fitting: Fitting) -> Any:
+        words = value.get("refusal")
+        if isinstance(words, str) and words:
+            fitting.note_correction(path, self.wanted)
+        return self.text.fit({"type": "text", "text": words}, path, fitting)
+
+
+@final
+class _WithContent(Struct, frozen=True):
+    """A reply of the model where one without content is refused (KIM-10): what it says beside its content is its content."""
+
+    message: ObjectShape
+    wanted: str = "an object"
+
+    def fit(self, value: Any, path: str, fitting: Fitting) -> Any:
+        fitted = self.message.fit(value, path, fitting)
+        if fitted.get("tool_calls") or fitted.get("function_call") or _says_something(fitted.get("content")):
+            return fitted
+        words = _words_beside(fitted)
+        if not words.strip():
+            return fitted
+        fitting.note_correction(f"{path}.content", "some text")
+        kept = {name: held for name, held in fitted.items() if name not in ("refusal", "audio")}
+        return {**kept, "content": words}
+
+
+def _says_something(content: Any) -> bool:
+    if isinstance(content, list):
+        return any(_says_something(part) for part in content)
+    words = content.get("text") if isinstance(content, dict) else content
+    is_image = isinstance(content, dict) and words is None
+    return is_image or (bool(words.strip()) if isinstance(words, str) else words is not None)
+
+
+def _words_beside(message: Mapping[str, Any]) -> str:
+    refusal, audio = message.get("refusal"), message.get("audio")
+    words = [refusal] if isinstance(refusal, str) else []
+    if isinstance(audio, dict) and audio.get("id"):
+        words.append(spoken_words(audio))
+    return join_texts(words)
+
+
 def _part(variant: Variant) -> Shape:
     # CHAT-53: the kinds of text that other wires have are read, but not known here.
     # KIM-10: where blank texts are refused, so are parts without text.
@@ -52,7 +104,9 @@ def _part(variant: Variant) -> Shape:
         "text": text,
         "input_text": text,
         "output_text": text,
-        "refusal": ObjectShape({"refusal": WORDS}, {"refusal": ""}),
+        "refusal": ObjectShape({"refusal": WORDS}, {"refusal": ""})
+        if variant.fields is not None
+        else _RefusalAsText(text),
         "image_url": ObjectShape(
             {"image_url": ObjectShape({"url": WORDS, "detail": TEXT}, {"url": UNFIT}, correct=_address)},
             {"image_url": UNFIT},
@@ -114,25 +168,26 @@ def message_shape(name: str) -> Shape:
         {"content": TextOr(OUTPUT, content.other), "tool_call_id": ID, "name": WORDS, **called, **thoughts},
         {"content": "", "tool_call_id": ""},
     )
+    reply = ObjectShape(
+        {
+            "content": content,
+            **called,
+            "refusal": WORDS,
+            "audio": OBJECT,
+            "name": WORDS,
+            "reasoning_content": WORDS,
+            "reasoning": TEXT,
+            "reasoning_details": LIST,
+            "extra_content": OBJECT,
+        }
+    )
     return Tagged(
         "role",
         {
             "system": operator,
             "developer": operator,
             "user": ObjectShape({"content": content, "name": WORDS, **called, **thoughts}, {"content": ""}),
-            "assistant": ObjectShape(
-                {
-                    "content": content,
-                    **called,
-                    "refusal": WORDS,
-                    "audio": OBJECT,
-                    "name": WORDS,
-                    "reasoning_content": WORDS,
-                    "reasoning": TEXT,
-                    "reasoning_details": LIST,
-                    "extra_content": OBJECT,
-                }
-            ),
+            "assistant": reply if variant.rules.blank_text else _WithContent(reply),
             "tool": result,
             "function": ObjectShape({"content": content, "name": WORDS, **called, **thoughts}),
         },

@@ -71,6 +71,14 @@ class ToolMessage(Struct, tag_field="role", tag="tool", gc=False):
     name: str | UnsetType = UNSET
 
 
+def spoken_words(audio: Mapping[str, Any]) -> str:
+    """What stands for a spoken reply that the provider holds."""
+    words = audio.get("transcript")
+    return (
+        words if isinstance(words, str) and words else f"[spoken reply {audio['id']}, held by the provider]"
+    )
+
+
 _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
 
 
