@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from cli.cli_runs import Home
+from gateway.accounts.paid_wires import PRICES, WIRES
 from gateway.accounts.paid_world import KEY, ROUTES, WORD, PaidWorld, Provider, Scripted, paid_world
 from segue.config.schema import Allowance, GatewayLimits
 from segue.conversation.usage import Usage
@@ -24,14 +25,14 @@ from segue.gateway.accounts.account import Account, digest_of
 from segue.gateway.accounts.admission import MILLION, Charge, Reserved
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.accounts.store import RESERVED_SECONDS, Admission
-from segue.providers.models.prices import cost_of
+from segue.providers.models.prices import PriceBook
 
 End: TypeAlias = Literal[
     "complete", "refused", "unreachable", "cut", "error_frame", "client_gone", "silent", "timeout", "drain"
 ]
 PROMPT = 2000
 """Words of the request, each a token or so."""
-EXAMPLES = max(40, settings().max_examples)
+EXAMPLES = max(80, settings().max_examples)
 
 
 class Story(Struct, frozen=True, kw_only=True):
@@ -49,8 +50,8 @@ class Story(Struct, frozen=True, kw_only=True):
 stories = st.builds(
     Story,
     end=st.sampled_from(End.__args__),  # type: ignore[attr-defined]
-    client=st.sampled_from(["chat", "anthropic"]),
-    provider=st.sampled_from(["chat", "anthropic"]),
+    client=st.sampled_from(sorted(WIRES)),
+    provider=st.sampled_from(sorted(WIRES)),
     stream=st.booleans(),
     counts=st.none() | st.tuples(st.integers(PROMPT, 4 * PROMPT), st.integers(40, 2000)),
     byte=st.integers(0, 6000),
@@ -61,10 +62,7 @@ stories = st.builds(
 def counts_of(story: Story) -> dict[str, Any] | None:
     if story.counts is None:
         return None
-    read, written = story.counts
-    if story.provider == "anthropic":
-        return {"input_tokens": read, "output_tokens": written}
-    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+    return WIRES[story.provider].counts(*story.counts)
 
 
 def script_of(story: Story) -> Scripted:
@@ -89,7 +87,7 @@ def script_of(story: Story) -> Scripted:
 async def play(story: Story) -> tuple[int, int, Reserved, int]:
     """What was counted in millionths of a dollar, the same in the rows, what is reserved, and what the provider got."""
     limits = GatewayLimits(drain=0.1, reply_timeout=0.1 if story.end == "timeout" else 60.0)
-    async with paid_world(limits=limits, members={"away": ["kimi/kimi-k2.6"]}) as world:
+    async with paid_world(limits=limits, members={"away": ["groq/openai/gpt-oss-120b"]}) as world:
         world.provider.scripts.append(script_of(story))
         model = "away" if story.end == "unreachable" else story.provider
         leave = story.byte if story.end == "client_gone" else None
@@ -107,7 +105,7 @@ async def play(story: Story) -> tuple[int, int, Reserved, int]:
 
 def micros(story: Story, read: float, written: float) -> float:
     provider, _, model = ROUTES[story.provider].partition("/")
-    dollars = cost_of(Usage(int(read), int(written)), provider, model)
+    dollars = PriceBook(PRICES).cost_of(Usage(int(read), int(written)), provider, model)
     assert dollars is not None
     return dollars * MILLION
 
