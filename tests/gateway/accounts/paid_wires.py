@@ -147,7 +147,10 @@ def _chat_frames(script: Scripted) -> list[bytes]:
 
 def _counting_at_the_end_frames(script: Scripted) -> list[bytes]:
     """As Mistral and Kimi write it: the counts stand in the chunk that ends the reply."""
-    deltas = [({"role": "assistant", "content": ""}, None), *(({"content": one}, None) for one in script.pieces)]
+    deltas = [
+        ({"role": "assistant", "content": ""}, None),
+        *(({"content": one}, None) for one in script.pieces),
+    ]
     frames = [
         _sse({"id": "one", "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": end}]})
         for delta, end in deltas

@@ -127,7 +127,9 @@ def test_whatever_the_end_what_was_handed_over_is_counted(story: Story) -> None:
         assert spent == pytest.approx(micros(story.provider, read, written), abs=1)
         return
     assert spent >= micros(story.provider, PROMPT / 2, 0), "at least the input"
-    assert spent <= micros(story.provider, max(2 * PROMPT, read), max(400, written)) + 1, "and no more than came of it"
+    assert spent <= micros(story.provider, max(2 * PROMPT, read), max(400, written)) + 1, (
+        "and no more than came of it"
+    )
 
 
 @pytest.mark.parametrize("client", sorted(WIRES))
@@ -324,9 +326,7 @@ VECTORS = "/v1/embeddings"
 
 
 @pytest.mark.parametrize("end", ["complete", "uncounted", "silence", "cut", "status", "client_gone"])
-@pytest.mark.parametrize(
-    ("path", "wire"), [*itertools.product(SUMMARIES, sorted(WIRES)), (VECTORS, "chat")]
-)
+@pytest.mark.parametrize(("path", "wire"), [*itertools.product(SUMMARIES, sorted(WIRES)), (VECTORS, "chat")])
 def test_summaries_and_vectors_count_however_they_end(path: str, wire: str, end: str) -> None:
     read = {"prompt_tokens": 3000, "total_tokens": 3000} if path == VECTORS else WIRES[wire].counts(3000, 20)
     scripts = {
