@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from asyncio import Event as Abort
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Literal, Protocol, TypeAlias, final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final
 
 from msgspec import Struct
 
