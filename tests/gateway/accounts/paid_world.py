@@ -189,6 +189,8 @@ async def paid_world(
     providers["bedrock"] = structs.replace(providers["bedrock"], region="us-east-1")
     closed = "http://127.0.0.1:9/v1"  # nobody listens there
     providers["groq"] = ProviderConfig(base_url=closed, api_key=Secret("sk-emulated"), timeouts=timeouts)
+    nowhere = "http://nowhere.invalid/v1"  # no name server knows it
+    providers["deepseek"] = ProviderConfig(base_url=nowhere, api_key=Secret("sk-emulated"), timeouts=timeouts)
     once = RetrySettings(attempts=1, first_pause=0.01)
     profiles = {
         name: ProfileSettings(retry=once, policy="failover", members=list(routes))

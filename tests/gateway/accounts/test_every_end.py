@@ -161,6 +161,28 @@ def test_leaving_before_the_first_content_is_not_free(client: str, *, stream: bo
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_provider_whose_name_cannot_be_resolved_costs_nothing_and_the_next_one_answers(
+    *, stream: bool
+) -> None:
+    lost = "deepseek/deepseek-chat"
+
+    async def main() -> None:
+        async with paid_world(members={"lost": [lost], "team": [lost, ROUTES["chat"]]}) as world:
+            world.provider.scripts.append(Scripted(counts=WIRES["chat"].counts(3000, 50)))
+            status, body = await world.ask("chat", "lost", WORD * PROMPT, stream=stream)
+            assert status >= 500, body
+            standing, reserved, _ = await world.settled()
+            assert (standing.day_spent, reserved) == (0, Reserved())
+            status, body = await world.ask("chat", "team", WORD * PROMPT, stream=stream)
+            assert status == 200, body
+            standing, reserved, _ = await world.settled()
+            assert standing.day_spent == pytest.approx(micros("chat", 3000, 50), abs=1)
+            assert reserved == Reserved()
+
+    asyncio.run(main())
+
+
 def other_than(wire: str) -> str:
     """Each wire has another one behind it, so that every wire fails once and takes over once."""
     names = sorted(WIRES)
