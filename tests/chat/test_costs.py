@@ -15,6 +15,7 @@ from segue.conversation.usage import Usage
 from segue.errors import InvalidRequestError, OverloadError
 from segue.events import ChatEvent, Compaction, ToolCallResult, Warned
 from segue.providers.adapter import ChatRequest
+from segue.providers.models.prices import Bill
 from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
 from segue.routing.route import Route
 from segue.sessions.state import replay
@@ -234,3 +235,61 @@ def test_a_budget_of_dollars_holds_for_replies_of_a_tier_that_nobody_knows_the_p
             assert (chat.answer.cost is None) == (tier is not None)
 
     asyncio.run(main())
+
+
+UNKNOWN_TIER = Usage(1_000_000, 0, tier="scale")
+"""Of a tier without a price: it costs at least what the tokens do, 1.25 dollars."""
+
+
+@pytest.mark.parametrize(("usage", "least"), [(UNKNOWN_TIER, 1.25), (Usage(), 0.0001)])
+def test_a_budget_counts_at_least_what_is_known_of_a_summary(usage: Usage, least: float) -> None:
+    """Also where its price is not known, and where nobody counted."""
+
+    async def main() -> None:
+        def answer(request: ChatRequest) -> list[ScriptLine]:
+            asked = request.conversation.messages[-1]
+            if "Sum up the conversation" in asked.text:
+                return says("short", usage=usage)
+            if asked.text == "and look":
+                return calls(("look", {}))
+            return says("word " * 300)
+
+        provider = ScriptedProvider(answer=answer, name="openai")
+        budget = Budget(max_cost=least)
+        async with Chat("openai/gpt-5", tools=[look], providers={"openai": provider}, budget=budget) as chat:
+            for _ in range(3):
+                await chat.send("tell me more")
+            await chat.switch(Route(provider="openai", model="gpt-5", context=900))
+            events = await told(chat, "and look")
+            (compaction,) = [event for event in events if type(event) is Compaction]
+            assert compaction.cost is None
+            assert compaction.at_least >= least
+            assert any(type(event) is Warned and event.code == "over_budget" for event in events)
+            assert chat.answer is not None
+            assert chat.answer.at_least >= compaction.at_least
+
+    asyncio.run(main())
+
+
+def test_a_budget_counts_at_least_what_is_known_of_a_subagent() -> None:
+    async def main() -> None:
+        small = ScriptedProvider([says("a cat", usage=UNKNOWN_TIER)], name="openai")
+        big = ScriptedProvider([calls(("explore", {"task": "x"})), says("thanks")], name="big")
+        explore = subagent_tool("explore", "Looks around.", "openai/gpt-5")
+        budget = Budget(max_cost=1.0)
+        async with Chat(
+            "big/m", tools=[explore], providers={"openai": small, "big": big}, budget=budget
+        ) as chat:
+            events = await told(chat)
+            assert any(type(event) is Warned and event.code == "over_budget" for event in events)
+            assert chat.answer is not None
+            assert (chat.answer.cost, chat.answer.at_least) == (None, 1.25)
+
+    asyncio.run(main())
+
+
+def test_a_bill_is_at_least_the_sum_of_what_is_known() -> None:
+    bill = Bill()
+    bill.add(Usage(1, 1), 0.5, 0.8)
+    bill.add(Usage(1, 1), None, 0.1)
+    assert (bill.cost, bill.at_least) == (0.5, 0.9)

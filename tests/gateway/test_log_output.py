@@ -103,6 +103,24 @@ def test_what_waits_for_a_reader_is_bounded_and_lost_lines_are_counted() -> None
     assert MOST_BYTES - _PIPE_BYTES <= whole * len(line) <= MOST_BYTES + 2 * _PIPE_BYTES
 
 
+@pytest.mark.parametrize(("line", "fitting"), [("x" * MOST_BYTES + "\n", 0), ("y" * 65_535 + "\n", 16)])
+def test_how_much_was_lost_is_written_before_the_log_is_closed(line: str, fitting: int) -> None:
+    with piped() as (reading, stream):
+        output, read = LogOutput(stream), bytearray()
+        for _ in range(fitting):
+            output.write(line)
+        time.sleep(0.2)  # the thread is in the midst of writing them
+        output.write(line)
+        reader = threading.Thread(target=lambda: read.extend(read_until(reading, b"end\n")), daemon=True)
+        reader.start()
+        output.close()
+        os.write(stream.fileno(), b"end\n")
+        reader.join(10)
+    *_, lost, end = bytes(read).splitlines()
+    assert end == b"end"
+    assert lost.endswith(b"too slow.")
+
+
 def test_lines_of_many_threads_arrive_whole_and_in_order() -> None:
     with piped() as (reading, stream):
         output = LogOutput(stream)

@@ -83,7 +83,7 @@ async def _work(child: Chat, task: str, context: Context) -> Output:
                 spent = event.message
     finally:
         if child.answer is not None:
-            context.spend(child.answer.usage, child.answer.cost)
+            context.spend(child.answer.usage, child.answer.cost, child.answer.at_least)
     answer = (child.answer or Answer(finish="cancelled")).or_raise()
     if answer.finish == "complete":
         return Output(answer.text)

@@ -79,6 +79,8 @@ class Answer(Struct, Generic[OutputT_co], frozen=True, kw_only=True):
     """Of the whole turn: its exchanges, summaries and subagents."""
     cost: float | None = None
     """Dollars, where prices are known."""
+    at_least: float = 0.0
+    """The same with what is known of parts without a whole price, and estimates where nobody counted: what budgets hold against."""
     model: str = ""
     exchanges: int = 0
     error: SegueError | None = None
@@ -215,7 +217,7 @@ class Turn(Struct):
     def emit(self, event: ChatEvent) -> None:
         # What tools and summaries cost is part of the turn's price.
         if type(event) is ToolCallResult or type(event) is Compaction:
-            self._bill.add(event.usage, event.cost)
+            self._bill.add(event.usage, event.cost, event.at_least)
         self._listener(event)
 
     async def _take(
@@ -325,9 +327,10 @@ class Turn(Struct):
         return finish, error
 
     def _answer(self, finish: TurnFinish, error: SegueError | None) -> Answer:
-        exchanges, usage, cost = self._exchanges, self._bill.usage, self._bill.cost
+        exchanges, bill = self._exchanges, self._bill
+        usage, cost, at_least = bill.usage, bill.cost, bill.at_least
         if exchanges is None:
-            return Answer(finish=finish, usage=usage, cost=cost, error=error)
+            return Answer(finish=finish, usage=usage, cost=cost, at_least=at_least, error=error)
         message = exchanges.latest.message
         return Answer(
             text=message.text,
@@ -336,6 +339,7 @@ class Turn(Struct):
             finish=finish,
             usage=usage,
             cost=cost,
+            at_least=at_least,
             model=exchanges.model,
             exchanges=self._number,
             error=error,

@@ -49,10 +49,9 @@ class LogOutput:
         with self._lock:
             if self._held + len(data) > MOST_BYTES:
                 self._lost += text.count("\n")
-                self._wake.set()
-                return len(text)
-            self._waiting.append(data)
-            self._held += len(data)
+            else:
+                self._waiting.append(data)
+                self._held += len(data)
             self._is_empty.clear()
             if self._thread is None:
                 # A daemon, which writes past all buffers of Python's: neither holds up the end of the process.
@@ -65,7 +64,7 @@ class LogOutput:
         """It is written as soon as it can be."""
 
     def close(self) -> None:
-        """Wait until all is written, if that is soon."""
+        """Wait until all is written, how much was lost included, if that is soon."""
         self._is_empty.wait(_CLOSE_SECONDS)
 
     def __getattr__(self, name: str) -> Any:
@@ -87,7 +86,7 @@ class LogOutput:
                     _write_all(self._file, self._encoded(_LOST % lost))
             with self._lock:
                 self._held -= len(data)
-                if not self._waiting:
+                if not self._waiting and not self._lost:
                     self._is_empty.set()
 
 

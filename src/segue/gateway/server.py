@@ -18,6 +18,7 @@ import uvicorn
 
 from segue import signals
 from segue.errors import SegueError, UsageError
+from segue.gateway.free_memory import give_back_for_ever
 from segue.gateway.http_protocol import bounded_protocol
 
 if TYPE_CHECKING:
@@ -127,9 +128,11 @@ async def serve(
         on_ready()
         if until_closed is not None:
             asyncio.get_running_loop().add_reader(until_closed, leave, until_closed)
+        giving_back = asyncio.ensure_future(give_back_for_ever())
         try:
             await server.serve(sockets=[listener])
         finally:
+            giving_back.cancel()
             await served.close()
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from asyncio import Event as Abort
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Literal, Protocol, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final
 
 from msgspec import Struct
 
 from segue.conversation.blocks import Media, ToolCall
 from segue.conversation.tools import ToolSpec
-from segue.conversation.usage import Usage
 from segue.errors import UsageError
 from segue.providers.adapter import Providers
 from segue.routing.router import Router
 from segue.sessions.stores.store import Store
+
+if TYPE_CHECKING:
+    from segue.conversation.usage import Usage
 
 Effect: TypeAlias = Literal["read", "edit", "run", "fetch", "other"]
 """What a tool does to the world: looks at it, changes files, runs programs, asks the network, or nobody knows."""
@@ -67,7 +69,13 @@ class Host(Struct, frozen=True, kw_only=True):
     """Who answers in the session now; None if nobody knows."""
 
 
-def uncounted(_usage: Usage, _cost: float | None) -> None:
+class Spends(Protocol):
+    """Counts what a tool's models have used, and its price. `at_least`: what is known of the price where not all of it is."""
+
+    def __call__(self, usage: Usage, cost: float | None, at_least: float = 0.0, /) -> None: ...
+
+
+def uncounted(_usage: Usage, _cost: float | None, _at_least: float = 0.0, /) -> None:
     """Costs are not counted."""
 
 
@@ -88,7 +96,7 @@ class Context(Struct, frozen=True, kw_only=True):
     abort: Abort
     """Set when the turn is cancelled; a tool that takes long should watch it."""
     progress: Callable[[str], None]
-    spend: Callable[[Usage, float | None], None] = uncounted
+    spend: Spends = uncounted
     """Reports what the call has cost, where its tool asks models."""
     session: str = ""
     host: Host | None = None

@@ -186,7 +186,11 @@ class _Batch(Struct):
         )
         for result, bill in zip(ended, bills, strict=True):
             self.ended[result.call_id] = result
-            self.emit(ToolCallResult(self.calls[result.call_id], result, bill.usage, bill.cost))
+            self.emit(
+                ToolCallResult(
+                    self.calls[result.call_id], result, bill.usage, bill.cost, at_least=bill.at_least
+                )
+            )
 
 
 def _paths(call: ToolCall, writes: Callable[[dict[str, Any]], tuple[str, ...]]) -> tuple[str, ...]:

@@ -6,10 +6,11 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import structs
 
+from gateway.accounts.paid_wires import ADDRESSES, PRICES, WIRES, WORD, Scripted, is_stream, vectors, wire_at
 from segue.config.schema import CallerSettings, Config, GatewayLimits, GatewaySettings, ProfileSettings
 from segue.gateway.accounts.account import digest_of
 from segue.gateway.accounts.admission import Reserved, Standing
@@ -30,35 +31,12 @@ from segue.transports.transport import Timeouts
 KEY: Final = "segue-key-of-ann"
 SILENCE: Final = 0.25
 """Seconds after which a silent provider is given up."""
-WORD: Final = "word "
-ROUTES: Final = {"chat": "openai/gpt-4.1", "anthropic": "anthropic/claude-sonnet-4-6"}
-PATHS: Final = {"chat": "/v1/chat/completions", "anthropic": "/v1/messages"}
-
-Then: TypeAlias = Literal["end", "cut", "silence"]
-
-
-class Scripted(Struct, frozen=True, kw_only=True):
-    """How the provider answers one request."""
-
-    status: int = 200
-    counts: Mapping[str, Any] | None = None
-    """As they stand in the reply; None: it does not count."""
-    words: int = 40
-    stop_at: int | None = None
-    """After so many bytes of the body something else happens; None: it is sent whole."""
-    then: Then = "end"
-    error_at: int | None = None
-    """An error as a frame of the stream, in place of the frame with this number."""
-    pause: float = 0.0
-    """Seconds between two frames."""
-    text: str = ""
-    """What it writes in place of words."""
-    message: str = "No."
-    """Of a refusal."""
+ROUTES: Final = {name: wire.route for name, wire in WIRES.items()}
+__all__ = ["KEY", "ROUTES", "WORD", "PaidWorld", "Provider", "Scripted", "paid_world"]
 
 
 class Provider:
-    """Speaks the Chat wire and Anthropic's, over a socket."""
+    """Speaks every wire, over a socket."""
 
     def __init__(self) -> None:
         self.scripts: list[Scripted] = []
@@ -94,14 +72,16 @@ class Provider:
         self.got.append(body)
         self.asked.set()
         script = self.scripts.pop(0) if len(self.scripts) > 1 else self.scripts[0]
-        stream = bool(body.get("stream"))
+        wire = WIRES[wire_at(path.partition("?")[0], str(body.get("model", "")))]
+        stream = is_stream(path, body)
         if script.status != 200:
             error = {"message": script.message, "type": "error", "code": "no"}
             frames = [json.dumps({"error": error}).encode()]
+        elif "embed" in path:
+            frames = vectors(script)
         else:
-            wire = _anthropic if path.endswith("/messages") else _vectors if "embed" in path else _chat
-            frames = wire(script, stream=stream)
-        kind = b"text/event-stream" if stream and script.status == 200 else b"application/json"
+            frames = wire.answered(script, stream=stream)
+        kind = wire.stream_type if stream and script.status == 200 else b"application/json"
         length = sum(map(len, frames))
         writer.write(
             b"HTTP/1.1 %d Said\r\ncontent-type: %s\r\ncontent-length: %d\r\n\r\n"
@@ -124,88 +104,6 @@ class Provider:
         return False
 
 
-def _sse(value: object, name: str = "") -> bytes:
-    return (f"event: {name}\n" if name else "").encode() + b"data: " + json.dumps(value).encode() + b"\n\n"
-
-
-def _chat(script: Scripted, *, stream: bool) -> list[bytes]:
-    text = script.text or WORD * script.words
-    if not stream:
-        message = {"role": "assistant", "content": text}
-        whole: dict[str, Any] = {
-            "id": "one",
-            "object": "chat.completion",
-            "model": "m",
-            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-        }
-        if script.counts is not None:
-            whole["usage"] = script.counts
-        return [json.dumps(whole).encode()]
-    pieces = text.split(" ")
-    deltas: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": ""}, None)]
-    deltas += [({"content": piece + " "}, None) for piece in pieces if piece]
-    deltas.append(({}, "stop"))
-    frames = [
-        _sse({"id": "one", "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": end}]})
-        for delta, end in deltas
-    ]
-    if script.counts is not None:
-        frames.append(_sse({"id": "one", "model": "m", "choices": [], "usage": script.counts}))
-    if script.error_at is not None:
-        frames[script.error_at :] = [_sse({"error": {"message": "Broken.", "type": "server_error"}})]
-    return [*frames, b"data: [DONE]\n\n"]
-
-
-def _vectors(script: Scripted, *, stream: bool) -> list[bytes]:
-    del stream
-    whole: dict[str, Any] = {
-        "object": "list",
-        "model": "m",
-        "data": [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}],
-    }
-    if script.counts is not None:
-        whole["usage"] = script.counts
-    return [json.dumps(whole).encode()]
-
-
-def _anthropic(script: Scripted, *, stream: bool) -> list[bytes]:
-    text, counts = script.text or WORD * script.words, script.counts or {}
-    message: dict[str, Any] = {"id": "one", "type": "message", "role": "assistant", "model": "m"}
-    ended = {"stop_reason": "end_turn", "stop_sequence": None}
-    if not stream:
-        whole = {**message, **ended, "content": [{"type": "text", "text": text}], "usage": counts}
-        return [json.dumps(whole).encode()]
-    begun = {**counts, "output_tokens": 1} if counts else {}
-    started = {**message, "stop_reason": None, "stop_sequence": None, "content": [], "usage": begun}
-    frames = [
-        _sse({"type": "message_start", "message": started}, "message_start"),
-        _sse(
-            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-            "content_block_start",
-        ),
-        *(
-            _sse(
-                {
-                    "type": "content_block_delta",
-                    "index": 0,
-                    "delta": {"type": "text_delta", "text": piece + " "},
-                },
-                "content_block_delta",
-            )
-            for piece in text.split(" ")
-            if piece
-        ),
-        _sse({"type": "content_block_stop", "index": 0}, "content_block_stop"),
-    ]
-    usage = {"usage": counts} if counts else {"usage": {}}
-    frames.append(_sse({"type": "message_delta", "delta": ended, **usage}, "message_delta"))
-    if script.error_at is not None:
-        error = {"type": "error", "error": {"type": "overloaded_error", "message": "Broken."}}
-        frames[script.error_at :] = [_sse(error, "error")]
-        return frames
-    return [*frames, _sse({"type": "message_stop"}, "message_stop")]
-
-
 class PaidWorld:
     """The gateway of the moment, and how to ask it."""
 
@@ -221,18 +119,19 @@ class PaidWorld:
         self, wire: str, model: str, text: str, *, leave_at: int | None = None, **fields: Any
     ) -> tuple[int, bytes]:
         """The status and body of the response; a client that leaves has read so many bytes, or none."""
-        body: dict[str, Any] = {"model": model, "messages": [{"role": "user", "content": text}], **fields}
-        if wire == "anthropic":
-            body.setdefault("max_tokens", 1000)
-        return await self.send(PATHS[wire], body, leave_at=leave_at)
+        stream = bool(fields.pop("stream", False))
+        path, body = WIRES[wire].asked(model, text, stream=stream)
+        return await self.send(path, {**body, **fields}, leave_at=leave_at, client=WIRES[wire].client)
 
-    async def send(self, path: str, body: Any, *, leave_at: int | None = None) -> tuple[int, bytes]:
+    async def send(
+        self, path: str, body: Any, *, leave_at: int | None = None, client: str = "tests"
+    ) -> tuple[int, bytes]:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             data = json.dumps(body).encode()
             head = (
                 f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {KEY}\r\n"
-                f"content-type: application/json\r\nconnection: close\r\ncontent-length: {len(data)}\r\n\r\n"
+                f"content-type: application/json\r\nuser-agent: {client}\r\nconnection: close\r\ncontent-length: {len(data)}\r\n\r\n"
             )
             self.provider.asked.clear()
             writer.write(head.encode() + data)
@@ -285,10 +184,13 @@ async def paid_world(
     timeouts = Timeouts(connect=5.0, first_byte=SILENCE, idle=SILENCE, whole_reply=SILENCE)
     providers = {
         name: ProviderConfig(base_url=place + path, api_key=Secret("sk-emulated"), timeouts=timeouts)
-        for name, path in (("openai", "/v1"), ("anthropic", ""), ("mistral", "/v1"))
+        for name, path in ADDRESSES.items()
     }
+    providers["bedrock"] = structs.replace(providers["bedrock"], region="us-east-1")
     closed = "http://127.0.0.1:9/v1"  # nobody listens there
-    providers["kimi"] = ProviderConfig(base_url=closed, api_key=Secret("sk-emulated"), timeouts=timeouts)
+    providers["groq"] = ProviderConfig(base_url=closed, api_key=Secret("sk-emulated"), timeouts=timeouts)
+    nowhere = "http://nowhere.invalid/v1"  # no name server knows it
+    providers["deepseek"] = ProviderConfig(base_url=nowhere, api_key=Secret("sk-emulated"), timeouts=timeouts)
     once = RetrySettings(attempts=1, first_pause=0.01)
     profiles = {
         name: ProfileSettings(retry=once, policy="failover", members=list(routes))
@@ -305,7 +207,7 @@ async def paid_world(
     )
     reports: list[RequestReport] = []
     gateway = Gateway(
-        Config(profiles=profiles, gateway=gateway_settings),
+        Config(profiles=profiles, gateway=gateway_settings, prices=dict(PRICES)),
         registry,
         memory,
         accounts=accounts,

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from cli.cli_runs import Home
+from gateway.accounts.paid_wires import ADDRESSES, PRICES, WIRES
 from gateway.accounts.paid_world import KEY, ROUTES, WORD, PaidWorld, Provider, Scripted, paid_world
 from segue.config.schema import Allowance, GatewayLimits
 from segue.conversation.usage import Usage
@@ -24,14 +25,14 @@ from segue.gateway.accounts.account import Account, digest_of
 from segue.gateway.accounts.admission import MILLION, Charge, Reserved
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.accounts.store import RESERVED_SECONDS, Admission
-from segue.providers.models.prices import cost_of
+from segue.providers.models.prices import PriceBook
 
 End: TypeAlias = Literal[
     "complete", "refused", "unreachable", "cut", "error_frame", "client_gone", "silent", "timeout", "drain"
 ]
 PROMPT = 2000
 """Words of the request, each a token or so."""
-EXAMPLES = max(40, settings().max_examples)
+EXAMPLES = max(80, settings().max_examples)
 
 
 class Story(Struct, frozen=True, kw_only=True):
@@ -49,8 +50,8 @@ class Story(Struct, frozen=True, kw_only=True):
 stories = st.builds(
     Story,
     end=st.sampled_from(End.__args__),  # type: ignore[attr-defined]
-    client=st.sampled_from(["chat", "anthropic"]),
-    provider=st.sampled_from(["chat", "anthropic"]),
+    client=st.sampled_from(sorted(WIRES)),
+    provider=st.sampled_from(sorted(WIRES)),
     stream=st.booleans(),
     counts=st.none() | st.tuples(st.integers(PROMPT, 4 * PROMPT), st.integers(40, 2000)),
     byte=st.integers(0, 6000),
@@ -61,10 +62,7 @@ stories = st.builds(
 def counts_of(story: Story) -> dict[str, Any] | None:
     if story.counts is None:
         return None
-    read, written = story.counts
-    if story.provider == "anthropic":
-        return {"input_tokens": read, "output_tokens": written}
-    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+    return WIRES[story.provider].counts(*story.counts)
 
 
 def script_of(story: Story) -> Scripted:
@@ -89,7 +87,7 @@ def script_of(story: Story) -> Scripted:
 async def play(story: Story) -> tuple[int, int, Reserved, int]:
     """What was counted in millionths of a dollar, the same in the rows, what is reserved, and what the provider got."""
     limits = GatewayLimits(drain=0.1, reply_timeout=0.1 if story.end == "timeout" else 60.0)
-    async with paid_world(limits=limits, members={"away": ["kimi/kimi-k2.6"]}) as world:
+    async with paid_world(limits=limits, members={"away": ["groq/openai/gpt-oss-120b"]}) as world:
         world.provider.scripts.append(script_of(story))
         model = "away" if story.end == "unreachable" else story.provider
         leave = story.byte if story.end == "client_gone" else None
@@ -105,9 +103,9 @@ async def play(story: Story) -> tuple[int, int, Reserved, int]:
         return standing.day_spent, sum(row.micros for row in rows), reserved, len(world.provider.got)
 
 
-def micros(story: Story, read: float, written: float) -> float:
-    provider, _, model = ROUTES[story.provider].partition("/")
-    dollars = cost_of(Usage(int(read), int(written)), provider, model)
+def micros(wire: str, read: float, written: float) -> float:
+    provider, _, model = ROUTES[wire].partition("/")
+    dollars = PriceBook(PRICES).cost_of(Usage(int(read), int(written)), provider, model)
     assert dollars is not None
     return dollars * MILLION
 
@@ -126,13 +124,15 @@ def test_whatever_the_end_what_was_handed_over_is_counted(story: Story) -> None:
     assert got == 1
     read, written = story.counts or (PROMPT, 40)
     if story.end == "complete" and story.counts is not None:
-        assert spent == pytest.approx(micros(story, read, written), abs=1)
+        assert spent == pytest.approx(micros(story.provider, read, written), abs=1)
         return
-    assert spent >= micros(story, PROMPT / 2, 0), "at least the input"
-    assert spent <= micros(story, max(2 * PROMPT, read), max(400, written)) + 1, "and no more than came of it"
+    assert spent >= micros(story.provider, PROMPT / 2, 0), "at least the input"
+    assert spent <= micros(story.provider, max(2 * PROMPT, read), max(400, written)) + 1, (
+        "and no more than came of it"
+    )
 
 
-@pytest.mark.parametrize("client", ["chat", "anthropic"])
+@pytest.mark.parametrize("client", sorted(WIRES))
 @pytest.mark.parametrize("stream", [True, False])
 def test_leaving_before_the_first_content_is_not_free(client: str, *, stream: bool) -> None:
     async def story(world: PaidWorld) -> None:
@@ -146,8 +146,9 @@ def test_leaving_before_the_first_content_is_not_free(client: str, *, stream: bo
             standing, _, _ = await world.settled()
             if standing.day_spent >= 50_000:
                 break
-        status, _ = await world.ask(client, "chat", text, stream=stream)
-        assert status == 429, "the budget is spent"
+        status, body = await world.ask(client, "chat", text, stream=stream)
+        assert status in (400, 402, 429), "each wire has its own status for this"
+        assert b"budget of" in body
         standing, reserved, _ = await world.settled()
         assert len(world.provider.got) == 1, "one request is dearer than the budget, and the last"
         assert 100_000 <= standing.day_spent <= 400_000
@@ -160,37 +161,100 @@ def test_leaving_before_the_first_content_is_not_free(client: str, *, stream: bo
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("first", ["silence", "cut", "error_frame", "status"])
-def test_each_attempt_of_a_failover_that_may_be_billed_is_counted_at_its_own_route(first: str) -> None:
-    counts = {"input_tokens": 3000, "output_tokens": 50}
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_provider_whose_name_cannot_be_resolved_costs_nothing_and_the_next_one_answers(
+    *, stream: bool
+) -> None:
+    lost = "deepseek/deepseek-chat"
 
     async def main() -> None:
-        async with paid_world(members={"team": [ROUTES["chat"], ROUTES["anthropic"]]}) as world:
-            failing = {
-                "silence": Scripted(stop_at=0, then="silence"),
-                "cut": Scripted(stop_at=150, then="cut"),
-                "error_frame": Scripted(error_at=0),
-                "status": Scripted(status=503),
-            }
-            world.provider.scripts += [failing[first], Scripted(counts=counts)]
-            status, _ = await world.ask("anthropic", "team", WORD * PROMPT, stream=True)
-            assert status == 200
+        async with paid_world(members={"lost": [lost], "team": [lost, ROUTES["chat"]]}) as world:
+            world.provider.scripts.append(Scripted(counts=WIRES["chat"].counts(3000, 50)))
+            status, body = await world.ask("chat", "lost", WORD * PROMPT, stream=stream)
+            assert status >= 500, body
+            standing, reserved, _ = await world.settled()
+            assert (standing.day_spent, reserved) == (0, Reserved())
+            status, body = await world.ask("chat", "team", WORD * PROMPT, stream=stream)
+            assert status == 200, body
+            standing, reserved, _ = await world.settled()
+            assert standing.day_spent == pytest.approx(micros("chat", 3000, 50), abs=1)
+            assert reserved == Reserved()
+
+    asyncio.run(main())
+
+
+def other_than(wire: str) -> str:
+    """Each wire has another one behind it, so that every wire fails once and takes over once."""
+    names = sorted(WIRES)
+    return names[(names.index(wire) + 1) % len(names)]
+
+
+@pytest.mark.parametrize("wire", sorted(WIRES))
+@pytest.mark.parametrize("first", ["silence", "cut", "error_frame", "status"])
+def test_each_attempt_of_a_failover_that_may_be_billed_is_counted_at_its_own_route(
+    wire: str, first: str
+) -> None:
+    failing = {
+        "silence": Scripted(stop_at=0, then="silence"),
+        "cut": Scripted(stop_at=20, then="cut"),
+        "error_frame": Scripted(error_at=0),
+        "status": Scripted(status=503),
+    }
+    second = other_than(wire)
+
+    async def main() -> None:
+        async with paid_world(members={"team": [ROUTES[wire], ROUTES[second]]}) as world:
+            world.provider.scripts += [failing[first], Scripted(counts=WIRES[second].counts(3000, 50))]
+            status, body = await world.ask("anthropic", "team", WORD * PROMPT, stream=True)
+            assert status == 200, body
             standing, _, rows = await world.settled()
             by_route = {row.route: row for row in rows}
-            answered = by_route.pop(ROUTES["anthropic"])
+            answered = by_route.pop(ROUTES[second])
             assert (answered.requests, answered.failovers) == (1, 1)
             assert (answered.input_tokens, answered.output_tokens) == (3000, 50)
             assert standing.day_spent == sum(row.micros for row in rows)
             if first == "status":
                 assert by_route == {}
                 return
-            failed = by_route[ROUTES["chat"]]
+            failed = by_route[ROUTES[wire]]
             assert failed.requests == 0, "it is still one request of the caller"
             assert failed.input_tokens >= PROMPT / 2
-            assert failed.micros >= PROMPT / 2 * 2, "two dollars for a million"
+            assert failed.micros >= micros(wire, PROMPT / 2, 0) - 1
             report = world.reports[-1]
             assert report.usage.input_tokens == 3000 + failed.input_tokens
             assert report.usage_estimated
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("end", ["complete", "silence", "cut", "status"])
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_second_try_counts_and_the_refused_first_one_does_not(end: str, *, stream: bool) -> None:
+    """A request with a setting that its own provider does not take is sent once more without it."""
+    counts = WIRES["anthropic"].counts(3000, 50)
+    again = {
+        "complete": Scripted(counts=counts),
+        "silence": Scripted(stop_at=0, then="silence"),
+        "cut": Scripted(counts=counts, stop_at=20, then="cut"),
+        "status": Scripted(status=400),
+    }
+
+    async def main() -> None:
+        async with paid_world() as world:
+            world.provider.scripts += [Scripted(status=400), again[end]]
+            new = {"context_management": {"edits": []}, "stream": stream}
+            await world.ask("anthropic", "anthropic", WORD * PROMPT, **new)
+            standing, reserved, (row,) = await world.settled()
+            assert len(world.provider.got) == 2
+            assert reserved == Reserved()
+            assert standing.day_spent == row.micros
+            if end == "complete":
+                assert (row.input_tokens, row.output_tokens) == (3000, 50)
+            elif end == "status":
+                assert (row.input_tokens, row.micros) == (0, 0)
+            else:
+                assert PROMPT / 2 <= row.input_tokens <= 3000, "once"
+                assert row.micros >= micros("anthropic", PROMPT / 2, 0)
 
     asyncio.run(main())
 
@@ -208,14 +272,22 @@ TOOLS = [
 ]
 
 
+NO_TOOLS = {
+    **dict.fromkeys(("chat", "kimi", "ollama"), "This model does not support tools."),
+    **dict.fromkeys(("mistral", "gemini"), "Function calling is not enabled for this model."),
+}
+"""How wires refuse tools; the others have no model without."""
+
+
+@pytest.mark.parametrize("wire", sorted(NO_TOOLS))
 @pytest.mark.parametrize("counted", [True, False])
 @pytest.mark.parametrize("leaves", [True, False])
 @pytest.mark.parametrize("stream", [True, False])
 def test_each_time_that_a_model_is_asked_for_its_tools_in_words_counts(
-    *, counted: bool, leaves: bool, stream: bool
+    wire: str, *, counted: bool, leaves: bool, stream: bool
 ) -> None:
-    counts = {"prompt_tokens": 3000, "completion_tokens": 20, "total_tokens": 3020} if counted else None
-    refused = Scripted(status=400, message="This model does not support tools.")
+    counts = WIRES[wire].counts(3000, 20) if counted else None
+    refused = Scripted(status=400, message=NO_TOOLS[wire])
     wrong = Scripted(text=CARELESS, counts=counts)
     last = (
         Scripted(stop_at=0, then="silence") if leaves else Scripted(text="Final Answer: Rain.", counts=counts)
@@ -224,7 +296,7 @@ def test_each_time_that_a_model_is_asked_for_its_tools_in_words_counts(
     async def main() -> None:
         async with paid_world() as world:
             world.provider.scripts += [refused, wrong, wrong, last]
-            status, body = await world.ask("chat", "chat", WORD * PROMPT, stream=stream, tools=TOOLS)
+            status, body = await world.ask("chat", wire, WORD * PROMPT, stream=stream, tools=TOOLS)
             assert (status == 200, b"Rain" in body) == (not leaves, not leaves), body
             standing, reserved, (row,) = await world.settled()
             assert len(world.provider.got) == 4, "of which one was refused by its status"
@@ -234,16 +306,17 @@ def test_each_time_that_a_model_is_asked_for_its_tools_in_words_counts(
                 assert (row.input_tokens, row.output_tokens) == (9000, 60)
             elif leaves:
                 assert row.input_tokens >= 2 * least + PROMPT / 2, "the last one too"
-            assert standing.day_spent == row.micros >= row.input_tokens * 2
+            assert standing.day_spent == row.micros >= micros(wire, row.input_tokens, 0) - 1
             assert reserved == Reserved()
             assert world.reports[-1].usage_estimated == (leaves or not counted)
 
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("wire", sorted(WIRES))
 @pytest.mark.parametrize("end", ["complete", "silence", "cut", "cancelled", "timeout"])
-def test_a_reply_that_is_made_in_the_background_counts_however_it_ends(end: str) -> None:
-    counts = {"input_tokens": 3000, "output_tokens": 20}
+def test_a_reply_that_is_made_in_the_background_counts_however_it_ends(wire: str, end: str) -> None:
+    counts = WIRES[wire].counts(3000, 20)
     scripts = {
         "complete": Scripted(counts=counts),
         "cut": Scripted(counts=counts, stop_at=10, then="cut"),
@@ -253,7 +326,7 @@ def test_a_reply_that_is_made_in_the_background_counts_however_it_ends(end: str)
         limits = GatewayLimits(drain=0.1, reply_timeout=0.1 if end == "timeout" else 60.0)
         async with paid_world(limits=limits) as world:
             world.provider.scripts.append(scripts.get(end, Scripted(stop_at=0, then="silence")))
-            asked = {"model": "anthropic", "input": WORD * PROMPT, "background": True}
+            asked = {"model": wire, "input": WORD * PROMPT, "background": True}
             status, body = await world.send("/v1/responses", asked)
             assert status == 200, body
             if end == "cancelled":
@@ -264,21 +337,20 @@ def test_a_reply_that_is_made_in_the_background_counts_however_it_ends(end: str)
             standing, reserved, (row,) = await world.settled()
             least = 3000 if end == "complete" else PROMPT / 2
             assert row.input_tokens >= least
-            assert standing.day_spent == row.micros >= least * 3
+            assert standing.day_spent == row.micros >= micros(wire, least, 0) - 1
             assert reserved == Reserved()
 
     asyncio.run(main())
 
 
+SUMMARIES = ("/v1/responses/compact", "/v1/responses")
+VECTORS = "/v1/embeddings"
+
+
 @pytest.mark.parametrize("end", ["complete", "uncounted", "silence", "cut", "status", "client_gone"])
-@pytest.mark.parametrize("path", ["/v1/responses/compact", "/v1/responses", "/v1/embeddings"])
-def test_summaries_and_vectors_count_however_they_end(path: str, end: str) -> None:
-    vectors = path == "/v1/embeddings"
-    read = (
-        {"prompt_tokens": 3000, "total_tokens": 3000}
-        if vectors
-        else {"input_tokens": 3000, "output_tokens": 20}
-    )
+@pytest.mark.parametrize(("path", "wire"), [*itertools.product(SUMMARIES, sorted(WIRES)), (VECTORS, "chat")])
+def test_summaries_and_vectors_count_however_they_end(path: str, wire: str, end: str) -> None:
+    read = {"prompt_tokens": 3000, "total_tokens": 3000} if path == VECTORS else WIRES[wire].counts(3000, 20)
     scripts = {
         "complete": Scripted(counts=read),
         "uncounted": Scripted(),
@@ -287,9 +359,9 @@ def test_summaries_and_vectors_count_however_they_end(path: str, end: str) -> No
     }
     said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": WORD * PROMPT}]}
     bodies: dict[str, Any] = {
-        "/v1/responses/compact": {"model": "anthropic", "input": [said]},
-        "/v1/responses": {"model": "anthropic", "input": [said, {"type": "compaction_trigger"}]},
-        "/v1/embeddings": {"model": "openai/text-embedding-3-small", "input": [WORD * PROMPT]},
+        "/v1/responses/compact": {"model": wire, "input": [said]},
+        "/v1/responses": {"model": wire, "input": [said, {"type": "compaction_trigger"}]},
+        VECTORS: {"model": "openai/text-embedding-3-small", "input": [WORD * PROMPT]},
     }
 
     async def main() -> None:
@@ -340,19 +412,26 @@ def test_a_budget_is_overrun_by_no_more_than_what_was_in_flight(clients: int) ->
     asyncio.run(main())
 
 
-def test_a_request_of_a_gateway_that_was_killed_counts_when_its_reservation_is_over(tmp_path: Path) -> None:
+def test_requests_of_a_gateway_that_was_killed_count_when_their_reservations_are_over(tmp_path: Path) -> None:
+    """One on each wire."""
+
     async def main() -> None:
         provider = Provider()
         provider.scripts.append(Scripted(stop_at=0, then="silence"))
         upstream = await asyncio.start_server(provider.serve, "127.0.0.1", 0, limit=1 << 22)
+        address = f"http://127.0.0.1:{upstream.sockets[0].getsockname()[1]}"
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = int(free.getsockname()[1])
         home = Home(tmp_path)
         home.configure(
             f'[gateway]\nport = {port}\nlog = "off"\n'
             f'[gateway.callers.ann]\nkey_sha256 = "{digest_of(KEY)}"\ndollars_per_day = 1.0\n'
-            '[providers.openai]\napi_key = "sk-emulated"\n'
-            f'base_url = "http://127.0.0.1:{upstream.sockets[0].getsockname()[1]}/v1"\n'
+            '[prices]\n"ollama/*" = { input = 1.0, output = 4.0 }\n'
+            + "".join(
+                f'[providers.{name}]\napi_key = "sk-emulated"\nbase_url = "{address}{path}"\n'
+                + ('region = "us-east-1"\n' if name == "bedrock" else "")
+                for name, path in ADDRESSES.items()
+            )
         )
         gateway = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "segue", "serve"),
@@ -363,17 +442,21 @@ def test_a_request_of_a_gateway_that_was_killed_counts_when_its_reservation_is_o
         assert gateway.stderr is not None
         assert (await gateway.stderr.readline()).startswith(b"Serving")
         world = PaidWorld(None, port, provider, None, None)  # type: ignore[arg-type]
-        asking = asyncio.ensure_future(world.ask("chat", ROUTES["chat"], WORD * PROMPT))
-        await asyncio.wait_for(provider.asked.wait(), 30)
+        asking = [
+            asyncio.ensure_future(world.ask(wire, ROUTES[wire], WORD * PROMPT, stream=True)) for wire in WIRES
+        ]
+        async with asyncio.timeout(30):
+            while len(provider.got) < len(WIRES):
+                await asyncio.sleep(0.01)
         gateway.kill()
         await gateway.wait()
-        await asyncio.gather(asking, return_exceptions=True)
+        await asyncio.gather(*asking, return_exceptions=True)
         upstream.close()
         provider.close()
         (file,) = tmp_path.rglob("accounts.db")
         later = SQLiteAccountStore(file, clock=lambda: time.time() + RESERVED_SECONDS + 1)
         _, reserved = await later.standing("ann")
-        assert reserved.expired >= PROMPT / 2 * 2, "at least the input, two dollars for a million"
+        assert reserved.expired >= sum(micros(wire, PROMPT / 2, 0) for wire in WIRES), "at least the input"
         ann = Account(name="ann", allowance=Allowance(dollars_per_day=1.0))
         assert isinstance(await later.admit("next", ann, Charge(1, 1)), Admission)
         standing, _ = await later.standing("ann")

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segue.chat.lifecycle import ChatSession
+    from segue.conversation.events import Reply
     from segue.conversation.message import Conversation
     from segue.events import Emit
     from segue.providers.adapter import ProviderAdapter
@@ -232,6 +233,7 @@ class Compactor:
             bill.usage,
             bill.cost,
             shorter.problem,
+            bill.at_least,
         )
         emit(event)
         if shorter.problem:
@@ -282,9 +284,17 @@ class Compactor:
         attempt = Attempt(lambda _event: None, abort)
         reply = await attempt.run(provider_of(route, self._session.providers), request)
         self._session.prices.charge(bill, reply.usage, route.provider, route.model)
+        if reply.usage.input_tokens is None and attempt.sent is not None and not _is_unbilled(reply):
+            guess = Usage(estimate_request(request, family_of(route.model)), None)
+            bill.at_least += self._session.prices.least_cost(guess, route.provider, route.model)
         if reply.error is not None:
             raise reply.error
         return reply.message.text
+
+
+def _is_unbilled(reply: Reply) -> bool:
+    """Whether it was refused before anything was read."""
+    return reply.error is not None and reply.error.unbilled
 
 
 async def _count(provider: ProviderAdapter, request: ChatRequest, abort: asyncio.Event) -> int | None:

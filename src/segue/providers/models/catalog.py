@@ -75,6 +75,8 @@ class TierPrice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     match: tuple[str, ...] = ("*",)
     """Patterns of models."""
     factor: float
+    cached: float | None = None
+    """The same for what was read from a cache; `factor` if it is not set."""
     long: bool = True
     """Whether it holds for long requests too, where those have prices of their own."""
 

@@ -49,6 +49,16 @@ class PriceRule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
 
 
 @final
+class _TokenCost(NamedTuple):
+    """What tokens cost in the usual way."""
+
+    dollars: float
+    """All of them."""
+    cached: float | None = 0.0
+    """Of these, for what was read from a cache; None if that is not known."""
+
+
+@final
 class _Cost(NamedTuple):
     dollars: float
     exact: bool = True
@@ -147,14 +157,17 @@ def _catalog_cost(usage: Usage, provider: str, model: str) -> _Cost | None:
     listed = catalog_model(provider, model)
     if listed is None or listed.price is None:
         dollars = _by_genai_prices(usage, provider, model)
-        return None if dollars is None else _with_surcharges(dollars, usage, provider, model)
+        if dollars is None:
+            return None
+        known = _TokenCost(dollars, None if usage.cached_tokens else 0.0)
+        return _with_surcharges(known, usage, provider, model)
     is_long = listed.long is not None and (usage.input_tokens or 0) > listed.long.above
     price = listed.long if is_long and listed.long is not None else listed.price
     return _with_surcharges(_dollars(usage, price), usage, provider, model, is_long=is_long)
 
 
 def _with_surcharges(
-    tokens: float,
+    tokens: _TokenCost,
     usage: Usage,
     provider: str,
     model: str,
@@ -164,16 +177,20 @@ def _with_surcharges(
 ) -> _Cost:
     """The price of the tokens, and what is paid more or less for how they were made and for what the provider's tools did."""
     if usage.tier is None and not (usage.web_searches or usage.file_searches or usage.other_tool_runs):
-        return _Cost(tokens)
+        return _Cost(tokens.dollars)
     rule = rule or PriceRule()
     exact = not usage.other_tool_runs
+    rest, cached = tokens.dollars - (tokens.cached or 0.0), tokens.cached or 0.0
     for tier in (usage.tier or "").split():
         listed = tier_price(provider, model, tier)
-        factor = rule.tiers.get(tier)
+        factor = for_cached = rule.tiers.get(tier)
         if factor is None and listed is not None and (listed.long or not is_long):
             factor = listed.factor
-        exact = exact and (factor is not None or not tokens)
-        tokens *= 1.0 if factor is None else factor
+            for_cached = factor if listed.cached is None else listed.cached
+        exact = exact and (factor is not None or not tokens.dollars)
+        exact = exact and (tokens.cached is not None or for_cached == factor)
+        rest *= 1.0 if factor is None else factor
+        cached *= 1.0 if for_cached is None else for_cached
     tools, fees = tool_price(provider, model), 0.0
     once = tools is not None and tools.once
     for times, own, known in (
@@ -183,26 +200,27 @@ def _with_surcharges(
         each = known if own is None else own / 1000
         exact = exact and not (times and each is None)
         fees += (1 if once and times else times or 0) * (each or 0.0)
-    return _Cost(tokens + fees, exact)
+    return _Cost(rest + cached + fees, exact)
 
 
-def _dollars(usage: Usage, price: Price) -> float:
+def _dollars(usage: Usage, price: Price) -> _TokenCost:
     # Input counts what was read from and written to a cache, and output what was thought: each is paid once.
     cached, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
     hour = min(usage.cache_hour_tokens or 0, written)
     fresh = max((usage.input_tokens or 0) - cached - written, 0)
     heard, spoken = min(usage.audio_input_tokens or 0, fresh), usage.audio_output_tokens or 0
     cache_write = price.input if price.cache_write is None else price.cache_write
+    from_cache = cached * (price.input if price.cached is None else price.cached)
     dollars = (
         (fresh - heard) * price.input
         + heard * (price.input if price.audio_input is None else price.audio_input)
-        + cached * (price.input if price.cached is None else price.cached)
+        + from_cache
         + (written - hour) * cache_write
         + hour * (cache_write if price.cache_hour is None else price.cache_hour)
         + ((usage.output_tokens or 0) - spoken) * price.output
         + spoken * (price.output if price.audio_output is None else price.audio_output)
     )
-    return dollars / _MILLION
+    return _TokenCost(dollars / _MILLION, from_cache / _MILLION)
 
 
 def _by_genai_prices(usage: Usage, provider: str, model: str) -> float | None:
@@ -244,6 +262,6 @@ class Bill(Struct):
 
     def add(self, usage: Usage, cost: float | None, at_least: float = 0.0) -> None:
         self.usage = self.usage.plus(usage)
-        self.at_least += at_least if cost is None else cost
+        self.at_least += max(at_least, cost or 0.0)
         if cost is not None:
             self.cost = (self.cost or 0.0) + cost
