@@ -15,7 +15,7 @@ _HOMES = {
     "segue.chat.subagent": "subagent_tool",
     "segue.chat.turn": "Answer",
     "segue.chat.turn_settings": "TurnOptions",
-    "segue.conversation.blocks": "Block Code Media Origin Reasoning Seal Text ToolCall ToolResult",
+    "segue.conversation.blocks": "Block Citation Code Media Origin Reasoning Seal SourcePlace Text ToolCall ToolResult",
     "segue.conversation.document": "decode_document encode_document",
     "segue.conversation.interaction": "Interaction Ledger",
     "segue.conversation.message": "Conversation Message",

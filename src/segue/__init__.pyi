@@ -9,7 +9,7 @@ from segue.chat.routed_embeddings import EmbeddingResult, embed
 from segue.chat.subagent import subagent_tool
 from segue.chat.turn import Answer
 from segue.chat.turn_settings import TurnOptions
-from segue.conversation.blocks import Block, Code, Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.blocks import Block, Citation, Code, Media, Origin, Reasoning, Seal, SourcePlace, Text, ToolCall, ToolResult
 from segue.conversation.document import decode_document, encode_document
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message
@@ -45,6 +45,7 @@ __all__ = [
     "Budget",
     "Chat",
     "ChatRequest",
+    "Citation",
     "Code",
     "CompactionSettings",
     "Context",
@@ -70,6 +71,7 @@ __all__ = [
     "ScriptedProvider",
     "Seal",
     "SegueError",
+    "SourcePlace",
     "Text",
     "Tool",
     "ToolCall",

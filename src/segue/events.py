@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, final
 
 from msgspec import Struct
 
-from segue.conversation.blocks import Media, ToolCall, ToolResult
+from segue.conversation.blocks import Citation, Media, ToolCall, ToolResult
 from segue.conversation.usage import Usage
 from segue.errors import SegueError
 from segue.sessions.entries import TurnFinish
@@ -18,6 +18,7 @@ from segue.transcript.repairs import Repair
 
 __all__ = [
     "ChatEvent",
+    "Citations",
     "Compaction",
     "Decision",
     "Emit",
@@ -64,6 +65,13 @@ class MediaChunk(_Event, frozen=True, gc=False, tag="media"):
     """An image or a sound that the model made."""
 
     media: Media
+
+
+@final
+class Citations(_Event, frozen=True, gc=False, tag="citations"):
+    """The sources that the model names for its reply, at the end of it."""
+
+    citations: tuple[Citation, ...]
 
 
 @final
@@ -193,6 +201,7 @@ ChatEvent: TypeAlias = (
     TextChunk
     | ReasoningChunk
     | MediaChunk
+    | Citations
     | ToolCallChunk
     | ToolCallStart
     | ToolProgress

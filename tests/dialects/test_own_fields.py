@@ -129,7 +129,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
 }
-LOSSY = {"citations", "a reply to continue"}
+LOSSY = {"a reply to continue"}
 
 
 def _same(case: str) -> Any:
@@ -156,6 +156,7 @@ def test_another_wire_gets_none_of_it_and_a_loss_is_refused_if_strict(case: str,
         # The wire's own way to show an image may have a field for its detail.
         assert word not in text or (word == "detail" and to == "openai_responses")
     kinds = {repair.kind for repair in converted.repairs}
+    assert ("citations_as_text" in kinds) == (case == "citations")  # as words, nothing of them is lost
     if case in LOSSY:
         assert "fields_dropped" in kinds
         with pytest.raises(TranscriptError, match="would get less"):

@@ -33,6 +33,7 @@ def planned(
     model: str = "m",
     card: ModelCard = UNKNOWN,
     policy: Policy = DEFAULT,
+    tools: tuple[ToolSpec, ...] = TOOLS,
     previous: PlanState | None = None,
 ) -> Plan:
     return plan(
@@ -40,7 +41,7 @@ def planned(
         None,
         target=Origin(dialect, "somewhere", "https://host.test", model),
         card=card,
-        tools=TOOLS,
+        tools=tools,
         options=Options(model=model),
         policy=policy,
         previous=previous,
@@ -73,6 +74,17 @@ def test_a_state_of_another_model_card_policy_or_conversation_changes_nothing(di
         continued = planned(dialect, longer, previous=state)
         assert msgspec.json.decode(continued.body) == msgspec.json.decode(alone.body)
         assert continued.repairs == alone.repairs
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_a_state_of_other_tools_changes_nothing(dialect: str) -> None:
+    """A tool that is offered now takes the name that an earlier one was sent under."""
+    offered = (ToolSpec(planned(dialect).transcript.names["read file"], "Reads.", READ.parameters),)
+    alone = planned(dialect, tools=offered)
+    continued = planned(dialect, tools=offered, previous=planned(dialect).state)
+    assert alone.transcript.names["read file"] != offered[0].name
+    assert msgspec.json.decode(continued.body) == msgspec.json.decode(alone.body)
+    assert (continued.repairs, continued.names) == (alone.repairs, alone.names)
 
 
 @pytest.mark.parametrize("provider", ["somewhere", "elsewhere"])

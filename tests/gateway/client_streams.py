@@ -49,17 +49,26 @@ def _converse(data: bytes) -> Any:
     for block in content:
         if "toolUse" in block:
             block["toolUse"]["input"] = json.loads(block["toolUse"]["input"] or "{}")
-    return {"output": {"message": {"role": "assistant", "content": content}}}
+    whole = [_with_citations(block) if "citations" in block else block for block in content]
+    return {"output": {"message": {"role": "assistant", "content": whole}}}
+
+
+def _with_citations(block: Any) -> Any:
+    return {"citationsContent": {"content": [{"text": block["text"]}], "citations": block["citations"]}}
 
 
 def _add_delta(content: list[Any], index: int, delta: Any) -> None:
     if index == len(content):
         content.append(
-            {"text": ""} if "text" in delta else {"reasoningContent": {"reasoningText": {"text": ""}}}
+            {"text": ""}
+            if "text" in delta or "citation" in delta
+            else {"reasoningContent": {"reasoningText": {"text": ""}}}
         )
     block = content[index]
     if "text" in delta:
         block["text"] += delta["text"]
+    elif "citation" in delta:
+        block.setdefault("citations", []).append(delta["citation"])
     elif "toolUse" in delta:
         block["toolUse"]["input"] += delta["toolUse"]["input"]
     elif "signature" in delta["reasoningContent"]:

@@ -517,6 +517,14 @@ def test_each_member_is_asked_within_its_own_window_and_the_limit_set_for_all() 
     assert [free.bounded(member).context for member in free.members] == [None, None, None]
 
 
+def test_a_member_with_a_limit_of_its_own_keeps_it_beside_the_limit_set_for_all() -> None:
+    routes = {A: Route(provider="a", model="one", context=500), B: Route(provider="b", model="two")}
+    profile = Profile(name="team", policy="failover", members=(A, B), context=6000)
+    router = build_router(profile, World().fact, resolve=routes.__getitem__)
+    assert isinstance(router, Balancer)
+    assert [router.bounded(member).context for member in router.members] == [500, 6000]
+
+
 def test_a_limit_set_on_a_route_holds_there() -> None:
     route = Route(provider="a", model="one", context=500)
     router = SingleRouter(route, World().fact)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from segue.conversation.blocks import Origin
+from segue.conversation.blocks import Citation, Origin
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
+    Cited,
     Event,
     Failed,
     Finished,
@@ -24,8 +25,9 @@ from segue.conversation.events import (
     fold,
 )
 from segue.errors import ProtocolError, SegueError
-from segue.events import Emit, MediaChunk, ReasoningChunk, TextChunk, ToolCallChunk
+from segue.events import Citations, Emit, MediaChunk, ReasoningChunk, TextChunk, ToolCallChunk
 from segue.providers.adapter import RequestSent
+from segue.transcript.citations import is_listed
 from segue.transcript.repairs import Repair
 from segue.transcript.text_tools.form import ParsedReply
 from segue.transcript.text_tools.react import REACT, ReActScanner
@@ -56,6 +58,7 @@ class Attempt(Struct):
     _events: list[Event] = []
     _called: dict[int, str] = {}
     """The names of the calls so far."""
+    _cited: list[Citation] = []
     _over: bool = False
     _aborted: bool = False
     _started: float = 0.0
@@ -129,6 +132,10 @@ class Attempt(Struct):
             return
         self._events.append(event)
         self._over = type(event) is Finished or type(event) is Failed
+        if type(event) is Cited:
+            self._cited.append(event.citation)
+        elif type(event) is Finished and any(map(is_listed, self._cited)):
+            self.emit(Citations(tuple(self._cited)))
         chunk: TextChunk | ReasoningChunk | MediaChunk | ToolCallChunk
         if type(event) is TextDelta and event.text:
             chunk = TextChunk(event.text)

@@ -52,13 +52,46 @@ class Seal(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 @final
+class SourcePlace(Struct, frozen=True, gc=False, omit_defaults=True):
+    """Where in a document of the request the quoted words stand."""
+
+    unit: Literal["character", "page", "block"]
+    document: int
+    """Which of the documents, counted from 0."""
+    start: int
+    end: int
+
+
+@final
+class Citation(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A source that a model names for a text. One that has nothing but its native form is told by the text itself."""
+
+    title: str = ""
+    url: str = ""
+    document: str = ""
+    """The name or id of a source that has no address."""
+    quote: str = ""
+    """What the source says."""
+    place: SourcePlace | None = None
+    said: str = ""
+    """The words of the reply that rest on the source; empty: not known, or all of the text."""
+    start: int | None = None
+    end: int | None = None
+    """Where these words stand in their text, in characters; None: not known."""
+    dialect: str = ""
+    native: str = ""
+    """The JSON in which it came, and the wire that knows it. Empty if another citation of the same text holds it."""
+
+
+@final
 class Text(Struct, frozen=True, gc=False, tag="text", omit_defaults=True):
     """What a reader sees. May be empty when all it does is carry a seal."""
 
     text: str
     seal: Seal | None = None
     extra: Extra | None = None
-    """What its wire has beside the text, such as citations and marks for the cache. So on every block."""
+    """What its wire has beside the text, such as marks for the cache. So on every block."""
+    citations: tuple[Citation, ...] = ()
 
 
 @final

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, final
 import msgspec
 from msgspec import Struct
 
-from segue.conversation.blocks import Block, Media, Origin, Reasoning, Seal, Text, ToolCall
+from segue.conversation.blocks import Block, Citation, Media, Origin, Reasoning, Seal, Text, ToolCall
 from segue.conversation.json_safe import is_too_deep
 from segue.conversation.message import Message
 from segue.conversation.tools import ToolSpec
@@ -94,6 +94,14 @@ class MediaArrived(Struct, frozen=True, gc=False, tag="media_arrived"):
 
 
 @final
+class Cited(Struct, frozen=True, gc=False, tag="cited"):
+    """The model names a source for the text under this index."""
+
+    index: int
+    citation: Citation
+
+
+@final
 class UsageReported(Struct, frozen=True, gc=False, tag="usage_reported"):
     """What the reply cost so far. Fields that are set replace earlier ones."""
 
@@ -125,6 +133,7 @@ Event: TypeAlias = (
     | ArgumentsDelta
     | Sealed
     | MediaArrived
+    | Cited
     | UsageReported
     | Finished
     | Failed
@@ -205,6 +214,8 @@ class _Folding(Struct):
                 self._block(index, block_kind).seal = Seal(self.origin, payload, kind, self.made_under)
             case MediaArrived(index, media):
                 self._block(index, "media").media = media
+            case Cited(index, citation):
+                self._block(index, "text").citations.append(citation)
             case UsageReported(usage):
                 self.usage = self.usage.updated(usage)
             case ReplyStarted():
@@ -225,6 +236,7 @@ class _Unfinished(Struct):
     name: str = ""
     seal: Seal | None = None
     media: Media | None = None
+    citations: list[Citation] = []
 
     def finish(self) -> Block:
         text = "".join(self.pieces)
@@ -232,7 +244,7 @@ class _Unfinished(Struct):
             return Reasoning(text, self.seal)
         if self.kind == "call":
             return ToolCall("", self.name, parse_arguments(text), text, self.native_id, self.seal)
-        return self.media or Text(text, self.seal)
+        return self.media or Text(text, self.seal, citations=tuple(self.citations))
 
 
 def parse_arguments(raw: str) -> dict[str, object] | None:

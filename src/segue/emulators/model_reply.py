@@ -34,8 +34,9 @@ class Reply(Struct, frozen=True, kw_only=True):
     """One whole answer of an emulated model."""
 
     pieces: tuple[Piece, ...] = ()
-    finish: Literal["auto", "length", "refusal", "content_filter"] = "auto"
-    """`auto`: tool calls if there are any, else a normal stop."""
+    finish: Literal["auto", "length", "refusal", "content_filter", "pause"] = "auto"
+    """`auto`: tool calls if there are any, else a normal stop; `pause`: the model goes on when it is asked to, where the wire
+    knows that, else a normal stop."""
     chunk_size: int = 12
     """Characters per streamed delta."""
     delay: float = 0.0

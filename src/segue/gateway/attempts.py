@@ -222,6 +222,7 @@ class TranslatedAttempt:
             model=turn.asked,
             used_ids=turn.used_ids,
             tools=turn.tools,
+            structured=turn.options.response_schema is not None,
             minted=turn.conversation.minted,
         )
         self._responder = Responder(

@@ -6,7 +6,7 @@ from segue.namespace import public_names
 
 _HOMES = {
     "segue.conversation.events": (
-        "ArgumentsDelta CallStarted Event Failed Finished MediaArrived ReasoningDelta Reply ReplyStarted Sealed "
+        "ArgumentsDelta CallStarted Cited Event Failed Finished MediaArrived ReasoningDelta Reply ReplyStarted Sealed "
         "TextDelta UsageReported fold"
     ),
     "segue.dialects.card": "ModelCard",

@@ -1,6 +1,6 @@
 # Written by python -m scripts.namespaces --write
 
-from segue.conversation.events import ArgumentsDelta, CallStarted, Event, Failed, Finished, MediaArrived, ReasoningDelta, Reply, ReplyStarted, Sealed, TextDelta, UsageReported, fold
+from segue.conversation.events import ArgumentsDelta, CallStarted, Cited, Event, Failed, Finished, MediaArrived, ReasoningDelta, Reply, ReplyStarted, Sealed, TextDelta, UsageReported, fold
 from segue.dialects.card import ModelCard
 from segue.providers.adapter import ChatRequest, ProviderAdapter, Providers, RequestSent, StreamEvent, fold_stream
 from segue.providers.capabilities import Capabilities, ConfigProblem, Health, ModelInfo, PullProgress
@@ -15,6 +15,7 @@ __all__ = [
     "CallStarted",
     "Capabilities",
     "ChatRequest",
+    "Cited",
     "ConfigProblem",
     "EmbeddedProvider",
     "Event",

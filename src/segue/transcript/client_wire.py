@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, final
 from msgspec import Struct
 
 from segue.conversation.tools import ToolSpec
+from segue.transcript.citations import SourceKind
 from segue.transcript.reply_call import ArgumentsForm
 from segue.transcript.rules import Rules
 
@@ -26,6 +27,8 @@ class ClientWire(Struct, frozen=True, kw_only=True):
     """The kind of seal in which the caller's own payload can travel on a thought; None if there is none."""
     media: frozenset[str] = frozenset()
     """Media types that a reply may hold, exact or as ``image/*``."""
+    cites: frozenset[SourceKind] = frozenset()
+    """Which sources of a text it can name; others are listed as words."""
     calls_last: bool = False
     """Blocks have an order, and its provider takes nothing back that stands behind a call."""
     call_ids: bool = True
@@ -56,5 +59,7 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
     """The provider's names of tools, and what the client calls them."""
     tools: tuple[ToolSpec, ...] = ()
     """The tools that the client offered."""
+    structured: bool = False
+    """Whether the client reads the text as JSON, so that no words of ours may be added to it."""
     minted: int = 0
     """How many canonical ids are taken."""

@@ -127,6 +127,7 @@ def _is_plain(block: Block) -> TypeGuard[Text]:
         type(block) is Text
         and block.seal is None
         and block.extra is None
+        and not block.citations
         and bool(text := block.text)
         and not text.isspace()
         and (text.isascii() or is_encodable(text))

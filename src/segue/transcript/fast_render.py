@@ -64,7 +64,7 @@ def _plain_texts(blocks: tuple[Block, ...], dialect: str, lost: list[tuple[Kind,
     """The blocks if there are any and all are texts without a seal, with something in them. Adds what is `lost` of them."""
     texts: list[Text] = []
     for block in blocks:
-        if type(block) is not Text or block.seal is not None or not _is_plain(block.text):
+        if type(block) is not Text or block.seal is not None or block.citations or not _is_plain(block.text):
             return None
         if block.extra is None or travels(block.extra, dialect):
             texts.append(block)
@@ -94,6 +94,8 @@ def own_blocks(
         if extra is not None and not travels(extra, composer.rules.target.dialect):
             return None
         if type(block) is Text:
+            if block.citations:
+                return None
             shown = block if block.seal is None else _unsealed(composer, block, dropped)
             text = block.text
             if shown.seal is None and (

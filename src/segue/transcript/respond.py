@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, assert_never, final
 
 from msgspec import Struct, structs
 
-from segue.conversation.blocks import Media, Origin, Reasoning
+from segue.conversation.blocks import Citation, Media, Origin, Reasoning
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
+    Cited,
     Failed,
     Finished,
     MediaArrived,
@@ -25,6 +26,7 @@ from segue.conversation.events import (
 )
 from segue.conversation.ids import mint
 from segue.errors import ProtocolError, ProviderError, SegueError
+from segue.transcript.citations import is_listed, source_list, suits
 from segue.transcript.media import describe_in_reply, document_text
 from segue.transcript.minted_ids import MintedIds
 from segue.transcript.projection import offered_names
@@ -45,6 +47,8 @@ Visibility: TypeAlias = Literal["safe", "hide", "show"]
 none; `show`: all, and those that need a seal get a capsule of the caller where the wire has a place for one."""
 
 _BEHIND_THE_END = (TextDelta, ReasoningDelta, UsageReported)  # some servers name the end in every chunk
+_SOURCES = -2
+"""Stands for the provider's index of a text that is ours: the list of sources."""
 EMPTY = "(no content)"
 """The text of a reply without any content, where the client's provider refuses such a message."""
 
@@ -109,6 +113,8 @@ class Responder:
         """Of a text that is blank so far, or of a thought that gets a capsule."""
         self._hidden: set[int] = set()
         """Blocks of which the client does not get all, as reported."""
+        self._sources: list[Citation] = []
+        """Those that the client's wire has no form for, until they are listed."""
         self._calls: dict[int, ReplyCall] = {}
         self._waiting: list[ReplyCall] = []
         """Whole calls, which a text may still precede."""
@@ -150,6 +156,8 @@ class Responder:
                 self._add_seal(event, events)
             case MediaArrived(index, media):
                 self._add_media(index, media, events)
+            case Cited(index, citation):
+                self._add_citation(index, citation, events)
             case Finished():
                 self._finish(event, events)
             case UsageReported():
@@ -221,6 +229,35 @@ class Responder:
             kind: Kind = "media_described" if document_text(media) is None else "document_as_text"
             self._repair(kind, index, "the client's wire has no place for it")
             events.append(TextDelta(self._new(), describe_in_reply(media)))
+
+    def _add_citation(self, index: int, citation: Citation, events: list[Event]) -> None:
+        own = citation.dialect == self._client.dialect
+        if not own and not suits(citation, self._client.cites):
+            if is_listed(citation):
+                self._sources.append(citation)
+            return
+        if index not in self._outers:
+            self._end_block(events)
+            if self._is_late(index, "citations_dropped"):
+                return
+            self._begin("text", index, events)
+        events.append(Cited(self._outers[index], citation))
+
+    def _list_sources(self, events: list[Event]) -> None:
+        """Write the sources that have no other form here, at the end of the text, before the calls."""
+        words, self._sources = source_list(self._sources), []
+        if not words:
+            return
+        if self._request.structured:
+            self._repair("citations_dropped", self._next, "the client reads the text as JSON")
+            return
+        if self._kind != "text":
+            self._end_block(events)
+            if self._is_late(_SOURCES, "citations_dropped"):
+                return
+            self._begin("text", _SOURCES, events)
+        self._repair("citations_as_text", self.outer)
+        events.append(TextDelta(self.outer, f"\n\n{words}"))
 
     def _begin(self, kind: Literal["text", "reasoning"], index: int, events: list[Event]) -> None:
         if kind == "reasoning":
@@ -322,6 +359,8 @@ class Responder:
         self._waiting.clear()
 
     def _send(self, call: ReplyCall, events: list[Event]) -> None:
+        if self._sources:
+            self._list_sources(events)
         self._end_block(events)
         if self._lacks_thought != "none":
             self._fill_thought(events)
@@ -350,6 +389,8 @@ class Responder:
 
     def _finish(self, end: Finished, events: list[Event]) -> None:
         reason, raw, own = end.reason, end.raw, end.raw if self._native else ""
+        if self._sources:
+            self._list_sources(events)
         self._end_block(events)
         for call in self._calls.values():
             if not call.sent and call not in self._waiting:

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from segue.conversation.blocks import Code, Media, Text
 from segue.conversation.json_safe import encodable, is_encodable
+from segue.transcript.citations import fit_citations
 from segue.transcript.media import stand_in, with_standard_data, without_lost_title, written_out
 from segue.transcript.own_fields import losses, travels
 from segue.transcript.rules import accepts_media
@@ -37,7 +38,11 @@ def fit_block(
             return shown, lost if shown is block else (*lost, ("fields_dropped", "the title of a document"))
         text, kind = stand_in(block)
         return text, (*lost, (kind, ""))
-    fitted, changes = _fit_text(written_out(block) if type(block) is Code else block, makers)
+    text_block = written_out(block) if type(block) is Code else block
+    if text_block.citations:
+        text_block, listed = fit_citations(text_block, rules.target.dialect)
+        lost = (*lost, ("citations_as_text", "")) if listed else lost
+    fitted, changes = _fit_text(text_block, makers)
     return fitted, (*lost, *changes)
 
 
@@ -48,7 +53,7 @@ def _fit_text(block: Text, makers: Makers) -> tuple[Text | None, Changes]:
         if makers.opens(seal) and is_encodable(text):
             return block, ()
         changes = (("seal_dropped", ""),)
-        block = Text(text)
+        block = Text(text, citations=block.citations)
     if not text or text.isspace():
         if makers.rules.blank_text:
             return block, changes

@@ -49,7 +49,7 @@ def test_every_recorded_reply_is_understood_and_told_again_without_loss() -> Non
         assert reply.error is None, recording.name
         assert fold(DIALECT.decode_reply(DIALECT.encode_reply(reply)), HERE).message == reply.message
         encoder = DIALECT.new_encoder(reply.model)
-        again = fold(heard(b"".join(map(encoder.feed, events)) + encoder.close()), HERE)
+        again = without_price_facts(fold(heard(b"".join(map(encoder.feed, events)) + encoder.close()), HERE))
         assert (again.message, again.usage, again.finish) == (reply.message, reply.usage, reply.finish)
         understood += 1
     assert understood > 100

@@ -306,3 +306,16 @@ def test_the_vendors_own_types_take_our_replies() -> None:
         for frame in encoder.feed(event).split(b"\n\n"):
             if frame:
                 types.GenerateContentResponse.model_validate_json(frame.removeprefix(b"data: "))
+
+
+@pytest.mark.parametrize("reason", ["FINISH_REASON_UNSPECIFIED", 0])
+def test_an_unspecified_reason_ends_nothing(reason: str | int) -> None:
+    """Some servers write every field, also one that has no value yet."""
+    portions = [
+        {"candidates": [{"content": {"parts": [{"text": "Hal"}]}, "finishReason": reason}]},
+        {"candidates": [{"content": {"parts": [{"text": "lo."}]}, "finishReason": "STOP"}]},
+    ]
+    decoder = DIALECT.new_decoder()
+    body = b"".join(f"data: {json.dumps(portion)}\n\n".encode() for portion in portions)
+    reply = fold([*decoder.feed(body), *decoder.close()], HERE)
+    assert (reply.message.text, reply.finish, reply.error) == ("Hallo.", "stop", None)

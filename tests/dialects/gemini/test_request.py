@@ -213,6 +213,16 @@ def test_options_that_are_zero_are_sent_and_those_not_known_are_named() -> None:
             {"includeThoughts": True, "thinkingLevel": "low"},
         ),
         (
+            ModelCard(thinking="level", efforts=("low", "high", "xhigh")),
+            Options(effort="max"),
+            {"includeThoughts": True, "thinkingLevel": "xhigh"},
+        ),
+        (
+            ModelCard(thinking="level"),
+            Options(effort="xhigh"),
+            {"includeThoughts": True, "thinkingLevel": "high"},
+        ),
+        (
             ModelCard(thinking="budget"),
             Options(effort="none"),
             {"includeThoughts": False, "thinkingBudget": 0},
@@ -230,6 +240,18 @@ def test_thinking_is_asked_for_in_the_models_own_terms(
 ) -> None:
     told = body_of(Conversation().append(user("Hi")), card=card, options=options)
     assert told.get("generationConfig", {}).get("thinkingConfig") == expected
+
+
+def test_the_highest_level_is_read_and_returns_as_it_came() -> None:
+    given = {
+        "contents": [{"role": "user", "parts": [{"text": "Hi"}]}],
+        "generationConfig": {"thinkingConfig": {"thinkingLevel": "XHIGH"}},
+    }
+    decoded = DIALECT.decode_request(given)
+    assert decoded.options.effort == "xhigh"
+    card = ModelCard(thinking="level")
+    again = body_of(Conversation(decoded.messages), card=card, options=decoded.options)
+    assert again["generationConfig"]["thinkingConfig"]["thinkingLevel"] == "XHIGH"
 
 
 def test_what_has_no_word_of_ours_goes_through_in_its_own() -> None:

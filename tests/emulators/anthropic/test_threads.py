@@ -14,10 +14,13 @@ from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model_reply import Prompt, Reply, Say, Think
+from segue.emulators.responder import ScriptedResponder
 from segue.transports.asgi import AsgiTransport
 from segue.transports.transport import WireRequest
 
 BETA = {"anthropic-beta": "message-threads-2026-08-12"}
+MODEL = "claude-opus-4-8"
+"""One that takes system messages in mid-conversation."""
 TOOL = {"name": "weather", "input_schema": {"type": "object"}}
 
 
@@ -260,3 +263,42 @@ def test_a_streamed_reply_is_continued_too() -> None:
     name = streamed.body.decode().partition('"id":"')[2].partition('"')[0]
     continued = {"type": "continue", "previous_message_id": name}
     assert send(app, continued, user("Two.")).status == 200
+
+
+@pytest.mark.rule("THR-07")
+def test_a_paused_reply_is_continued_without_a_message_and_no_other_is() -> None:
+    app = App(
+        Emulator(
+            responder=ScriptedResponder(
+                [Reply(pieces=(Say("Searching"),), finish="pause"), Reply(pieces=(Say("found."),))]
+            )
+        )
+    )
+    paused = send(app, {"type": "create"}, user("Find it."))
+    assert paused.json()["stop_reason"] == "pause_turn"
+    resumed = send(app, after(paused))
+    assert (resumed.status, resumed.json()["content"][0]["text"]) == (200, "found.")
+    refused = send(app, after(resumed))
+    assert (refused.status, refused.json()["error"]["message"]) == (
+        400,
+        "messages: at least one message is required",
+    )
+
+
+@pytest.mark.rule("THR-09")
+def test_system_messages_of_a_thread_add_tools_and_remove_them_from_there_on() -> None:
+    app = App(Emulator(responder=Echo()))
+    first = send(app, {"type": "create"}, user("One."), tools=[TOOL], model=MODEL)
+    assert first.json()["content"][0]["text"] == "One. 0 1"
+    clock = {"name": "clock", "input_schema": {"type": "object"}}
+    added = {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": clock}}
+    second = send(app, after(first), user("Two."), {"role": "system", "content": [added]}, model=MODEL)
+    assert second.json()["content"][0]["text"] == "Two. 0 2"
+    third = send(app, after(second), user("Three."), tools=[TOOL], model=MODEL)
+    assert third.json()["content"][0]["text"] == "Three. 0 2"
+    removals = [
+        {"type": "tool_removal", "tool": {"type": "tool_reference", "name": name}}
+        for name in ("clock", "weather")
+    ]
+    fourth = send(app, after(third), user("Four."), {"role": "system", "content": removals}, model=MODEL)
+    assert fourth.json()["content"][0]["text"] == "Four. 0 0"

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from segue.cli.display.text_width import cut
 from segue.conversation.blocks import status_of
-from segue.events import Compaction, MediaChunk, Retrying, Switch, ToolCallResult, ToolCallStart, Warned
+from segue.events import (
+    Compaction,
+    MediaChunk,
+    Retrying,
+    Switch,
+    ToolCallResult,
+    ToolCallStart,
+    Warned,
+)
 from segue.terminal_text import sanitised
 from segue.transcript.value_text import text_of
 

@@ -22,6 +22,7 @@ from segue.conversation.message import Conversation
 from segue.errors import InvalidRequestError, OverloadError, RateLimitError, TransportError
 from segue.events import (
     ChatEvent,
+    Citations,
     Compaction,
     Error,
     Finish,
@@ -39,6 +40,7 @@ from segue.events import (
     Warned,
 )
 from segue.terminal_text import sanitised
+from segue.transcript.citations import source_list
 
 if TYPE_CHECKING:
     from segue.cli.interactive.question_view import QuestionView
@@ -127,6 +129,8 @@ class TurnView:
                 self._screen.text(text)
             case ReasoningChunk(text):
                 self._think(text)
+            case Citations(citations):
+                self._screen.text(f"\n\n{source_list(citations)}")
             case MediaChunk():
                 self._note("dim", event_line(event))
             case ToolCallChunk():

@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 from msgspec import Struct
 
 from segue.errors import Remedy
+from segue.transcript.citations import is_listed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from segue.conversation.blocks import Citation
     from segue.errors import SegueError
 
 Subtype: TypeAlias = Literal[
@@ -78,6 +82,8 @@ class InitEvent(Struct, frozen=True, kw_only=True, tag="init"):
     """Files of the project that are part of the system prompt."""
     ignored: list[str] = []
     """What the project supplies and is not used before `segue trust`, a sentence each."""
+    citations: list[SourceInfo] = []
+    """The sources of the answer, where the model names some."""
     not_restored: list[str] = []
     """Tools and approvals that the resumed session had and does not have now, and why."""
 
@@ -91,6 +97,23 @@ class MessageEvent(Struct, frozen=True, kw_only=True, tag="message"):
     reasoning: str = ""
     model: str = ""
     delta: bool = False
+
+
+@final
+class SourceInfo(Struct, frozen=True, omit_defaults=True):
+    """A source that the model names for its text."""
+
+    title: str = ""
+    url: str = ""
+    document: str = ""
+    quote: str = ""
+
+
+@final
+class CitationsEvent(Struct, frozen=True, kw_only=True, tag="citations"):
+    """The sources of the message before."""
+
+    citations: list[SourceInfo]
 
 
 @final
@@ -176,6 +199,7 @@ class ResultEvent(Struct, frozen=True, kw_only=True, tag="result"):
 OutputEvent: TypeAlias = (
     InitEvent
     | MessageEvent
+    | CitationsEvent
     | ToolUseEvent
     | ToolUseDeltaEvent
     | ToolResultEvent
@@ -183,6 +207,11 @@ OutputEvent: TypeAlias = (
     | ErrorEvent
     | ResultEvent
 )
+
+
+def source_infos(citations: Iterable[Citation]) -> list[SourceInfo]:
+    found = (SourceInfo(one.title, one.url, one.document, one.quote) for one in citations if is_listed(one))
+    return list(dict.fromkeys(found))
 
 
 def error_info(error: SegueError) -> ErrorInfo:

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 import msgspec
+from msgspec import structs
 
 from segue.chat.output_type import ANSWER_CORRECTED
 from segue.cli.display.status_lines import event_line
@@ -16,6 +17,7 @@ from segue.cli.display.turn_summary import summary_line
 from segue.cli.one_shot import json_output
 from segue.conversation.blocks import Text, status_of
 from segue.events import (
+    Citations,
     Compaction,
     Error,
     ReasoningChunk,
@@ -29,6 +31,7 @@ from segue.events import (
     Warned,
 )
 from segue.terminal_text import ControlSequence, Sanitiser, safe_json
+from segue.transcript.citations import source_list
 
 if TYPE_CHECKING:
     import argparse
@@ -62,10 +65,17 @@ def make_output(arguments: argparse.Namespace, runtime: Runtime) -> TurnOutput:
 class JsonOutput:
     """`--output-format json`: the result and nothing else."""
 
-    def handle(self, event: ChatEvent) -> None: ...
+    def __init__(self) -> None:
+        self._sources: list[json_output.SourceInfo] = []
+
+    def handle(self, event: ChatEvent) -> None:
+        if type(event) is ToolCallStart:  # what came before a call is not part of the answer
+            self._sources = []
+        elif type(event) is Citations:
+            self._sources = json_output.source_infos(event.citations)
 
     def end(self, result: json_output.ResultEvent) -> None:
-        _write_line(result)
+        _write_line(structs.replace(result, citations=self._sources))
 
 
 @final
@@ -74,6 +84,7 @@ class JsonLinesOutput:
 
     def __init__(self, *, partial: bool) -> None:
         self._partial = partial
+        self._sources: list[json_output.SourceInfo] = []
         self._text: list[str] = []
         self._reasoning: list[str] = []
 
@@ -102,6 +113,8 @@ class JsonLinesOutput:
                     _write_line(
                         json_output.ToolUseDeltaEvent(index=index, tool_name=name, partial_json=arguments)
                     )
+            case Citations(citations):
+                self._sources = json_output.source_infos(citations)
             case ToolCallStart(call):
                 self._write_message()
                 _write_line(
@@ -148,6 +161,9 @@ class JsonLinesOutput:
             _write_line(
                 json_output.MessageEvent(role="assistant", content=text, reasoning=reasoning, model=model)
             )
+        if self._sources:
+            _write_line(json_output.CitationsEvent(citations=self._sources))
+            self._sources = []
 
     def end(self, result: json_output.ResultEvent) -> None:
         self._write_message()
@@ -189,6 +205,7 @@ class TextOutput:
             sys.stdout.reconfigure(errors="replace")
         ui, on_terminal = runtime.config.ui, sys.stdout.isatty()
         self._holds = bool(runtime.tools or arguments.schema) and not on_terminal
+        self._structured = bool(arguments.schema)
         self._quiet = arguments.quiet
         to_user = sys.stderr.isatty() and not self._quiet
         self._shows_reasoning = to_user and ui.reasoning and not arguments.hide_reasoning
@@ -214,6 +231,9 @@ class TextOutput:
                     self._thinking = True
                     sys.stderr.write(self._paint("dim", shown))
                     sys.stderr.flush()
+            case Citations(citations) if not self._structured:
+                words = source_list(citations)
+                self._write_answer("\n\n" + (words if self._raw else self._answer.feed(words)))
             case _:
                 # A call, or an answer that the model is asked to correct: what was held is not the answer.
                 rejected = type(event) is Warned and event.code == ANSWER_CORRECTED

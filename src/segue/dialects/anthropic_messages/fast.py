@@ -45,7 +45,7 @@ def write_fast(blocks: tuple[StepBlock, ...]) -> tuple[list[Any], list[Any]] | N
                 return None
             content.append(ToolUse(block.id, block.name, Raw(block.arguments)))
             results.append(ToolResultBlock(block.id, done.text, done.is_error))
-        elif type(block) is Text and block.seal is None:
+        elif type(block) is Text and block.seal is None and not block.citations:
             content.append(TextBlock(block.text))
         elif type(block) is Reasoning and block.seal is not None and block.seal.kind == "signature":
             content.append(Thinking(block.text, block.seal.payload))

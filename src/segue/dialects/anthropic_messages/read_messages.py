@@ -11,10 +11,12 @@ from msgspec import structs
 from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.extra import Extra
 from segue.conversation.message import Message
+from segue.dialects.anthropic_messages.citations import read_citations
 from segue.dialects.anthropic_messages.fast import LISTED, read_exchanges, read_fast
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
 from segue.dialects.anthropic_messages.shapes import MESSAGE
 from segue.dialects.anthropic_messages.wire import encode_media
+from segue.dialects.citations import with_citations
 from segue.dialects.opaque_blocks import seal_block
 from segue.dialects.own_fields import FieldKinds, parts_as_came, plain
 from segue.dialects.request_fields import items, record, text, unknown, wrong_type
@@ -167,7 +169,9 @@ def _read_block(block: dict[str, Any], path: str, origin: Origin) -> list[Block]
     match block.get("type"):
         case "text":
             content = text(block.get("text"), f"{path}.text")
-            return [Text(content, None, _KINDS.found(block, {"type": "text", "text": content}))]
+            said = Text(content, None, _KINDS.found(block, {"type": "text", "text": content}))
+            cited = block.get("citations")
+            return [with_citations(said, read_citations(cited), "citations") if cited else said]
         case "thinking":
             signature = text(block.get("signature"), f"{path}.signature")
             seal = Seal(seal_origin(signature, origin, "anthropic"), signature) if signature else None

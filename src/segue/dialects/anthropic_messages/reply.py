@@ -11,6 +11,7 @@ from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
+    Cited,
     Failed,
     Finished,
     ReasoningDelta,
@@ -20,6 +21,7 @@ from segue.conversation.events import (
     UsageReported,
 )
 from segue.dialects.anthropic_messages import wire
+from segue.dialects.anthropic_messages.citations import read_citations, write_citation
 from segue.dialects.anthropic_messages.errors import encode_error, error_from
 from segue.dialects.calls import compact_arguments
 from segue.dialects.counts import count, counted, with_price_facts
@@ -89,6 +91,8 @@ def _decode_block(index: int, block: wire.ReplyBlock, whole: Raw) -> Iterator[Ev
         case "text":
             if block.text:
                 yield TextDelta(index, block.text)
+            for citation in read_citations(block.citations):
+                yield Cited(index, citation)
         case "thinking":
             if block.thinking:
                 yield ReasoningDelta(index, block.thinking)
@@ -159,7 +163,7 @@ def stop_reason(finish: FinishReason, raw: str) -> str:
 def _encode_block(block: Block) -> wire.Content | None:
     match block:
         case Text(text):
-            return opaque_block(block) or (wire.TextBlock(text) if text else None)
+            return opaque_block(block) or (encode_text(block) if text or block.citations else None)
         case Reasoning(thought, seal):
             if seal is not None and seal.kind == "redacted":
                 return wire.RedactedThinking(seal.payload)
@@ -172,6 +176,11 @@ def _encode_block(block: Block) -> wire.Content | None:
             return wire.TextBlock(written_out(block).text)
         case _:  # a result is never part of a reply
             return None
+
+
+def encode_text(block: Text) -> wire.TextBlock | wire.CitedText:
+    cited = [written for citation in block.citations if (written := write_citation(citation)) is not None]
+    return wire.CitedText(block.text, cited) if cited else wire.TextBlock(block.text)
 
 
 def counts_of(usage: Usage, *, known: bool = False) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from segue.dialects.anthropic_messages.read_messages import (
     with_notes_in_system,
 )
 from segue.dialects.anthropic_messages.read_settings import decode_options
+from segue.dialects.anthropic_messages.reply import encode_text
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
 from segue.dialects.anthropic_messages.settings import encode_settings, leading_messages
 from segue.dialects.anthropic_messages.shapes import SYSTEM, TOOLS
@@ -165,14 +166,14 @@ def _encode_model(step: ModelStep, index: int, opaque: OpaqueBlockFilter, messag
         elif type(block) is not Text:
             messages.add("assistant", _with_own(_encode_thought(block, index), extra), extra)
         elif block.seal is None:
-            said: Any = wire.TextBlock(block.text)
+            said: Any = encode_text(block)
             messages.add("assistant", said if extra is None else _with_own(said, extra), extra)
         else:
             kept = opaque.select(step.blocks) if kept is None else kept
             if position in kept:
                 messages.add("assistant", kept[position], extra)
             elif not _only_carries_a_seal(block):
-                messages.add("assistant", _with_own(wire.TextBlock(block.text), extra), extra)
+                messages.add("assistant", _with_own(encode_text(block), extra), extra)
     for answered in calls:
         done = answered.completion
         extra = own(done.extra, NAME)

@@ -45,6 +45,7 @@ CLIENT = ClientWire(
     rules=ANTHROPIC,
     reply_prefix="msg_",
     capsule="signature",
+    cites=frozenset({"place"}),  # a search's citation has a payload that only the provider can make
     calls_last=True,  # ANT-27
     arguments="object_in_pieces",  # ANT-26, ANT-72
 )

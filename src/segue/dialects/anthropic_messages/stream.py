@@ -9,6 +9,7 @@ import msgspec
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
+    Cited,
     Failed,
     ReasoningDelta,
     ReplyStarted,
@@ -19,6 +20,7 @@ from segue.conversation.events import (
 )
 from segue.dialects import sse
 from segue.dialects.anthropic_messages import wire
+from segue.dialects.anthropic_messages.citations import read_citation, read_citations
 from segue.dialects.anthropic_messages.errors import error_from
 from segue.dialects.anthropic_messages.reply import finished, usage_of
 from segue.dialects.garbled_lines import (
@@ -193,6 +195,8 @@ class ReplyDecoder(RepeatedChunkDecoder):
                 events.append(ReasoningDelta(index, delta.thinking))
         elif kind == "signature_delta" and delta.signature:
             events.append(Sealed(index, delta.signature))  # ANT-71: it replaces, so the last one counts
+        elif kind == "citations_delta" and delta.citation is not None:
+            events.append(Cited(index, read_citation(delta.citation)))
 
     def _read_arguments(self, index: int, more: str, events: list[Event]) -> None:
         if index in self._own:
@@ -230,6 +234,7 @@ class ReplyDecoder(RepeatedChunkDecoder):
             case "text":
                 if sent := _text(block, "text"):
                     events.append(TextDelta(index, sent))
+                events += [Cited(index, citation) for citation in read_citations(block.get("citations"))]
             case "thinking":
                 if thought := _text(block, "thinking"):
                     events.append(ReasoningDelta(index, thought))

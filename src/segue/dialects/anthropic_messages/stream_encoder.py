@@ -10,6 +10,7 @@ from msgspec import Struct
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
+    Cited,
     MediaArrived,
     ReasoningDelta,
     Sealed,
@@ -17,6 +18,7 @@ from segue.conversation.events import (
 )
 from segue.dialects import sse
 from segue.dialects.anthropic_messages import wire
+from segue.dialects.anthropic_messages.citations import write_citation
 from segue.dialects.anthropic_messages.errors import encode_error
 from segue.dialects.anthropic_messages.reply import counts_of, finished, stop_reason
 from segue.dialects.chunk_streams import ChunkEncoder
@@ -140,6 +142,8 @@ class ReplyEncoder(ChunkEncoder):
                 return self._seal(event)
             case MediaArrived(index, media):
                 return self._delta(index, "text", describe(media).text)
+            case Cited(index, citation):
+                return self._cite(index, write_citation(citation))
             case _:
                 return b""
 
@@ -154,6 +158,13 @@ class ReplyEncoder(ChunkEncoder):
         started = self._start(seal.index, "reasoning", _EMPTY["reasoning"]) if known is None else b""
         delta = {"type": "signature_delta", "signature": seal.payload}
         return started + _frame("content_block_delta", index=self._blocks[seal.index].index, delta=delta)
+
+    def _cite(self, index: int, citation: dict[str, Any] | None) -> bytes:
+        if citation is None:
+            return b""
+        started = self._start(index, "text", _EMPTY["text"]) if index not in self._blocks else b""
+        delta = {"type": "citations_delta", "citation": citation}
+        return started + _frame("content_block_delta", index=self._blocks[index].index, delta=delta)
 
     def _delta(self, index: int, kind: _Kind, text: str) -> bytes:
         started = self._start(index, kind, _EMPTY[kind]) if index not in self._blocks else b""

@@ -21,6 +21,13 @@ class TextBlock(Struct, tag="text", gc=False):
     text: str
 
 
+class CitedText(Struct, tag="text", gc=False):
+    """Visible text with its sources."""
+
+    text: str
+    citations: list[dict[str, Any]]
+
+
 class Thinking(Struct, tag="thinking", gc=False):
     """A signed thought; the text is empty where the provider keeps it (ANT-51)."""
 
@@ -99,7 +106,7 @@ class ToolResultBlock(Struct, tag="tool_result", gc=False, omit_defaults=True):
 
 
 Content: TypeAlias = (
-    TextBlock | Thinking | RedactedThinking | ToolUse | Image | Document | ToolResultBlock | Raw
+    TextBlock | CitedText | Thinking | RedactedThinking | ToolUse | Image | Document | ToolResultBlock | Raw
 )
 
 
@@ -118,6 +125,7 @@ class Delta(Struct, gc=False):
     partial_json: str | None = None
     thinking: str | None = None
     signature: str | None = None
+    citation: Any = None
     stop_reason: str | None = None
 
 
@@ -178,6 +186,7 @@ class ReplyBlock(Struct, gc=False):
     id: str | None = None
     name: str | None = None
     input: Raw = Raw()
+    citations: Any = None
 
 
 class WholeReply(Struct, gc=False):

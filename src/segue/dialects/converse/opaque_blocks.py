@@ -1,4 +1,4 @@
-"""Blocks that are Bedrock's own affair: guarded content, citations, videos, its own tools.
+"""Blocks that are Bedrock's own affair: guarded content, videos, its own tools.
 
 One is kept as a text that another model can read, whose seal is the block itself, so that its origin gets it back as it was.
 """
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 KIND: Literal["encrypted"] = "encrypted"
 _FIELDS = msgspec.json.Decoder(dict[str, Raw])
-_CITED = b'{"citationsContent"'
 _OTHERS_HAVE = frozenset({"type", "id"})
 """Fields of other wires' own blocks, which no block of this wire has at its top."""
 
@@ -38,18 +37,6 @@ def opaque_block(payload: str, kind: str) -> Raw | None:
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         return None
     return Raw(payload) if names and not names.keys() & _OTHERS_HAVE else None
-
-
-def block_in(text: Text) -> Raw | None:
-    """The block that a text stands for. Citations have their text in it, which is kept once."""
-    held = opaque_block(text.seal.payload, text.seal.kind) if text.seal is not None else None
-    if held is None or not bytes(held).startswith(_CITED):
-        return held
-    block = msgspec.json.decode(held)
-    cited = block["citationsContent"]
-    if not isinstance(cited, dict) or "content" in cited:
-        return held
-    return Raw(json_of({"citationsContent": {"content": [{"text": text.text}], **cited}}).encode())
 
 
 def as_words(block: Mapping[str, Any]) -> str:

@@ -9,7 +9,8 @@ from msgspec import structs
 from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.extra import Extra
 from segue.conversation.message import Message
-from segue.dialects.converse.opaque_blocks import as_words, seal_block
+from segue.dialects.converse.citations import CITED, read_citations
+from segue.dialects.converse.opaque_blocks import as_words, cited_text, seal_block
 from segue.dialects.converse.rules import NAME
 from segue.dialects.converse.shapes import MESSAGE
 from segue.dialects.converse.wire import CACHE_POINT, media_block, read_media
@@ -88,6 +89,9 @@ def _with_point(block: Block, point: Any) -> Block:
 
 def _read_block(block: dict[str, Any], path: str, origin: Origin, role: str) -> Block:
     kind = next(iter(block), "")
+    cited = block.get(CITED)
+    if isinstance(cited, dict) and (said := cited_text(cited)):
+        return Text(said, None, Extra(NAME, form={CITED: cited}), tuple(read_citations(cited)))
     if kind not in _READ:
         return seal_block(block, origin)
     if kind == "text":

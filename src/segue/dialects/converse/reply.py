@@ -10,6 +10,7 @@ from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
+    Cited,
     Failed,
     Finished,
     MediaArrived,
@@ -21,8 +22,9 @@ from segue.conversation.events import (
 )
 from segue.dialects.calls import compact_arguments
 from segue.dialects.converse import wire
+from segue.dialects.converse.citations import cited_block, read_citations
 from segue.dialects.converse.errors import encode_error, error_from
-from segue.dialects.converse.opaque_blocks import KIND, block_in, cited_text
+from segue.dialects.converse.opaque_blocks import KIND, cited_text, opaque_block
 from segue.dialects.converse.wire import read_media
 from segue.dialects.counts import count, counted
 from segue.dialects.errors import FailedResponse
@@ -129,7 +131,9 @@ def own_block(index: int, block: Any) -> Iterator[Event]:
     if isinstance(cited, dict):
         if words := cited_text(cited):
             yield TextDelta(index, words)
-        block = {"citationsContent": {name: held for name, held in cited.items() if name != "content"}}
+        for citation in read_citations(cited):
+            yield Cited(index, citation)
+        return
     yield Sealed(index, json_of(block), KIND, "text")
 
 
@@ -178,8 +182,11 @@ def stop_reason(finish: FinishReason, raw: str) -> str:
 def _encode_block(block: Block) -> Any:
     match block:
         case Text(text):
-            own = block_in(block)
-            return own if own is not None else {"text": text} if text else None
+            seal = block.seal
+            own = opaque_block(seal.payload, seal.kind) if seal is not None else None
+            if own is not None:
+                return own
+            return cited_block(text, block.citations) if block.citations else {"text": text} if text else None
         case Reasoning(thought, seal):
             if seal is not None and seal.kind == "redacted":
                 return {"reasoningContent": {"redactedContent": seal.payload}}

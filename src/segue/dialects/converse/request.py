@@ -8,7 +8,8 @@ from msgspec import Raw
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Text
 from segue.dialects.converse.cache_points import without_misplaced_points
-from segue.dialects.converse.opaque_blocks import block_in
+from segue.dialects.converse.citations import CITED, cited_block
+from segue.dialects.converse.opaque_blocks import opaque_block
 from segue.dialects.converse.read_messages import read_messages, read_output, read_system, result_fields
 from segue.dialects.converse.rules import NAME, caches, takes_cache_points
 from segue.dialects.converse.settings import decode_options, encode_settings
@@ -151,14 +152,21 @@ def _encode_result(call_id: str, done: Completion) -> dict[str, Any]:
 
 def _encode_shown(block: Text | Media) -> Any:
     match block:
-        case Text(said):
-            held = block_in(block)
-            return {"text": said} if held is None else held
+        case Text():
+            held = opaque_block(block.seal.payload, block.seal.kind) if block.seal is not None else None
+            return _encode_text(block) if held is None else held
         case Media():
             ((kind, fields),) = media_block(block).items()
             return {kind: _as_came(fields, own(block.extra, NAME))}
         case _:
             assert_never(block)
+
+
+def _encode_text(block: Text) -> dict[str, Any]:
+    extra = own(block.extra, NAME)
+    if extra is not None and CITED in extra.form:
+        return {CITED: extra.form[CITED]}
+    return cited_block(block.text, block.citations) if block.citations else {"text": block.text}
 
 
 # The other way

@@ -60,6 +60,7 @@ CONVERSE: Final = Rules(
 CLIENT: Final = ClientWire(
     rules=CONVERSE,
     capsule="signature",
+    cites=frozenset({"url", "place", "document"}),
     calls_last=True,
     arguments="object_in_pieces",  # BDR-09
 )

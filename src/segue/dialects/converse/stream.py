@@ -9,6 +9,7 @@ import msgspec
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
+    Cited,
     Failed,
     MediaArrived,
     ReasoningDelta,
@@ -19,6 +20,7 @@ from segue.conversation.events import (
     parse_arguments,
 )
 from segue.dialects.converse import wire
+from segue.dialects.converse.citations import read_citation
 from segue.dialects.converse.errors import error_from
 from segue.dialects.converse.frames import BrokenFrameError, EventFrame, EventFrameDecoder
 from segue.dialects.converse.opaque_blocks import KIND
@@ -123,7 +125,7 @@ class ReplyDecoder:
             if thought.redacted_content is not None:
                 events.append(Sealed(index, thought.redacted_content, "redacted"))
         elif delta.citation is not None:
-            self._cited.setdefault(index, []).append(delta.citation)
+            events.append(Cited(index, read_citation(delta.citation)))
         elif isinstance(delta.image, dict):
             source = delta.image.get("source")
             data = source.get("bytes") if isinstance(source, dict) else None
@@ -156,7 +158,6 @@ class ReplyDecoder:
             self._arguments.discard(index)
             events.append(ArgumentsDelta(index, "{}"))
         block = self._own.pop(index, None)
-        cited = self._cited.pop(index, None)
         if block is not None and "image" in block and index in self._images:
             shown = {"image": {**block["image"], "source": {"bytes": self._images.pop(index)}}}
             media = wire.read_media(shown)
@@ -168,8 +169,6 @@ class ReplyDecoder:
                 given = parse_arguments("".join(self._own_pieces.pop(index, ())))
                 block = {"toolUse": {**call, "input": given or {}}}
             events.append(Sealed(index, json_of(block), KIND, "text"))
-        elif cited:
-            events.append(Sealed(index, json_of({"citationsContent": {"citations": cited}}), KIND, "text"))
 
     def _read_end(self, payload: bytes, events: list[Event]) -> None:
         del events

@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
+    Cited,
     MediaArrived,
     ReasoningDelta,
     Sealed,
@@ -17,6 +18,7 @@ from segue.conversation.events import (
 )
 from segue.dialects.chunk_streams import ChunkEncoder
 from segue.dialects.converse import wire
+from segue.dialects.converse.citations import write_citation
 from segue.dialects.converse.errors import error_fields, type_for
 from segue.dialects.converse.frames import event_frame, exception_frame
 from segue.dialects.converse.opaque_blocks import opaque_block
@@ -106,6 +108,8 @@ class ReplyEncoder(ChunkEncoder):
                 return self._seal(event)
             case MediaArrived(index, media):
                 return self._delta(index, "text", {"text": describe(media).text})
+            case Cited(index, citation):
+                return self._delta(index, "text", {"citation": write_citation(citation)})
             case _:
                 return b""
 
@@ -120,13 +124,8 @@ class ReplyEncoder(ChunkEncoder):
         return self._delta(seal.index, "reasoning", {"reasoningContent": {field: seal.payload}})
 
     def _own_block(self, index: int, known: _Open | None, own: Raw) -> bytes:
-        """Citations follow their text; a call of the provider's own tool comes whole."""
-        block = msgspec.json.decode(own)
-        cited, call = block.get("citationsContent"), block.get("toolUse")
-        if isinstance(cited, dict):
-            citations = cited.get("citations")
-            listed = citations if isinstance(citations, list) else []
-            return b"".join([self._delta(index, "text", {"citation": citation}) for citation in listed])
+        """A call of the provider's own tool comes whole."""
+        call = msgspec.json.decode(own).get("toolUse")
         if known is not None or not isinstance(call, dict):
             return b""
         start = {name: value for name, value in call.items() if name != "input"}

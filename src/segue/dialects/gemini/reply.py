@@ -11,6 +11,7 @@ from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
+    Cited,
     Finished,
     MediaArrived,
     ReasoningDelta,
@@ -26,6 +27,7 @@ from segue.dialects.counts import count, counted, total, with_price_facts
 from segue.dialects.data_urls import kind_of
 from segue.dialects.garbled_lines import UNREADABLE, check_encoding
 from segue.dialects.gemini import opaque_parts, wire
+from segue.dialects.gemini.citations import read_metadata, write_metadata
 from segue.dialects.gemini.errors import encode_error, error_from
 from segue.dialects.gemini.partial_arguments import add_pieces
 from segue.errors import ProtocolError
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Block, Seal
     from segue.conversation.events import Event, FinishReason, Reply
+    from segue.conversation.message import Message
     from segue.errors import SegueError
 
 FINISHES: Mapping[str, FinishReason] = {  # GEM-54
@@ -75,6 +78,8 @@ _NUMBERED: Mapping[str | int, str] = {
     9: "MALFORMED_FUNCTION_CALL",
 }
 """Reasons by number, as servers with generated code may send them."""
+_UNSPECIFIED: frozenset[str | int] = frozenset({"FINISH_REASON_UNSPECIFIED", 0})
+"""No reason yet, from servers that write every field."""
 FINISH_REASONS: Mapping[FinishReason, str] = {
     "stop": "STOP",
     "tool_calls": "STOP",  # GEM-53
@@ -99,7 +104,7 @@ def decode_reply(body: bytes) -> list[Event]:
 class ReplyReader(ChunkReader):
     """Reads a reply, whole or in portions."""
 
-    __slots__ = ("_called", "_counts", "_partial", "_searches", "_started")
+    __slots__ = ("_called", "_cited", "_counts", "_partial", "_searches", "_started", "_text_at")
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,6 +113,10 @@ class ReplyReader(ChunkReader):
         self._searches = 0
         self._started = False
         self._called = False
+        self._text_at = -1
+        """The index of the last text."""
+        self._cited: dict[str, Any] = {}
+        """What stands beside the content about sources: a later portion has more of it."""
 
     def read(self, data: bytes, events: list[Event]) -> None:
         try:
@@ -154,9 +163,23 @@ class ReplyReader(ChunkReader):
                     self._read_part(part, events)
         if candidate.grounding_metadata is not None:
             self._searches = max(self._searches, _searches_in(candidate.grounding_metadata))
+        if candidate.grounding_metadata or candidate.citation_metadata or candidate.url_context_metadata:
+            self._read_sources(candidate)
         reason = candidate.finish_reason
-        if reason is not None:
+        if reason is not None and reason not in _UNSPECIFIED:
             self._finish(_NUMBERED.get(reason, str(reason)), events)
+
+    def _read_sources(self, candidate: wire.Candidate) -> None:
+        for name in ("grounding_metadata", "citation_metadata", "url_context_metadata"):
+            held, known = getattr(candidate, name), self._cited.get(name)
+            if isinstance(held, dict):
+                self._cited[name] = {**known, **held} if isinstance(known, dict) else held
+
+    def _report_sources(self, events: list[Event]) -> None:
+        cited = read_metadata(**self._cited) if self._cited else []
+        if cited and self._text_at < 0:
+            self._text_at = self._new_block()
+        events += [Cited(self._text_at, citation) for citation in cited]
 
     def _read_part(self, part: wire.Part, events: list[Event]) -> None:
         text, signature = part.text, part.thought_signature
@@ -171,6 +194,7 @@ class ReplyReader(ChunkReader):
             elif text:
                 index = self._block(kind)
             if text:
+                self._text_at = self._text_at if part.thought else index
                 delta = ReasoningDelta if part.thought else TextDelta
                 events.append(delta(index, text))
         else:
@@ -221,6 +245,7 @@ class ReplyReader(ChunkReader):
         if self.over:
             return
         self._close_call(events)
+        self._report_sources(events)
         self._report_usage(events)
         self.over = True
         finish = FINISHES.get(reason, default)
@@ -307,6 +332,7 @@ def encode_reply(reply: Reply) -> bytes:
         "content": {"parts": parts, "role": "model"},
         "finishReason": finish_reason(reply.finish, reply.raw_finish),
         "index": 0,
+        **_sources_of(reply.message),
     }
     return wire.ENCODER.encode(
         {
@@ -316,6 +342,13 @@ def encode_reply(reply: Reply) -> bytes:
             "responseId": reply.id,
         }
     )
+
+
+def _sources_of(message: Message) -> dict[str, Any]:
+    """Sources stand in one object for the whole message; they are mostly of one text."""
+    cited = [block for block in message.blocks if type(block) is Text and block.citations]
+    text = cited[0].text if len(cited) == 1 else ""
+    return write_metadata([citation for block in cited for citation in block.citations], text)
 
 
 def finish_reason(finish: FinishReason, raw: str) -> str:

@@ -43,6 +43,7 @@ CLIENT = ClientWire(
     rules=GEMINI,
     plain_reasoning=True,  # GEM-25
     media=_IMAGES | {"audio/*"},
+    cites=frozenset({"url", "document"}),
     call_ids=False,  # GEM-16
     arguments="object",  # GEM-52
 )

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from segue.transcript.steps import Transcript
 
 _LEVELS = ("minimal", "low", "medium", "high")  # GEM-26
+_HIGHEST = "xhigh"
+"""A level that only some models have: their cards name it."""
 _BUDGETS: Mapping[str, int] = {
     "none": 0,
     "minimal": 512,
@@ -219,7 +221,7 @@ class _Settings(RequestSettings):
         if way == "level":
             if budget is not None:
                 self.not_sent("thinking_budget", "the model knows levels of thinking, not tokens")
-            if effort is not None:
+            if effort is not None and str(config.get("thinkingLevel", "")).lower() != effort:
                 config["thinkingLevel"] = self._level(effort)
         else:
             if effort is not None and budget is not None:
@@ -231,9 +233,10 @@ class _Settings(RequestSettings):
 
     def _level(self, effort: Effort) -> str:
         """The asked level, or the nearest the model has."""
-        beyond = {"none": 0, "xhigh": 3, "max": 3}
-        rank = beyond[effort] if effort in beyond else _LEVELS.index(effort)
-        return self.nearest_level(effort, _LEVELS, rank)
+        levels = (*_LEVELS, _HIGHEST) if _HIGHEST in self.card.efforts else _LEVELS
+        beyond = {"none": 0, "xhigh": len(levels) - 1, "max": len(levels) - 1}
+        rank = beyond[effort] if effort in beyond else levels.index(effort)
+        return self.nearest_level(effort, levels, rank)
 
 
 # The other way
@@ -276,7 +279,7 @@ def _decode_thinking(config: dict[str, Any]) -> dict[str, Any]:
     level, budget = thinking.get("thinkingLevel"), thinking.get("thinkingBudget")
     if thinking:
         config["thinkingConfig"] = thinking
-    if isinstance(level, str) and level.lower() in _LEVELS:
+    if isinstance(level, str) and level.lower() in (*_LEVELS, _HIGHEST):
         return {"effort": level.lower()}
     if isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0:
         return {"thinking_budget": budget} if budget else {"effort": "none"}

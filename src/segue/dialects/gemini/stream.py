@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
+    Cited,
     Finished,
     MediaArrived,
     ReasoningDelta,
@@ -24,11 +25,13 @@ from segue.dialects.calls import PendingCall, compact_arguments
 from segue.dialects.chunk_streams import ChunkDecoder, ChunkEncoder
 from segue.dialects.chunk_template import MARK, template
 from segue.dialects.gemini import opaque_parts, wire
+from segue.dialects.gemini.citations import write_metadata
 from segue.dialects.gemini.errors import encode_error
 from segue.dialects.gemini.reply import ReplyReader, counts_of, finish_reason, media_part
 from segue.transcript.value_text import is_object_text
 
 if TYPE_CHECKING:
+    from segue.conversation.blocks import Citation
     from segue.conversation.events import Event
     from segue.dialects.chunk_template import ChunkTemplate
     from segue.errors import SegueError
@@ -189,6 +192,7 @@ class ReplyEncoder(ChunkEncoder):
         super().__init__(model)
         self._waiting: dict[int, _Call | _Carrier | _Own] = {}
         self._called = False
+        self._cited: list[Citation] = []
 
     def _content(self, event: Event) -> bytes:
         match event:
@@ -208,6 +212,8 @@ class ReplyEncoder(ChunkEncoder):
                 self._seal(event)
             case MediaArrived(index, media):
                 return self._send(index, media_part(media))
+            case Cited(_, citation):  # all of them come with the last chunk
+                self._cited.append(citation)
             case _:
                 pass
         return b""
@@ -274,7 +280,7 @@ class ReplyEncoder(ChunkEncoder):
         candidate: dict[str, Any] = {"content": {"parts": parts, "role": "model"}, "index": 0}
         chunk: dict[str, Any] = {"candidates": [candidate]}
         if reason:
-            candidate["finishReason"] = reason
+            candidate |= {"finishReason": reason, **write_metadata(self._cited)}
             chunk["usageMetadata"] = counts_of(self._usage)
         chunk["modelVersion"] = self._model
         chunk["responseId"] = self._id

@@ -138,6 +138,8 @@ class Candidate(Struct, rename="camel", gc=False):
     content: Content | None = None
     finish_reason: str | int | None = None
     grounding_metadata: Any = None
+    citation_metadata: Any = None
+    url_context_metadata: Any = None
 
 
 class Portion(Struct, rename="camel", gc=False):

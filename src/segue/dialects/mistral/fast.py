@@ -27,7 +27,7 @@ def write_fast(blocks: tuple[StepBlock, ...], messages: list[Any]) -> bool:
                 return False
             calls.append(RequestCall(block.id, RequestFunction(block.name, block.arguments)))
             results.append(Result(block.id, block.name, done.text))
-        elif type(block) is Text and content is None:
+        elif type(block) is Text and content is None and not block.citations:
             content = block.text
         else:
             return False

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
+from segue.conversation.blocks import Citation, Code, Media, Reasoning, Text, ToolCall
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
+    Cited,
     Failed,
     Finished,
     MediaArrived,
@@ -22,12 +23,14 @@ from segue.conversation.events import (
 from segue.conversation.usage import Usage
 from segue.dialects.calls import arguments_text
 from segue.dialects.chunk_streams import ChunkReader
+from segue.dialects.citations import natives
 from segue.dialects.counts import count, counted, with_price_facts
 from segue.dialects.data_urls import media_from
 from segue.dialects.errors import FailedResponse
 from segue.dialects.garbled_lines import UNREADABLE, check_encoding
 from segue.dialects.mistral import wire
 from segue.dialects.mistral.errors import encode_error, error_from
+from segue.dialects.mistral.rules import NAME
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
 from segue.transcript.value_text import arguments_of, json_of
@@ -157,8 +160,15 @@ class ReplyReader(ChunkReader):
             address = held.get("url") if isinstance(held, dict) else held
             events.append(MediaArrived(self._new_block(), media_from(str(address), "image")))
         elif chunk.reference_ids is not None:
-            text = f"[{chunk.type}: {json_of(chunk.reference_ids)}]"
-            events.append(TextDelta(self._block("text"), text))
+            # Inside the text: whoever has no such chunk reads it there.
+            index = self._new_block()
+            came = {"type": chunk.type, "reference_ids": chunk.reference_ids}
+            events.append(Cited(index, Citation(dialect=NAME, native=json_of(came))))
+            events.append(TextDelta(index, f"[{chunk.type}: {json_of(chunk.reference_ids)}]"))
+        elif chunk.type == "tool_reference":
+            # Of Mistral's own tools; its chat takes no such chunk back.
+            found = Citation(chunk.title or "", chunk.url or "", str(chunk.tool))
+            events.append(Cited(self._block("text"), found))
 
     def _read_call(self, call: wire.Call, events: list[Event]) -> None:
         """MIS-21: whole and mostly without an index, or in portions that it keeps apart."""
@@ -236,8 +246,8 @@ def _encode_message(message: Message) -> dict[str, Any]:
     calls: list[dict[str, Any]] = []
     for block in message.blocks:
         match block:
-            case Text(text):
-                chunks.append({"type": "text", "text": text})
+            case Text():
+                chunks += chunks_of(block)
             case Reasoning(text, seal):
                 signature = seal.payload if seal is not None and seal.kind == "signature" else ""
                 chunks.append(thinking_chunk(text, signature))
@@ -253,6 +263,14 @@ def _encode_message(message: Message) -> dict[str, Any]:
     if len(chunks) <= 1 and all(chunk["type"] == "text" for chunk in chunks):
         content = chunks[0]["text"] if chunks else ""
     return {"role": "assistant", "content": content, "tool_calls": calls or None}
+
+
+def chunks_of(block: Text) -> list[dict[str, Any]]:
+    """A text and its references, of which each stands in place of its words."""
+    own = natives(block.citations, NAME)
+    if any("reference_ids" in chunk for chunk in own):
+        return own
+    return [{"type": "text", "text": block.text}, *own]
 
 
 def thinking_chunk(text: str, signature: str = "") -> dict[str, Any]:

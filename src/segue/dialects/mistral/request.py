@@ -11,6 +11,7 @@ from msgspec import structs
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message
 from segue.dialects.calls import read_arguments
+from segue.dialects.citations import as_form
 from segue.dialects.data_urls import kind_of, media_from, url_of
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
@@ -18,6 +19,7 @@ from segue.dialects.function_tools import read_tools
 from segue.dialects.known_tools import read_once
 from segue.dialects.mistral import wire
 from segue.dialects.mistral.fast import write_fast
+from segue.dialects.mistral.reply import chunks_of
 from segue.dialects.mistral.rules import NAME
 from segue.dialects.mistral.settings import decode_options, encode_settings
 from segue.dialects.mistral.shapes import MESSAGE, TOOLS
@@ -146,13 +148,13 @@ def _encode_reply(blocks: tuple[StepBlock, ...], index: int, messages: list[Any]
 
 def _encode_said(blocks: list[Text | Reasoning]) -> str | list[dict[str, Any]]:
     only = blocks[0]
-    if len(blocks) == 1 and type(only) is Text and not _is_chunk(only):
+    if len(blocks) == 1 and type(only) is Text and not (_is_chunk(only) or only.citations):
         return only.text
-    chunks = []
+    chunks: list[dict[str, Any]] = []
     for block in blocks:
         extra = own(block.extra, NAME)
-        chunk = _encode_thought(block) if type(block) is Reasoning else {"type": "text", "text": block.text}
-        chunks.append(chunk if extra is None else extra.written(chunk))
+        written = [_encode_thought(block)] if type(block) is Reasoning else chunks_of(block)
+        chunks += written if extra is None else [extra.written(chunk) for chunk in written]
     return chunks
 
 
@@ -326,7 +328,10 @@ def _with_own(chunk: dict[str, Any], block: Block) -> Block:
     """The block with what the chunk has beside it. A text that came as a chunk has at least its type."""
     match block:
         case Text(content):
-            return Text(content, None, _KINDS.kept(chunk, {"text": content}))
+            said = Text(content, None, _KINDS.kept(chunk, {"text": content}))
+            if said.extra is not None and "reference_ids" in said.extra.fields:  # the words tell all of it
+                return structs.replace(said, extra=as_form(said.extra, "reference_ids"))
+            return said
         case Reasoning():
             extra = _KINDS.found(chunk, _encode_thought(block))
             return block if extra is None else structs.replace(block, extra=extra)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
+    Cited,
     Finished,
     MediaArrived,
     ReasoningDelta,
@@ -17,12 +18,15 @@ from segue.dialects import sse
 from segue.dialects.calls import PendingCall
 from segue.dialects.chunk_streams import ChunkDecoder, ChunkEncoder
 from segue.dialects.chunk_template import MARK, template
+from segue.dialects.citations import natives
 from segue.dialects.mistral import wire
 from segue.dialects.mistral.errors import encode_error
 from segue.dialects.mistral.reply import DONE, ReplyReader, call_of, counts_of, finish_reason, thinking_chunk
+from segue.dialects.mistral.rules import NAME
 from segue.transcript.media import describe
 
 if TYPE_CHECKING:
+    from segue.conversation.blocks import Citation
     from segue.conversation.events import Event
     from segue.errors import SegueError
 
@@ -52,9 +56,13 @@ class ReplyEncoder(ChunkEncoder):
         super().__init__(model)
         self._calls: dict[int, PendingCall] = {}
         self._begun = False
+        self._referred = -1
+        """The text that a reference has taken the place of."""
 
     def _content(self, event: Event) -> bytes:
         match event:
+            case TextDelta(index) if index == self._referred:
+                return b""
             case TextDelta(_, text):
                 self._text = template(self._chunk({"content": MARK}))
                 return self._said(text)
@@ -68,9 +76,17 @@ class ReplyEncoder(ChunkEncoder):
                 self._calls.setdefault(index, PendingCall()).start(event)
             case MediaArrived(_, media):
                 return self._said(describe(media).text)
+            case Cited(index, citation):
+                return self._cite(index, citation)
             case _:
                 pass
         return b""
+
+    def _cite(self, index: int, citation: Citation) -> bytes:
+        own = natives([citation], NAME)
+        if any("reference_ids" in chunk for chunk in own):
+            self._referred, self._text = index, None
+        return self._said(own) if own else b""
 
     def _ending(self) -> bytes:
         ended = self._finished or Finished("tool_calls" if self._calls else "stop")

@@ -62,6 +62,9 @@ class ContentChunk(Struct, gc=False):
     signature: str | None = None
     image_url: Any = None
     reference_ids: Any = None
+    tool: Any = None
+    title: str | None = None
+    url: str | None = None
 
 
 class Function(Struct, frozen=True, gc=False):

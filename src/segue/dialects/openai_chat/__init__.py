@@ -29,6 +29,7 @@ def _dialect(variant: Variant) -> Dialect:
             reply_prefix="chatcmpl-",
             plain_reasoning=variant.reads_thoughts,
             media=frozenset({"image/*"} if variant.shows_images else ()),
+            cites=frozenset({"url"}),
             empty=variant.rules.blank_text,
         ),
         encode_request=partial(encode_request, variant),

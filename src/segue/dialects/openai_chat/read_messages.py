@@ -11,6 +11,7 @@ from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, To
 from segue.conversation.extra import Extra
 from segue.conversation.message import Message
 from segue.dialects.calls import read_arguments
+from segue.dialects.citations import as_form, read_annotations
 from segue.dialects.data_urls import media_from
 from segue.dialects.openai_chat.rules import HELD_FILE, SERVERS
 from segue.dialects.openai_chat.wire import THOUGHTS, seal_of, spoken_words, write_media
@@ -105,8 +106,22 @@ def _reply(
     if not (calls or beside):  # CHAT-04: then there is some content, and be it an empty one
         came = {**came, "content": came.get("content") if blocks else ""}
     blocks = _with_seal([*blocks, *beside], signature, origin)
+    around = kinds.found(came, written)
+    if around is not None and "annotations" in around.fields:
+        blocks, around = _with_annotations(blocks, around)
     every = (*_thoughts(variant, given, path, origin), *blocks, *calls)
-    return Message("model", begun_blocks(every, kinds.found(came, written)), origin)
+    return Message("model", begun_blocks(every, around), origin)
+
+
+def _with_annotations(blocks: list[Block], around: Extra) -> tuple[list[Block], Extra]:
+    """The annotations of a message as citations of its last text."""
+    cited = tuple(read_annotations(around.fields["annotations"], around.dialect))
+    for at in range(len(blocks) - 1, -1, -1):
+        block = blocks[at]
+        if type(block) is Text and cited:
+            found = structs.replace(block, citations=cited)
+            return [*blocks[:at], found, *blocks[at + 1 :]], as_form(around, "annotations")
+    return blocks, around
 
 
 def _blocks(content: Any, path: str, kinds: FieldKinds) -> list[Block]:
@@ -221,7 +236,7 @@ def _with_seal(blocks: list[Block], signature: str, origin: Origin) -> list[Bloc
         return blocks
     seal = Seal(origin, signature, "thought")
     if blocks and type(last := blocks[-1]) is Text:
-        return [*blocks[:-1], Text(last.text, seal, last.extra)]
+        return [*blocks[:-1], structs.replace(last, seal=seal)]
     return [*blocks, Text("", seal)]
 
 

@@ -9,6 +9,7 @@ import msgspec
 from segue.conversation.blocks import Media, Reasoning, Text
 from segue.conversation.usage import Usage
 from segue.dialects.data_urls import url_of
+from segue.dialects.openai_chat.citations import annotations_of, beside_choices
 from segue.dialects.openai_chat.errors import encode_error
 from segue.dialects.openai_chat.lenient import decode_chunk
 from segue.dialects.openai_chat.stream_state import FINISHES, ReplyReader
@@ -66,6 +67,10 @@ def encode_reply(variant: Variant, reply: Reply) -> bytes:
         "model": reply.model,
         "choices": [choice],
     }
+    cited = [
+        citation for block in reply.message.blocks if type(block) is Text for citation in block.citations
+    ]
+    body |= beside_choices(cited, variant.name)
     if reply.usage != Usage():
         body["usage"] = counts_of(reply.usage)
     return _ENCODER.encode(body)
@@ -89,6 +94,9 @@ def _message(variant: Variant, reply: Reply) -> dict[str, Any]:
         message["reasoning_details"] = details
     if calls:
         message["tool_calls"] = calls
+    annotations = annotations_of(blocks, variant.name)
+    if annotations:
+        message["annotations"] = annotations
     images = [image_of(block) for block in blocks if type(block) is Media and block.kind != "audio"]
     if images:
         message["images"] = images

@@ -9,6 +9,7 @@ import msgspec
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
+    Cited,
     Failed,
     Finished,
     MediaArrived,
@@ -20,6 +21,7 @@ from segue.conversation.events import (
 )
 from segue.dialects import sse
 from segue.dialects.chunk_template import MARK, ChunkTemplate, json_text, template
+from segue.dialects.openai_chat.citations import annotation_of, beside_choices
 from segue.dialects.openai_chat.errors import envelope_of
 from segue.dialects.openai_chat.reply import counts_of, finish_reason, image_of, read_details
 from segue.dialects.openai_chat.wire import sealed
@@ -44,6 +46,9 @@ class ReplyEncoder:
         self._created = 0
         self._model = model
         self._spoke = False
+        self._first = -1
+        """The index of the first text: only there the place of a citation is that in the whole message."""
+        self._beside: dict[str, Any] = {}
         self._calls: dict[int, int] = {}
         self._finished: Finished | None = None
         self._usage: Usage | None = None
@@ -75,7 +80,8 @@ class ReplyEncoder:
                 self._text = self._thought = None
                 self._arguments.clear()
                 return self._delta({"content": ""})
-            case TextDelta(_, text):
+            case TextDelta(index, text):
+                self._first = index if self._first < 0 else self._first
                 sent = self._delta({"content": text})
                 self._text = template(self._delta({"content": MARK}))
                 return sent
@@ -85,8 +91,8 @@ class ReplyEncoder:
                 return sent
             case CallStarted() | ArgumentsDelta():
                 return self._call(event)
-            case Sealed():
-                return self._seal(event)
+            case Sealed() | Cited():
+                return self._seal(event) if type(event) is Sealed else self._cite(event)
             case MediaArrived(_, media):
                 sound = {"audio": {"data": media.data}}
                 return self._delta(sound if media.kind == "audio" else {"images": [image_of(media)]})
@@ -110,7 +116,9 @@ class ReplyEncoder:
             return b""
         reason, raw = self._finished.reason, self._finished.raw
         # A refusal shows only here, when its text was long sent as content.
-        portions = [self._delta({}, finish_reason(reason, "" if raw == "refusal" else raw))]
+        portions = [
+            self._delta({}, finish_reason(reason, "" if raw == "refusal" else raw), beside=self._beside)
+        ]
         if self._usage is not None:  # CHAT-63
             portions.append(self._chunk([], counts_of(self._usage)))
         return b"".join((*portions, sse.encode(_DONE)))
@@ -142,13 +150,30 @@ class ReplyEncoder:
         position = self._calls.get(event.index, 0)
         return self._delta({"tool_calls": [{"index": position, "extra_content": sealed(event.payload)}]})
 
-    def _delta(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
+    def _cite(self, event: Cited) -> bytes:
+        citation, name = event.citation, self._variant.name
+        self._beside |= beside_choices([citation], name)
+        start = citation.start if event.index == self._first else None
+        annotations = annotation_of(
+            citation, name, start or 0, (citation.end or 0) if start is not None else 0
+        )
+        return self._delta({"annotations": annotations}) if annotations else b""
+
+    def _delta(
+        self, delta: dict[str, Any], finish: str | None = None, beside: dict[str, Any] | None = None
+    ) -> bytes:
         if not self._spoke:
             self._spoke = True
             delta = {"role": "assistant", **delta}  # CHAT-61
-        return self._chunk([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}])
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return self._chunk([choice], beside=beside)
 
-    def _chunk(self, choices: list[dict[str, Any]], usage: dict[str, Any] | None = None) -> bytes:
+    def _chunk(
+        self,
+        choices: list[dict[str, Any]],
+        usage: dict[str, Any] | None = None,
+        beside: dict[str, Any] | None = None,
+    ) -> bytes:
         chunk = {
             "id": self._id,
             "object": "chat.completion.chunk",
@@ -156,5 +181,6 @@ class ReplyEncoder:
             "model": self._model,
             "choices": choices,
             "usage": usage,
+            **(beside or {}),
         }
         return sse.encode(_ENCODER.encode(chunk))

@@ -11,6 +11,7 @@ from segue.conversation.blocks import Media
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
+    Cited,
     Failed,
     Finished,
     MediaArrived,
@@ -22,8 +23,10 @@ from segue.conversation.events import (
 )
 from segue.conversation.extra import Extra
 from segue.conversation.usage import Usage
+from segue.dialects.citations import read_annotations
 from segue.dialects.counts import XAI_TICKS, believed, count, counted, with_price_facts
 from segue.dialects.data_urls import media_from
+from segue.dialects.openai_chat.citations import read_sources
 from segue.dialects.openai_chat.errors import error_in_reply
 from segue.dialects.openai_chat.inline_reasoning import InlineThoughts
 from segue.dialects.openai_chat.wire import CallPiece, seal_of
@@ -82,6 +85,8 @@ class ReplyReader:
         self._inline = InlineThoughts() if variant.inline_thoughts else None
         self._audio: list[str] = []
         self._audio_id = ""
+        self._sources: tuple[list[Any], list[Any]] = [], []
+        """Search results, and addresses, that stand beside the answer."""
         self._usage: Counts | None = None
         self._tier: Any = None
         self._finish: str | None = None
@@ -124,6 +129,12 @@ class ReplyReader:
             if choice.error:  # ORT-01
                 self.fail(error_in_reply(self._variant, choice.error), events)
                 return
+        self._read_beside(portion)
+
+    def _read_beside(self, portion: Portion) -> None:
+        """What stands beside the choices."""
+        if portion.citations or portion.search_results:  # with each chunk again
+            self._sources = portion.search_results or self._sources[0], portion.citations or self._sources[1]
         if portion.service_tier is not None:
             self._tier = portion.service_tier
         if portion.usage is not None:
@@ -178,6 +189,8 @@ class ReplyReader:
             own = Extra(self._variant.name, form={"id": self._audio_id}) if self._audio_id else None
             sound = Media("audio", "audio/wav", "".join(self._audio), extra=own)
             events.append(MediaArrived(self._new(), sound))
+        sources = read_sources(*self._sources, self._variant.name)
+        events += [Cited(self._text_index(), citation) for citation in sources]
         usage = usage_of(self._usage, self._tier)
         if usage is not None:
             events.append(UsageReported(usage))
@@ -206,6 +219,9 @@ class ReplyReader:
                 self._read_call(call, events, position if whole else call.index)
         if piece.refusal or piece.function_call or piece.extra_content or piece.images or piece.audio:
             self._read_rest(piece, events)
+        if piece.annotations:
+            cited = read_annotations(piece.annotations, self._variant.name)
+            events += [Cited(self._text_index(), citation) for citation in cited]
 
     def _read_rest(self, piece: Piece, events: list[Event]) -> None:
         """What is rarely there."""
@@ -229,9 +245,12 @@ class ReplyReader:
             self._inline = None
 
     def _add_text(self, text: str, events: list[Event]) -> None:
+        events.append(TextDelta(self._text_index(), text))
+
+    def _text_index(self) -> int:
         if self._text < 0:
             self._text = self._new()
-        events.append(TextDelta(self._text, text))
+        return self._text
 
     def _add_thought(self, text: str, events: list[Event]) -> None:
         if self._thought < 0:

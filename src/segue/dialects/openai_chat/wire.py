@@ -133,6 +133,7 @@ class Piece(Struct, gc=False):
     images: list[dict[str, Any]] | None = None
     audio: dict[str, Any] | None = None
     extra_content: dict[str, Any] | None = None
+    annotations: list[Any] | None = None
 
 
 @final
@@ -181,6 +182,9 @@ class Portion(Struct, gc=False):
     usage: Counts | None = None
     x_groq: Groq | None = None
     service_tier: Any = None
+    citations: list[Any] | None = None
+    """The addresses of all sources; Perplexity and xAI number them in the text."""
+    search_results: list[Any] | None = None
     error: Any = None
 
 

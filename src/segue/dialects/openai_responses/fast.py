@@ -34,7 +34,7 @@ def write_fast(blocks: tuple[StepBlock, ...], items: list[Any]) -> bool:
                 return False
             written.append(FunctionCall(block.id, block.name, block.arguments))
             results.append(FunctionCallOutput(block.id, outcome_text(done)))
-        elif type(block) is Text and block.seal is None:
+        elif type(block) is Text and block.seal is None and not block.citations:
             written.append(MessageItem("assistant", block.text))
         else:
             return False

@@ -10,6 +10,7 @@ from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, To
 from segue.conversation.extra import Extra
 from segue.conversation.message import Message
 from segue.dialects.calls import read_arguments
+from segue.dialects.citations import read_annotations, with_citations
 from segue.dialects.data_urls import media_from
 from segue.dialects.opaque_blocks import seal_block
 from segue.dialects.openai_responses import client_calls, wire
@@ -151,7 +152,9 @@ def _decode_parts(content: Any, path: str, keeper: Origin | None = None) -> Iter
         if type(block) is Media:
             yield structs.replace(block, extra=_PARTS.kept(fields, plain(wire.media_part(block))))
         elif block.seal is None:
-            yield Text(block.text, None, _PARTS.kept(fields, {"text": block.text}))
+            said = Text(block.text, None, _PARTS.kept(fields, {"text": block.text}))
+            cited = fields.get("annotations")
+            yield with_citations(said, read_annotations(cited, NAME), "annotations") if cited else said
         else:
             yield block
 

@@ -11,6 +11,7 @@ from segue.conversation.blocks import Media
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
+    Cited,
     Failed,
     Finished,
     MediaArrived,
@@ -20,12 +21,14 @@ from segue.conversation.events import (
     TextDelta,
     UsageReported,
 )
+from segue.dialects.citations import read_annotations
 from segue.dialects.counts import XAI_TICKS, count, counted, with_price_facts
 from segue.dialects.errors import FailedResponse
 from segue.dialects.opaque_blocks import KIND
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.client_calls import call_of
 from segue.dialects.openai_responses.errors import error_from
+from segue.dialects.openai_responses.rules import NAME
 from segue.errors import ProtocolError
 from segue.transcript.value_text import json_of
 
@@ -151,6 +154,8 @@ class ItemReader:
         """Item → its parts that were reported; some servers count parts in deltas otherwise than in the item."""
         self._parts: dict[int, tuple[str, Any]] = {}
         self._sealed: set[int] = set()
+        self._cited: dict[int, int] = {}
+        """How many citations of each text were reported."""
 
     def index(self, item: Any, part: Any = 0) -> int:
         """The index of a block: texts differ by item and part, all else by item."""
@@ -166,6 +171,19 @@ class ItemReader:
         text.append(more)
         if more:
             events.append(TextDelta(index, more))
+
+    def cite(self, item: Any, part: Any, listed: Any, events: list[Event]) -> None:
+        """Report the citations of a text that were not yet; `listed`: all of them."""
+        index = self.index(item, part)
+        known = self._cited.get(index, 0)
+        found = read_annotations(listed, NAME)
+        self._cited[index] = max(known, len(found))
+        events += [Cited(index, citation) for citation in found[known:]]
+
+    def cite_one(self, item: Any, part: Any, given: Any, events: list[Event]) -> None:
+        index = self.index(item, part)
+        self._cited[index] = self._cited.get(index, 0) + 1
+        events += [Cited(index, citation) for citation in read_annotations([given], NAME)]
 
     def thought(self, item: Any, part: tuple[str, Any], more: str, events: list[Event]) -> None:
         """Parts of one thought are paragraphs."""
@@ -213,6 +231,7 @@ class ItemReader:
                         self.refused |= content.get("type") == "refusal"
                         whole = _text(content, "text") or _text(content, "refusal")
                         self.text(place, part, self._missing(place, part, whole), events)
+                        self.cite(place, part, content.get("annotations"), events)
             case "reasoning":
                 self._settle_thought(place, item, events)
             case "function_call":

@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Any
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
 from segue.conversation.events import parse_arguments
 from segue.conversation.tools import CUSTOM_INPUT, ToolSpec
+from segue.dialects.citations import natives, url_annotation
 from segue.dialects.opaque_blocks import opaque_block
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.errors import encode_error
 from segue.dialects.openai_responses.reply import INCOMPLETE, REFUSED
+from segue.dialects.openai_responses.rules import NAME
+from segue.transcript.citations import place_in
 from segue.transcript.media import describe, written_out
 from segue.transcript.value_text import arguments_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from msgspec import Raw
 
-    from segue.conversation.blocks import Block
+    from segue.conversation.blocks import Block, Citation
     from segue.conversation.events import FinishReason, Reply
     from segue.conversation.usage import Usage
 
@@ -69,7 +72,10 @@ def _encode_block(
 ) -> dict[str, Any] | Raw | None:
     match block:
         case Text(text):
-            return opaque_block(block) or (message_item(own, text, refused=refused) if text else None)
+            said = text or block.citations
+            return opaque_block(block) or (
+                message_item(own, text, refused=refused, cited=annotations_of(block)) if said else None
+            )
         case Reasoning(thought, seal):
             return reasoning_item(own, thought, seal.payload if seal is not None else "")
         case ToolCall():
@@ -86,11 +92,32 @@ def _encode_block(
             return None
 
 
-def message_item(own: str, text: str, *, refused: bool = False, status: str = "completed") -> dict[str, Any]:
-    part: dict[str, Any] = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+def annotations_of(block: Text) -> list[dict[str, Any]]:
+    return [annotation_of(citation, block.text) for citation in block.citations if is_written(citation)]
+
+
+def is_written(citation: Citation) -> bool:
+    """Whether it has a form on this wire: one that came on it, or a web address."""
+    return bool(citation.url or (citation.native and citation.dialect == NAME))
+
+
+def annotation_of(citation: Citation, text: str) -> dict[str, Any]:
+    own = natives([citation], NAME)
+    return own[0] if own else {"type": "url_citation", **url_annotation(citation, *place_in(text, citation))}
+
+
+def message_item(
+    own: str,
+    text: str,
+    *,
+    refused: bool = False,
+    status: str = "completed",
+    cited: Sequence[dict[str, Any]] = (),
+) -> dict[str, Any]:
+    part: dict[str, Any] = {"type": "output_text", "text": text, "annotations": [*cited], "logprobs": []}
     if refused:
         part = {"type": "refusal", "refusal": text}
-    content = [part] if text else []
+    content = [part] if text or cited else []
     return {"type": "message", "id": f"msg_{own}", "status": status, "role": "assistant", "content": content}
 
 

@@ -15,6 +15,7 @@ from segue.dialects.opaque_blocks import OpaqueBlockFilter, is_opaque, opaque_bl
 from segue.dialects.openai_responses import client_calls, wire
 from segue.dialects.openai_responses.fast import write_fast
 from segue.dialects.openai_responses.read_items import output_text, read_items
+from segue.dialects.openai_responses.reply_encoder import annotations_of
 from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.openai_responses.settings import (
     additional_items,
@@ -124,6 +125,8 @@ def _encode_model(step: ModelStep, index: int, opaque: OpaqueBlockFilter, encode
             item = kept.get(position) if kept is not None else None
             if item is not None:
                 encoded.append(item)
+            elif block.citations and extra is None:
+                encoded.append(_encode_cited(block))
             elif extra is None or "type" not in extra.form:
                 encoded.append(with_container(wire.MessageItem("assistant", block.text), extra, NAME))
             else:
@@ -144,6 +147,11 @@ def _encode_model(step: ModelStep, index: int, opaque: OpaqueBlockFilter, encode
             raise unencodable(WIRE, what, index)
         parts = None
     encoded += outputs  # RESP-12: all calls, then all outputs
+
+
+def _encode_cited(block: Text) -> wire.MessageItem:
+    part: Any = {"type": "output_text", "text": block.text, "annotations": annotations_of(block)}
+    return wire.MessageItem("assistant", [part])
 
 
 def _encode_thought(block: Reasoning, payload: str, extra: Extra | None) -> Any:

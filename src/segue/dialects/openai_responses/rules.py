@@ -24,6 +24,7 @@ CLIENT = ClientWire(
     reply_prefix="resp_",
     capsule="encrypted",  # RESP-45: without it, a thought that comes back is looked for and not found
     media=frozenset({"image/*"}),
+    cites=frozenset({"url"}),
     empty=True,
     cancelled=True,
 )

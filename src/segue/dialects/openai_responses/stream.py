@@ -32,6 +32,7 @@ _TYPES = frozenset(
         "in_progress",
         "queued",
         "output_text.delta",
+        "output_text.annotation.added",
         "refusal.delta",
         "function_call_arguments.delta",
         "reasoning_summary_text.delta",
@@ -155,6 +156,8 @@ class ReplyDecoder:
         match chunk.type:
             case "response.created" | "response.in_progress" | "response.queued":
                 self._begin(chunk.response or {}, events)
+            case "response.output_text.annotation.added":
+                self._reader.cite_one(place, chunk.content_index or 0, chunk.annotation, events)
             case "response.output_item.added":
                 item = self._seen(chunk.item, place)
                 if item.get("type") == "function_call":

@@ -12,6 +12,7 @@ from segue.conversation.blocks import Media
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
+    Cited,
     Finished,
     MediaArrived,
     ReasoningDelta,
@@ -28,9 +29,11 @@ from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.errors import error_object
 from segue.dialects.openai_responses.reply import REFUSED
 from segue.dialects.openai_responses.reply_encoder import (
+    annotation_of,
     call_item,
     custom_input,
     image_item,
+    is_written,
     item_id,
     message_item,
     reasoning_item,
@@ -41,6 +44,7 @@ from segue.transcript.media import describe
 from segue.transcript.value_text import is_object_text
 
 if TYPE_CHECKING:
+    from segue.conversation.blocks import Citation
     from segue.conversation.events import Event
     from segue.errors import SegueError
 
@@ -70,6 +74,7 @@ class _Item(Struct):
     sealed: str = ""
     media: Media | None = None
     pieces: list[str] = []
+    cited: list[dict[str, Any]] = []
     closed: bool = False
     head: bytes = b""
 
@@ -93,7 +98,7 @@ class _Item(Struct):
             case "kept":
                 return msgspec.Raw(self.sealed)
             case "text":
-                return message_item(self.own, self.text, refused=refused, status=status)
+                return message_item(self.own, self.text, refused=refused, status=status, cited=self.cited)
             case "reasoning":
                 return reasoning_item(self.own, self.text, self.sealed)
             case "image":
@@ -199,6 +204,8 @@ class ReplyEncoder(ChunkEncoder):
                 return self._seal(event)
             case MediaArrived(index, media):
                 return self._show(index, media)
+            case Cited(index, citation) if is_written(citation):
+                return self._cite(index, citation)
             case _:
                 return b""
 
@@ -213,6 +220,20 @@ class ReplyEncoder(ChunkEncoder):
         opened = self._open(seal.index, "reasoning")
         self._items[seal.index].sealed = seal.payload
         return opened
+
+    def _cite(self, index: int, citation: Citation) -> bytes:
+        begun = self._delta(index, "text", "") if index not in self._items else b""
+        item = self._items[index]
+        annotation = annotation_of(citation, item.text)
+        item.cited.append(annotation)
+        return begun + self._frame(
+            "response.output_text.annotation.added",
+            item_id=item.id,
+            output_index=item.index,
+            content_index=0,
+            annotation_index=len(item.cited) - 1,
+            annotation=annotation,
+        )
 
     def _show(self, index: int, media: Media) -> bytes:
         if media.kind != "image" or not media.data:
@@ -283,7 +304,7 @@ class ReplyEncoder(ChunkEncoder):
     def _part(self, item: _Item, what: str, text: str) -> bytes:
         place = {"item_id": item.id, "output_index": item.index}
         if item.kind == "text":
-            part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+            part = {"type": "output_text", "text": text, "annotations": [*item.cited], "logprobs": []}
             return self._frame(f"response.content_part.{what}", **place, content_index=0, part=part)
         thought = {"type": "summary_text", "text": text}
         return self._frame(f"response.reasoning_summary_part.{what}", **place, summary_index=0, part=thought)

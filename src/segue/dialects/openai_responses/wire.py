@@ -95,6 +95,7 @@ class Chunk(Struct, gc=False):
     content_index: int | None = None
     summary_index: int | None = None
     delta: Any = None
+    annotation: Any = None
     item: dict[str, Any] | None = None
     response: dict[str, Any] | None = None
     error: Any = None

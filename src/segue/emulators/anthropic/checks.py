@@ -39,7 +39,7 @@ def _all_complaints(body: object, context: Context, shape: schema.Record) -> Com
     if not isinstance(body, dict):
         return
     yield from threads.complaints(body, context)
-    body = threads.whole(body, context)
+    body = threads.with_offered_tools(threads.whole(body, context))
     yield from model_features.complaints(body, context)
     yield from tools.complaints(body)
     yield from content.complaints(body, context)

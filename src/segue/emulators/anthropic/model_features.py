@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import typed_blocks
+from segue.emulators.anthropic.threads import is_resumed
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ def prefill(body: Body, context: Context) -> Complaints:
     turns = [turn for turn in typed_blocks.turns_of(body) if turn.role in ("user", "assistant")]
     if not turns or turns[-1].role != "assistant":
         return
-    if context.facts.get("prefill") is False and not _paused(turns[-1]):
+    if context.facts.get("prefill") is False and not (_paused(turns[-1]) or is_resumed(body, context)):
         yield Refusal("ANT-15", NO_PREFILL)
     last = turns[-1].blocks[-1] if turns[-1].blocks else None
     ending = last.text("text") if last is not None and last.type == "text" else ""

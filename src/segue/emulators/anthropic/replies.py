@@ -16,7 +16,12 @@ from segue.emulators.signatures import digest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-STOP_REASONS = {"length": "max_tokens", "refusal": "refusal", "content_filter": "refusal"}
+STOP_REASONS = {
+    "length": "max_tokens",
+    "refusal": "refusal",
+    "content_filter": "refusal",
+    "pause": "pause_turn",
+}
 
 
 @rule("ANT-74")

@@ -26,11 +26,12 @@ def messages(request: Request, emulator: Emulator) -> Response:
     memory.setdefault(threads.HELD, {})
     body, context = _admitted(request, emulator, checks.complaints)
     read = threads.whole(body, context)
-    marked = cached_segments(read)
+    offering = threads.with_offered_tools(read)
+    marked = cached_segments(offering)
     if size(marked) >= context.facts.get("cache_minimum", 0):
         emulator.remember(PROVIDER, context, marked)
-    reply = emulator.reply(prompt(read, context))
-    answer = reply_response(reply, read, context, replies=replies, errors=errors)
+    reply = emulator.reply(prompt(offering, context))
+    answer = reply_response(reply, offering, context, replies=replies, errors=errors)
     if "thread" not in body:
         return answer
     kept = body, read, replies.whole(reply, read, context), memory, context.now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from segue.emulators.anthropic.typed_blocks import messages_of
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -43,6 +44,49 @@ def whole(body: Body, context: Context) -> Body:
     return {**inherited, **body, "messages": [*held["messages"], *messages]}
 
 
+@rule("THR-09")
+def with_offered_tools(body: Body) -> Body:
+    """A request of a thread with the tools that are offered now: system messages in it add some and remove others."""
+    if not isinstance(body.get("thread"), dict):
+        return body
+    given = body.get("tools")
+    tools = {_name_of(tool): tool for tool in given} if isinstance(given, list) else {}
+    changes = [change for _, message in messages_of(body) for change in _tool_changes(message)]
+    for kind, tool in changes:
+        if kind == "tool_addition" and isinstance(tool.get("definition"), dict):
+            tools[_name_of(tool["definition"])] = tool["definition"]
+        elif kind == "tool_removal":
+            tools.pop(_name_of(tool), None)
+    return {**body, "tools": list(tools.values())} if changes else body
+
+
+def _tool_changes(message: Mapping[str, Any]) -> list[tuple[Any, dict[str, Any]]]:
+    content = message.get("content") if message.get("role") == "system" else None
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    return [
+        (block["type"], block["tool"])
+        for block in blocks
+        if block.get("type") in ("tool_addition", "tool_removal") and isinstance(block.get("tool"), dict)
+    ]
+
+
+def _name_of(tool: Any) -> str:
+    return str(tool.get("name")) if isinstance(tool, dict) else ""
+
+
+def is_resumed(body: Body, context: Context) -> bool:
+    """Whether a request continues a reply that the model only paused."""
+    held = _thread(body, context)
+    return held is not None and held["paused"]
+
+
+@rule("THR-07")
+def nothing_new(body: Body, context: Context) -> Complaints:
+    """Without a message only a paused reply is continued."""
+    if body.get("messages") == [] and _thread(body, context) is not None and not is_resumed(body, context):
+        yield Refusal("THR-07", "messages: at least one message is required")
+
+
 def complaints(body: Body, context: Context) -> Complaints:
     """About the thread that a request continues. In a pure check it is not known, and nothing is missed."""
     yield from unsupported(body)
@@ -52,6 +96,7 @@ def complaints(body: Body, context: Context) -> Complaints:
     yield from already_continued(body, context)
     yield from in_flight(body, context)
     yield from changed(body, context)
+    yield from nothing_new(body, context)
 
 
 @rule("THR-05")
@@ -116,6 +161,7 @@ def keep(
         **{name: read[name] for name in _PINNED if name in read},
         "messages": [*read["messages"], reply],
         "at": now,
+        "paused": answer["stop_reason"] == "pause_turn",
         "continued": False,
         "in_flight": False,
     }

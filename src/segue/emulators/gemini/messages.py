@@ -189,5 +189,12 @@ ENUMS: dict[str, tuple[str, ...]] = {
         "NULL",
     ),
     "FunctionCallingConfig.Mode": ("MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"),
-    "ThinkingConfig.ThinkingLevel": ("THINKING_LEVEL_UNSPECIFIED", "MINIMAL", "LOW", "MEDIUM", "HIGH"),
+    "ThinkingConfig.ThinkingLevel": (
+        "THINKING_LEVEL_UNSPECIFIED",
+        "MINIMAL",
+        "LOW",
+        "MEDIUM",
+        "HIGH",
+        "XHIGH",
+    ),
 }

@@ -15,7 +15,7 @@ from segue.emulators.signatures import digest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-FINISH = {"auto": "STOP", "length": "MAX_TOKENS", "refusal": "SAFETY"}
+FINISH = {"auto": "STOP", "length": "MAX_TOKENS", "refusal": "SAFETY", "pause": "STOP"}
 CALLED = "Model generated function call(s)."
 CACHE_MINIMUM = 1024
 

@@ -23,6 +23,7 @@ from segue.gateway.memory.installation_key import DIGEST_BYTES
 from segue.gateway.memory.recent import RecentConversations
 from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_reply, sound_id
 from segue.gateway.memory.store import ConversationInfo, GatewayStore, MemoryRecord
+from segue.transcript.citations import without_source_list
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,7 +80,7 @@ class Memory:
     def place_key(self, caller: str, before: bytes, message: Message) -> bytes:
         """The key of a reply by its place and text; `before` is the fingerprint of the client's messages before it."""
         names = [call.name for call in message.calls]
-        return self._key.digest("place", caller, before, message.text.strip(), *names)
+        return self._key.digest("place", caller, before, without_source_list(message.text.strip()), *names)
 
     def own_place_key(self, caller: str, name: str, before: bytes, message: Message) -> bytes:
         """The same among the replies to requests with that name alone."""

@@ -20,6 +20,7 @@ from segue.gateway.large_bodies import read_beside
 from segue.gateway.memory.fingerprints import HistoryFingerprints, is_unique
 from segue.gateway.memory.histories import KnownHistory, Maker
 from segue.gateway.memory.replies import RememberedReply, sound_id
+from segue.transcript.citations import without_source_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -285,7 +286,8 @@ def _restore(message: Message, replies: Sequence[RememberedReply]) -> Message:
 
 def _is_unchanged(message: Message, reply: RememberedReply) -> bool:
     """Whether the client returned all that a reader saw of the reply."""
-    if message.text.strip() != reply.message.text.strip():
+    returned, made = message.text.strip(), reply.message.text.strip()
+    if returned != made and without_source_list(returned) != without_source_list(made):
         return False
     ids = [call.native_id for call in message.calls]
     if any(ids):

@@ -9,6 +9,7 @@ from msgspec import structs
 from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
+    Cited,
     Event,
     Failed,
     Finished,
@@ -68,10 +69,11 @@ class TextToolReader:
             case ReasoningDelta() | CallStarted() | ArgumentsDelta() | Sealed() | MediaArrived():
                 self._called = self._called or type(event) is CallStarted
                 return [structs.replace(event, index=self._index(event.index))]
-            case ReplyStarted(reply_id):
-                self._reply_id = reply_id
-                return [event]
+            case Cited(_, citation):  # the text is divided here
+                section: Section = "answer" if self.answers else "text"
+                return [Cited(self._index(section), structs.replace(citation, start=None, end=None))]
             case _:
+                self._reply_id = event.id if type(event) is ReplyStarted else self._reply_id
                 return [event]
 
     def close(self) -> list[Event]:
