@@ -86,7 +86,7 @@ class FailedResponse(Struct, frozen=True):
     def words(self, message: Any) -> str:
         """The message of an error, or the start of the body where it has none: both are judged alike."""
         if isinstance(message, str) and message:
-            return message
+            return message[:MAX_MESSAGE]  # patterns are searched in it, and a server may send megabytes
         return excerpt(self.body, self.status) if self.body.strip() else ""
 
     def error(
