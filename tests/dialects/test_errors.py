@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
+from importlib.resources import files
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.dialects.errors import (
+    TOOLS_UNSUPPORTED,
     class_of_status,
     excerpt,
     redacted_body,
     request_id,
     retry_after,
+    wire_errors,
 )
-from segue.dialects.registry import DIALECTS
-from segue.errors import ContextLengthError, InvalidRequestError, OverloadError, ProviderError, RateLimitError
+from segue.dialects.registry import DIALECTS, WIRES
+from segue.errors import (
+    ContextLengthError,
+    CredentialsError,
+    InvalidRequestError,
+    OverloadError,
+    ProviderError,
+    RateLimitError,
+)
 from segue.redaction import redact_text
 
 
@@ -142,3 +156,50 @@ def test_a_redirect_shows_where_it_leads_without_secrets(location: str, shown: s
         error = dialect.decode_error(302, {"location": location} if location else {}, b"")
         assert error.message.endswith(f"a redirect to {shown}.")
         assert "hunter2" not in f"{error} {error.as_dict()}"
+
+
+def _table(wire: str) -> dict[str, Any]:
+    text = files("segue.dialects").joinpath("errors.toml").read_text("utf-8")
+    table: dict[str, Any] = tomllib.loads(text)["wires"][wire]
+    return table
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_name_in_the_table_of_a_wire_means_one_class(wire: str) -> None:
+    table = _table(wire)
+    for names in (table.get("names", {}), *table.get("names_of", {}).values()):
+        listed = [name for found in names.values() for name in found]
+        assert len(listed) == len(set(listed))
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_every_name_and_every_lead_in_the_table_of_a_wire_is_read_as_its_class(wire: str) -> None:
+    table, errors = _table(wire), wire_errors(wire)
+    for kind, names in table.get("names", {}).items():
+        assert {errors.kind_of("", [name], 418).default_code for name in names} == {kind}
+    for kind, lead in table.get("leads", {}).items():
+        assert errors.kind_of(lead, [], 400).default_code == kind
+
+
+def test_a_server_of_the_chat_wire_has_codes_of_its_own() -> None:
+    errors = wire_errors("openai_chat")
+    assert errors.kind_of("", ["1004"], 400, "glm") is CredentialsError
+    assert errors.kind_of("", ["1004"], 400) is InvalidRequestError
+
+
+@pytest.mark.parametrize(
+    ("dialect", "message"),
+    [
+        ("gemini", "Function calling is not enabled for models/x"),
+        ("mistral", "Function calling is not enabled for this model"),
+        ("ollama", "registry.ollama.ai/library/x does not support tools"),
+        ("openai_compatible", "No endpoints found that support tool use."),
+    ],
+)
+@pytest.mark.parametrize("status", [400, 404, 500])
+def test_a_model_that_takes_no_tools_refuses_the_request_whatever_the_status(
+    dialect: str, message: str, status: int
+) -> None:
+    body = json.dumps({"error": {"message": message}}).encode()
+    error = DIALECTS[dialect].decode_error(status, {}, body)
+    assert (type(error), error.code) == (InvalidRequestError, TOOLS_UNSUPPORTED)

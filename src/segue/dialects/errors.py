@@ -1,12 +1,15 @@
-"""What errors have in common on every wire: the class a status stands for, the headers that matter, and the status
-and message that an error of ours has for a client. Each dialect adds only what is special to its own wire.
+"""Errors of providers on every wire, and errors of ours for the clients of every wire. What the wires call them is data, in
+errors.toml; a dialect only knows where in its envelope they stand.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, final
 
 import msgspec
 from msgspec import Struct, structs
@@ -17,40 +20,35 @@ from segue.errors import (
     CredentialsError,
     InvalidRequestError,
     OverloadError,
-    ProtocolError,
     ProviderError,
     QuotaError,
     RateLimitError,
     SegueError,
     TranscriptError,
-    TransportError,
-    UsageError,
 )
 from segue.redaction import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 T = TypeVar("T")
-Phrases: TypeAlias = tuple[tuple[str, type[ProviderError]], ...]
-"""Parts of messages in lower case, and the errors they stand for; the first that is found counts."""
+ErrorClass: TypeAlias = type[ProviderError]
+_Name: TypeAlias = Literal[
+    "invalid_request", "credentials", "quota", "rate_limit", "overload", "context_length", "content_policy"
+]
+"""Classes of errors as errors.toml names them."""
+_CLASSES: Mapping[str, ErrorClass] = {
+    kind.default_code: kind
+    for kind in (
+        *(InvalidRequestError, CredentialsError, QuotaError, RateLimitError, OverloadError),
+        *(ContextLengthError, ContentPolicyError),
+    )
+}
 REDIRECT = "redirect"
 TOOLS_UNSUPPORTED = "tools_unsupported"
 """The code of the error for tools offered to a model that takes none: they can still be described in the prompt."""
 _NO_STREAM = "streaming_not_supported"
 """The code of gateways that name no parameter."""
-_BY_STATUS: Mapping[int, type[ProviderError]] = {
-    401: CredentialsError,
-    402: QuotaError,
-    403: CredentialsError,
-    408: OverloadError,
-    409: OverloadError,  # OAI-04, ANT-90: two requests collided, the same one may succeed now
-    413: ContextLengthError,
-    424: OverloadError,  # something behind the server failed
-    425: OverloadError,
-    429: RateLimitError,
-    451: ContentPolicyError,
-}
 _REQUEST_IDS = ("request-id", "x-request-id", "x-trace-id", "apim-request-id", "x-groq-request-id", "cf-ray")
 _USER = re.compile(r"//[^/]*@")
 _QUERY = re.compile(r"[?#].*", re.DOTALL)
@@ -60,7 +58,6 @@ MAX_MESSAGE = 8_000
 _MAX_CODE = 200
 _MAX_BODY = 65_536
 """Bytes of a body that an error holds."""
-_WAIT = re.compile(r"try again in ((?:[\d.]{1,12}(?:ms|h|m|s))+)", re.IGNORECASE)
 _SPAN = re.compile(r"([\d.]+)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -89,7 +86,7 @@ class FailedResponse(Struct, frozen=True):
     def words(self, message: Any) -> str:
         """The message of an error, or the start of the body where it has none: both are judged alike."""
         if isinstance(message, str) and message:
-            return message
+            return message[:MAX_MESSAGE]  # patterns are searched in it, and a server may send megabytes
         return excerpt(self.body, self.status) if self.body.strip() else ""
 
     def error(
@@ -146,34 +143,6 @@ def read_response(status: int, headers: Mapping[str, str], body: bytes) -> tuple
     return FailedResponse(status, request_id(headers), retry_after(headers), body, location), value
 
 
-def class_of_status(status: int | None) -> type[ProviderError]:
-    """The error that an HTTP status stands for, where the wire has nothing better. None: it broke a reply off."""
-    if status is None:
-        return OverloadError
-    known = _BY_STATUS.get(status)
-    if known is not None:
-        return known
-    if 400 <= status < 500:
-        return InvalidRequestError
-    return OverloadError if status >= 500 else ProviderError
-
-
-def class_of_error(
-    message: str, phrases: Phrases, status: int | None, *names: tuple[Mapping[str, type[ProviderError]], Any]
-) -> type[ProviderError]:
-    """The error that a message is about, else the first that a code or type stands for in its table, else the status."""
-    found = class_by_phrase(message, phrases)
-    for table, name in names:
-        found = found or (table.get(name) if isinstance(name, str) else None)
-    return found or class_of_status(status)
-
-
-def class_by_phrase(message: str, phrases: Phrases) -> type[ProviderError] | None:
-    """The error that a message is about; None if it contains none of the phrases."""
-    lowered = message.lower()
-    return next((found for phrase, found in phrases if phrase in lowered), None)
-
-
 def refuses_stream(error: SegueError) -> bool:
     """Whether a provider refused the field `stream` and nothing else: it may answer the same request with a whole reply.
 
@@ -210,15 +179,6 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-def wait_in(message: str) -> float | None:
-    """The wait that a rate limit gives in its sentence: 12ms, 3.89s, 6m0s (OAI-03). None if there is none."""
-    found = _WAIT.search(message)
-    if found is None:
-        return None
-    spans = [(amount, unit) for amount, unit in _SPAN.findall(found[1].lower()) if amount.count(".") < 2]
-    return sum(float(amount.strip(".") or 0) * _SECONDS[unit] for amount, unit in spans)
-
-
 def request_id(headers: Mapping[str, str]) -> str:
     return next((headers[name] for name in _REQUEST_IDS if headers.get(name)), "")
 
@@ -245,15 +205,6 @@ def excerpt(body: bytes, status: int | None) -> str:
     return text[:300] or f"The provider answered with status {status} and no explanation."
 
 
-def with_envelope(error: ProviderError, wire: str, envelope: Any) -> ProviderError:
-    """An error that keeps all of what it came in, without secrets: its wire may have members that are newer than we are, and
-    clients that act on them."""
-    if error.code == REDIRECT:
-        return error
-    error.wire, error.members = wire, _members(envelope)
-    return error
-
-
 def _members(envelope: Any) -> dict[str, Any]:
     try:
         text = msgspec.json.encode(envelope).decode()
@@ -263,14 +214,204 @@ def _members(envelope: Any) -> dict[str, Any]:
     return read if isinstance(read, dict) else {}
 
 
-# The other way
+# Tables
 
 
-def in_envelope(envelope: dict[str, Any], error: SegueError, wire: str) -> dict[str, Any]:
-    """The envelope of an error for a client, with what else the error came with if that was on the client's own wire."""
-    if not isinstance(error, ProviderError) or error.wire != wire:
-        return envelope
-    return _filled(envelope, error.members)
+@final
+class _Common(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    kept: frozenset[int]
+    classes: dict[str, _Name]
+    statuses: dict[str, int]
+
+
+@final
+class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What errors.toml holds of one wire; the file says what each field is."""
+
+    says: dict[_Name, tuple[str, ...]] = {}
+    names: dict[_Name, tuple[str, ...]] = {}
+    names_of: dict[str, dict[_Name, tuple[str, ...]]] = {}
+    says_after_names: dict[_Name, tuple[str, ...]] = {}
+    says_below: int = 1000
+    no_tools: tuple[str, ...] = ()
+    waits: str = ""
+    classes: dict[str, _Name] = {}
+    statuses: dict[str, int] = {}
+    types: dict[str, tuple[str, ...]] = {}
+    leads: dict[_Name, str] = {}
+    exact_leads: bool = False
+
+
+@final
+class _Tables(Struct, frozen=True):
+    common: _Common
+    wires: dict[str, _Table]
+
+
+@cache
+def _tables() -> _Tables:
+    text = files(__package__).joinpath("errors.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), _Tables)
+
+
+@cache
+def wire_errors(wire: str) -> WireErrors:
+    """The errors of a wire, by its table. Most conversations never ask for it."""
+    tables = _tables()
+    return WireErrors(wire, tables.wires[wire], tables.common)
+
+
+def class_of_status(status: int | None) -> ErrorClass:
+    """The error that an HTTP status stands for, where the wire has nothing better. None: it broke a reply off."""
+    return _class_of_status(status, _tables().common.classes)
+
+
+def _class_of_status(status: int | None, classes: Mapping[str, str]) -> ErrorClass:
+    if status is None:
+        return OverloadError
+    if known := classes.get(str(status)):
+        return _CLASSES[known]
+    if 400 <= status < 500:
+        return InvalidRequestError
+    return OverloadError if status >= 500 else ProviderError
+
+
+_Patterns: TypeAlias = list[tuple[re.Pattern[str], ErrorClass]]
+
+
+def _pattern(parts: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(parts) or "(?!)", re.IGNORECASE)
+
+
+def _patterns(said: Mapping[_Name, Iterable[str]]) -> _Patterns:
+    return [(_pattern(parts), _CLASSES[kind]) for kind, parts in said.items()]
+
+
+def _found(patterns: _Patterns, message: str) -> ErrorClass | None:
+    return next((kind for pattern, kind in patterns if pattern.search(message)), None)
+
+
+def _by_name(names: Mapping[_Name, Iterable[str]]) -> dict[str, ErrorClass]:
+    return {name: _CLASSES[kind] for kind, found in names.items() for name in found}
+
+
+def _entry(error: SegueError, table: Mapping[Any, T]) -> T | None:
+    """The entry for the class of an error, or for the nearest class above it."""
+    names = [getattr(kind, "default_code", "") for kind in type(error).__mro__]
+    return next((table[name] for name in names if name in table), None)
+
+
+@final
+class WireErrors:
+    """Reads the errors of a provider and writes ours for its clients, by the table of one wire."""
+
+    def __init__(self, wire: str, table: _Table, common: _Common) -> None:
+        self.wire = wire
+        self._says = _patterns(table.says)
+        self._says_after_names = _patterns(table.says_after_names)
+        self._says_below = table.says_below
+        self._names = _by_name(table.names)
+        self._names_of = {server: _by_name(names) for server, names in table.names_of.items()}
+        self._no_tools = _pattern(table.no_tools)
+        self._waits = _pattern([table.waits] if table.waits else [])
+        self._classes = {**common.classes, **table.classes}
+        self._kept = common.kept
+        self._statuses = {**common.statuses, **table.statuses}
+        self._types = table.types
+        self._leads = table.leads
+        exact = {kind: (re.escape(lead),) for kind, lead in table.leads.items()}
+        self._lead_patterns = _patterns(exact) if table.exact_leads else self._says
+
+    def kind_of(self, message: str, names: Iterable[Any], status: int | None, server: str = "") -> ErrorClass:
+        """The class of an error: by its message, else by its codes and types, the most specific first, else by its status."""
+        is_telling = status is None or status < self._says_below
+        if is_telling and (found := _found(self._says, message)):
+            return found
+        if self._no_tools.search(message):
+            return InvalidRequestError
+        if found := self._named(names, server):
+            return found
+        found = _found(self._says_after_names, message)
+        # With these statuses the message may be about anything; but a filter, too, forbids (403).
+        is_clear = status is not None and 401 <= status <= 404
+        if found and (not is_clear or (status == 403 and found is ContentPolicyError)):
+            return found
+        return _class_of_status(status, self._classes)
+
+    def _named(self, names: Iterable[Any], server: str) -> ErrorClass | None:
+        own = self._names_of.get(server, {})
+        for name in names:
+            if isinstance(name, str):
+                known = own.get(name) or self._names.get(name)
+                if known := known or self._names.get(name.lower().partition(".")[0]):
+                    return known
+        return None
+
+    def is_named(self, name: str) -> bool:
+        """Whether it is a code or a type that the provider has."""
+        return name in self._names
+
+    def error(
+        self,
+        response: FailedResponse,
+        kind: ErrorClass,
+        message: str,
+        *,
+        code: Any = "",
+        path: Any = "",
+        request_id: Any = "",
+        wait: float | None = None,
+        envelope: Any,
+    ) -> ProviderError:
+        """An error as we raise it, with all of the envelope that it came in: its wire may have members that are newer than we are,
+        and clients that act on them."""
+        error = response.error(
+            kind,
+            message,
+            code=TOOLS_UNSUPPORTED if self._no_tools.search(message) else code,
+            path=path,
+            request_id=request_id,
+            retry_after=self._wait_in(message) if wait is None else wait,
+        )
+        if error.code != REDIRECT:
+            error.wire, error.members = self.wire, _members(envelope)
+        return error
+
+    def _wait_in(self, message: str) -> float | None:
+        """The wait that a rate limit gives in its sentence: 12ms, 3.89s, 6m0s (OAI-03). None if there is none."""
+        found = self._waits.search(message)
+        if found is None:
+            return None
+        spans = [(amount, unit) for amount, unit in _SPAN.findall(found[1].lower()) if amount.count(".") < 2]
+        return sum(float(amount.strip(".") or 0) * _SECONDS[unit] for amount, unit in spans)
+
+    # The other way
+
+    def status_for(self, error: SegueError) -> int:
+        if isinstance(error, InvalidRequestError) and error.status in self._kept:
+            return error.status
+        return _entry(error, self._statuses) or 500
+
+    def type_for(self, error: SegueError) -> tuple[str, str | None]:
+        """What an error is called on this wire, and its code; None if it has none."""
+        status, types = self.status_for(error), self._types
+        kind, *codes = _entry(error, types) or types.get(str(status)) or types[f"{status // 100}xx"]
+        return kind, codes[0] if codes else None
+
+    def message_for(self, error: SegueError) -> str:
+        """The message for a client. Where the wire has no code for an error, a phrase that clients look for leads it."""
+        message = redact_text(str(error)) or "The request failed."
+        lead = _entry(error, self._leads)
+        is_told = not lead or _found(self._lead_patterns, message) is type(error)
+        return message if is_told else f"{lead}: {message}"
+
+    def own_members(self, error: SegueError) -> Mapping[str, Any]:
+        """What an error came with, if it came on this wire."""
+        return error.members if isinstance(error, ProviderError) and error.wire == self.wire else {}
+
+    def in_envelope(self, envelope: dict[str, Any], error: SegueError) -> dict[str, Any]:
+        """The envelope of an error for a client, with what else the error came with if that was on the client's own wire."""
+        return _filled(envelope, self.own_members(error))
 
 
 def _filled(ours: dict[str, Any], came: Mapping[str, Any]) -> dict[str, Any]:
@@ -282,50 +423,6 @@ def _filled(ours: dict[str, Any], came: Mapping[str, Any]) -> dict[str, Any]:
         elif isinstance(held, dict) and isinstance(value, dict):
             filled[name] = _filled(held, value)
     return filled
-
-
-def own_member(error: SegueError, wire: str, name: str, default: T) -> Any:
-    """A member of the error object as the wire itself gave it; the default if it gave none, or the error is another wire's."""
-    came = error.members.get("error") if isinstance(error, ProviderError) and error.wire == wire else None
-    return came[name] if isinstance(came, dict) and name in came else default
-
-
-STATUSES: Mapping[type[SegueError], int] = {
-    CredentialsError: 401,
-    QuotaError: 402,
-    RateLimitError: 429,
-    OverloadError: 503,
-    ContextLengthError: 400,
-    ContentPolicyError: 400,
-    InvalidRequestError: 400,
-    TranscriptError: 400,
-    UsageError: 400,
-    TransportError: 504,
-    ProtocolError: 502,
-}
-"""The status that an error has for a client, unless a wire has another one for it. Any other error is 500."""
-
-
-_OWN_STATUSES = frozenset((403, 404, 405, 408, 409, 413, 415, 422, 426))
-"""Statuses that a refused request keeps: they tell a client more than the usual one."""
-
-
-def status_for(error: SegueError, statuses: Mapping[type[SegueError], int] = STATUSES) -> int:
-    if isinstance(error, InvalidRequestError) and error.status in _OWN_STATUSES:
-        return error.status
-    return entry_for(error, statuses, 500)
-
-
-def entry_for(error: SegueError, table: Mapping[type[SegueError], T], default: T) -> T:
-    """The entry for the class of an error, or for the nearest class above it."""
-    return next((table[kind] for kind in type(error).__mro__ if kind in table), default)
-
-
-def message_for(error: SegueError, leads: Phrases, phrases: Phrases) -> str:
-    """The message for a client. Where the wire has no code for an error, a phrase that clients look for leads it."""
-    message = redact_text(str(error)) or "The request failed."
-    lead = next((lead for lead, kind in leads if type(error) is kind), "")
-    return f"{lead}: {message}" if lead and class_by_phrase(message, phrases) is not type(error) else message
 
 
 def unencodable(wire: str, what: str, index: int | None = None) -> TranscriptError:

@@ -15,6 +15,7 @@ from segue.conversation.json_safe import ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named
 from segue.dialects.known_tools import KnownTools, encode_once, settings_once
+from segue.dialects.option_fields import DRAWN
 from segue.dialects.own_fields import own
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import ModelStep
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from segue.conversation.options import Effort
     from segue.conversation.tools import ToolChoice, ToolSpec
     from segue.dialects.card import ModelCard
+    from segue.dialects.option_fields import OptionField
     from segue.transcript.repairs import Kind
     from segue.transcript.steps import Transcript
 
@@ -246,6 +248,32 @@ class RequestSettings:
             return asked
         self.not_sent("max_tokens", f"the model writes at most {most} tokens; sent as {most}")
         return most
+
+    def add_options(self, rows: Sequence[OptionField], into: dict[str, Any]) -> None:
+        """Write the options of a wire's table, as far as the model takes them."""
+        for row in rows:
+            value = self.output_limit() if row.option == "max_tokens" else getattr(self.options, row.option)
+            if value is None or value == ():
+                continue
+            if row.option in DRAWN and not self.card.sampling:
+                self.not_sent(row.option, "the model takes no sampling parameters")
+            elif reason := self.refusal(row.option, value):
+                self.not_sent(row.option, reason)
+            else:
+                sent, reason = row.fitted(value)
+                if reason:
+                    self.not_sent(row.option, reason)
+                into[row.field] = list(sent) if isinstance(sent, tuple) else sent
+
+    def refusal(self, option: str, value: Any) -> str:  # noqa: ARG002 - for wires that have one
+        """Why an option cannot be sent with what else is asked for; empty if it can."""
+        return ""
+
+    def not_known(self, *options: str) -> None:
+        """Note those of the options that were asked for: the wire has no field for them."""
+        for option in options:
+            if getattr(self.options, option) not in (None, ()):
+                self.not_sent(option)
 
     def add_extra(self, encoded: Container[str]) -> None:
         """Fields of the target's own, but for those that are `encoded` already or are not sent."""

@@ -172,7 +172,7 @@ def test_an_error_in_the_stream_ends_it() -> None:
     assert reply.message.blocks == (Reasoning("Two lookups.", Seal(HERE, "SIG")),)
 
 
-@pytest.mark.parametrize(("word", "finish"), FINISHES.items())
+@pytest.mark.parametrize(("word", "finish"), FINISHES.known.items())
 def test_every_stop_reason_has_its_finish(word: str, finish: str) -> None:
     reply = whole({**WHOLE, "stop_reason": word})
     assert (reply.finish, reply.raw_finish) == (finish, word)

@@ -8,11 +8,12 @@ from segue.conversation.extra import Extra
 from segue.conversation.options import Options
 from segue.conversation.tools import Named
 from segue.dialects.anthropic_messages.tools import NAME
-from segue.dialects.request_fields import flag, number, record, text, texts, whole
+from segue.dialects.option_fields import OptionField, take_options
+from segue.dialects.request_fields import flag, record, text, texts, whole
 from segue.dialects.request_settings import read_own
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from segue.conversation.options import Effort
     from segue.conversation.tools import ToolChoice
@@ -26,12 +27,11 @@ _KNOWN = frozenset(
 _CHOICES: Mapping[Any, ToolChoice] = {"auto": "auto", "any": "required", "none": "none"}
 
 
-_NUMBERS: Mapping[str, Callable[[Any, str], Any]] = {
-    "max_tokens": whole,
-    "temperature": number,
-    "top_p": number,
-    "top_k": whole,
-}
+SAMPLING = (
+    OptionField("temperature", "temperature", most=1),
+    OptionField("top_p", "top_p"),
+    OptionField("top_k", "top_k"),
+)
 
 
 def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) -> Options:
@@ -43,7 +43,8 @@ def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) ->
     return Options(
         model=text(body.get("model"), "model"),
         stream=flag(body.get("stream"), "stream") or None,
-        **{name: read(body[name], name) for name, read in _NUMBERS.items() if name in body},
+        max_tokens=whole(body.get("max_tokens"), "max_tokens"),
+        **take_options(SAMPLING, {**body}),
         stop=texts(body.get("stop_sequences") or None, "stop_sequences"),
         tool_choice=_decode_choice(choice),
         parallel_calls=None if serial is None else not serial,

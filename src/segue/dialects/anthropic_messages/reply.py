@@ -26,35 +26,27 @@ from segue.dialects.anthropic_messages.errors import encode_error, error_from
 from segue.dialects.calls import compact_arguments
 from segue.dialects.counts import count, counted, with_price_facts
 from segue.dialects.errors import FailedResponse
+from segue.dialects.finish_reasons import FinishReasons
 from segue.dialects.opaque_blocks import KIND, opaque_block
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from segue.conversation.blocks import Block
-    from segue.conversation.events import Event, FinishReason, Reply
+    from segue.conversation.events import Event, Reply
     from segue.conversation.usage import Usage
 
-FINISHES: Mapping[str, FinishReason] = {  # ANT-74
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "pause_turn": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
-}
-STOP_REASONS: Mapping[FinishReason, str] = {
-    "stop": "end_turn",
-    "length": "max_tokens",
-    "tool_calls": "tool_use",
-    "cancelled": "end_turn",
-    "content_filter": "refusal",
-    "error": "end_turn",
-}
+FINISHES = FinishReasons(  # ANT-74
+    {
+        "stop": ("end_turn", "stop_sequence", "pause_turn"),
+        "tool_calls": ("tool_use",),
+        "length": ("max_tokens", "model_context_window_exceeded"),
+        "content_filter": ("refusal",),
+    }
+)
 
 
 def decode_reply(body: bytes) -> list[Event]:
@@ -83,7 +75,7 @@ def decode_reply(body: bytes) -> list[Event]:
 def finished(reason: str | None, *, called: bool) -> Finished:
     if reason is None:
         return Finished("tool_calls" if called else "stop")
-    return Finished(FINISHES.get(reason, "stop"), reason)
+    return Finished(FINISHES.read(reason), reason)
 
 
 def _decode_block(index: int, block: wire.ReplyBlock, whole: Raw) -> Iterator[Event]:
@@ -148,16 +140,11 @@ def encode_reply(reply: Reply) -> bytes:
             "content": [
                 content for block in reply.message.blocks if (content := _encode_block(block)) is not None
             ],
-            "stop_reason": stop_reason(reply.finish, reply.raw_finish),
+            "stop_reason": FINISHES.write(reply.finish, reply.raw_finish),
             "stop_sequence": None,
             "usage": counts_of(reply.usage),
         }
     )
-
-
-def stop_reason(finish: FinishReason, raw: str) -> str:
-    """This wire's own reason, if it was one; else its nearest one."""
-    return raw if FINISHES.get(raw) == finish else STOP_REASONS[finish]
 
 
 def _encode_block(block: Block) -> wire.Content | None:

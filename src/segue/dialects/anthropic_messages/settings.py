@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.tools import Named
 from segue.dialects.anthropic_messages.read_messages import read_system
-from segue.dialects.anthropic_messages.read_settings import COMMON_LEVELS, LEVELS, decode_options
+from segue.dialects.anthropic_messages.read_settings import COMMON_LEVELS, LEVELS, SAMPLING, decode_options
 from segue.dialects.anthropic_messages.tools import NAME, plain_tool
 from segue.dialects.own_fields import own
 from segue.dialects.request_settings import RequestSettings, encode_settings_once, unthought_loop
@@ -176,7 +176,8 @@ class _Settings(RequestSettings):
 
     def _native_thinking(self) -> dict[str, Any] | None:
         self.level = self._native_level() or ""
-        config: dict[str, Any] | None = self.extra.get("thinking")
+        given = self.extra.get("thinking")
+        config: dict[str, Any] | None = given if isinstance(given, dict) else None
         budget = config.get("budget_tokens") if config is not None else None
         if config is None or not isinstance(budget, int):
             return config
@@ -286,25 +287,11 @@ class _Settings(RequestSettings):
     # Sampling
 
     def sampling(self) -> None:
-        options = self.options
-        for name in ("seed", "repeat_penalty"):
-            if getattr(options, name) is not None:
-                self.not_sent(name)
-        asked = {name: getattr(options, name) for name in ("temperature", "top_p", "top_k")}
+        self.not_known("seed", "repeat_penalty")
+        self.add_options(SAMPLING, self.body)
+
+    def refusal(self, option: str, value: Any) -> str:
+        """ANT-03."""
         thinks = self.body.get("thinking", {}).get("type") in ("enabled", "adaptive")
-        for name, value in asked.items():
-            if value is None:
-                continue
-            if not self.card.sampling:
-                self.not_sent(name, "the model takes no sampling parameters")  # ANT-03
-            elif (
-                thinks
-                and not (name == "temperature" and value == 1)
-                and not (name == "top_p" and value >= 0.95)
-            ):
-                self.not_sent(name, "not while thinking is on")  # ANT-03
-            elif name == "temperature" and value > 1:
-                self.not_sent(name, "1 is the most the target takes; sent as 1")
-                self.body[name] = 1
-            else:
-                self.body[name] = value
+        harmless = (option == "temperature" and value == 1) or (option == "top_p" and value >= 0.95)
+        return "not while thinking is on" if thinks and not harmless else ""

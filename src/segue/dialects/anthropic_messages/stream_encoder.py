@@ -20,7 +20,7 @@ from segue.dialects import sse
 from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.citations import write_citation
 from segue.dialects.anthropic_messages.errors import encode_error
-from segue.dialects.anthropic_messages.reply import counts_of, finished, stop_reason
+from segue.dialects.anthropic_messages.reply import FINISHES, counts_of, finished
 from segue.dialects.chunk_streams import ChunkEncoder
 from segue.dialects.chunk_template import ChunkTemplate, json_text
 from segue.dialects.opaque_blocks import is_opaque
@@ -95,7 +95,7 @@ class ReplyEncoder(ChunkEncoder):
         self._heads.clear()
         called = any(block.kind == "call" for block in self._blocks.values())
         ended = self._finished or finished(None, called=called)
-        delta = {"stop_reason": stop_reason(ended.reason, ended.raw), "stop_sequence": None}
+        delta = {"stop_reason": FINISHES.write(ended.reason, ended.raw), "stop_sequence": None}
         return b"".join(
             (
                 self._begin(),

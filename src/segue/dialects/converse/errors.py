@@ -6,67 +6,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from segue.dialects.converse.rules import NAME
 from segue.dialects.converse.wire import ENCODER
-from segue.dialects.errors import (
-    IN_REPLY,
-    STATUSES,
-    FailedResponse,
-    Phrases,
-    class_of_error,
-    class_of_status,
-    in_envelope,
-    message_for,
-    read_response,
-    status_for,
-    with_envelope,
-)
+from segue.dialects.errors import IN_REPLY, FailedResponse, read_response, wire_errors
 from segue.dialects.server import error_headers
-from segue.errors import (
-    ContentPolicyError,
-    ContextLengthError,
-    CredentialsError,
-    InvalidRequestError,
-    OverloadError,
-    ProviderError,
-    QuotaError,
-    RateLimitError,
-)
+from segue.errors import CredentialsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from segue.errors import SegueError
+    from segue.errors import ProviderError, SegueError
 
 TYPE_HEADER: Final = "x-amzn-errortype"
-_BY_TYPE: Mapping[str, type[ProviderError]] = {
-    "ValidationException": InvalidRequestError,
-    "ServiceQuotaExceededException": QuotaError,
-    "AccessDeniedException": CredentialsError,
-    "UnrecognizedClientException": CredentialsError,
-    "ExpiredTokenException": CredentialsError,
-    "InvalidSignatureException": CredentialsError,
-    "IncompleteSignatureException": CredentialsError,
-    "MissingAuthenticationTokenException": CredentialsError,
-    "InvalidClientTokenId": CredentialsError,
-    "ResourceNotFoundException": InvalidRequestError,
-    "ModelTimeoutException": OverloadError,
-    "ThrottlingException": RateLimitError,
-    "TooManyRequestsException": RateLimitError,
-    "ModelNotReadyException": OverloadError,
-    "InternalServerException": OverloadError,
-    "ServiceUnavailableException": OverloadError,
-    "ModelErrorException": OverloadError,
-    "ModelStreamErrorException": OverloadError,
-}
 _BY_MODEL = frozenset({"ModelErrorException", "ModelStreamErrorException"})
 """Errors of the model behind the service, which bear the status that it gave."""
-_PHRASES: Phrases = (
-    ("input is too long", ContextLengthError),
-    ("prompt is too long", ContextLengthError),
-    ("exceed context limit", ContextLengthError),
-    ("exceeds the maximum number of tokens", ContextLengthError),
-    ("too many input tokens", ContextLengthError),
-    ("content filtering policy", ContentPolicyError),
-)
+_NO_STATUS: Final = 424
+"""What such an error is judged by where the model gave none of a failure."""
 _PROFILE_NEEDED: Final = "with on-demand throughput isn"
 _PROFILE_HINT: Final = (
     "This model is reached by an inference profile: put a region's prefix before its id, such as us., eu., apac. or "
@@ -92,56 +45,39 @@ def _type(given: Any) -> str:
 
 def error_from(kind: str, fields: Mapping[str, Any], response: FailedResponse = IN_REPLY) -> ProviderError:
     """The error in the body of a response, or in a frame of a stream."""
-    given = fields.get("message", fields.get("Message"))
-    message = response.words(given)
+    message = response.words(fields.get("message", fields.get("Message")))
     original = fields.get("originalStatusCode")
+    names, status = [kind], response.status
     if kind in _BY_MODEL and isinstance(original, int) and not isinstance(original, bool):
-        found = class_of_error(message, _PHRASES, original) if original >= 400 else class_of_status(424)
-    else:
-        found = class_of_error(message, _PHRASES, response.status, (_BY_TYPE, kind))
-    read = response.error(found, message, code=kind)
+        names, status = [], original if original >= 400 else _NO_STATUS
+    errors = wire_errors(NAME)
+    found = errors.kind_of(message, names, status)
+    envelope = {**fields, "__type": kind} if kind else fields
+    read = errors.error(response, found, message, code=kind, envelope=envelope)
     if _PROFILE_NEEDED in message:
         read.hint = _PROFILE_HINT
     elif _MODEL_ACCESS in message.lower():
         read.hint = _ACCESS_HINT
-    return with_envelope(read, NAME, {**fields, "__type": kind} if kind else fields)
+    return read
 
 
 # The other way
 
-_STATUSES = {**STATUSES, CredentialsError: 403, QuotaError: 400}
-_TYPES: Mapping[int, str] = {
-    400: "ValidationException",
-    403: "AccessDeniedException",
-    404: "ResourceNotFoundException",
-    408: "ModelTimeoutException",
-    424: "ModelErrorException",
-    429: "ThrottlingException",
-    503: "ServiceUnavailableException",
-}
-_LEADS: Phrases = (
-    ("Input is too long for requested model", ContextLengthError),
-    ("content filtering policy", ContentPolicyError),
-)
-
 
 def type_for(error: SegueError) -> str:
-    if isinstance(error, QuotaError):
-        return "ServiceQuotaExceededException"
-    if isinstance(error, CredentialsError) and error.wire == NAME and error.code in _BY_TYPE:
+    errors = wire_errors(NAME)
+    if isinstance(error, CredentialsError) and error.wire == NAME and errors.is_named(error.code):
         return error.code
-    status = status_for(error, _STATUSES)
-    return _TYPES.get(status, "ValidationException" if 400 <= status < 500 else "InternalServerException")
+    return errors.type_for(error)[0]
 
 
 def error_fields(error: SegueError) -> dict[str, Any]:
-    message = message_for(error, _LEADS, _PHRASES)
-    fields = {"__type": type_for(error), "message": message}
-    return in_envelope(fields, error, NAME)
+    errors = wire_errors(NAME)
+    return errors.in_envelope({"__type": type_for(error), "message": errors.message_for(error)}, error)
 
 
 def encode_error(error: SegueError) -> tuple[int, bytes]:
-    return status_for(error, _STATUSES), ENCODER.encode(error_fields(error))
+    return wire_errors(NAME).status_for(error), ENCODER.encode(error_fields(error))
 
 
 def headers_for(error: SegueError) -> dict[str, str]:

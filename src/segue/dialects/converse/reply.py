@@ -28,38 +28,30 @@ from segue.dialects.converse.opaque_blocks import KIND, cited_text, opaque_block
 from segue.dialects.converse.wire import read_media
 from segue.dialects.counts import count, counted
 from segue.dialects.errors import FailedResponse
+from segue.dialects.finish_reasons import FinishReasons
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from msgspec import Raw
 
     from segue.conversation.blocks import Block
-    from segue.conversation.events import Event, FinishReason, Reply
+    from segue.conversation.events import Event, Reply
     from segue.conversation.usage import Usage
 
-FINISHES: Mapping[str, FinishReason] = {  # BDR-09
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "guardrail_intervened": "content_filter",
-    "content_filtered": "content_filter",
-    "malformed_model_output": "error",
-    "malformed_tool_use": "error",
-}
-STOP_REASONS: Mapping[FinishReason, str] = {
-    "stop": "end_turn",
-    "length": "max_tokens",
-    "tool_calls": "tool_use",
-    "cancelled": "end_turn",
-    "content_filter": "content_filtered",
-    "error": "end_turn",
-}
+FINISHES = FinishReasons(  # BDR-09
+    {
+        "stop": ("end_turn", "stop_sequence"),
+        "tool_calls": ("tool_use",),
+        "length": ("max_tokens", "model_context_window_exceeded"),
+        "content_filter": ("content_filtered", "guardrail_intervened"),
+        "error": ("malformed_model_output", "malformed_tool_use"),
+    },
+    writes={"error": "end_turn"},
+)
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -91,7 +83,7 @@ def decode_reply(body: bytes) -> list[Event]:
 def finished(reason: str | None, *, called: bool) -> Finished:
     if not reason:
         return Finished("tool_calls" if called else "stop")
-    return Finished(FINISHES.get(reason, "stop"), reason)
+    return Finished(FINISHES.read(reason), reason)
 
 
 def _decode_block(index: int, block: wire.Block, whole: Raw) -> Iterator[Event]:
@@ -167,16 +159,11 @@ def encode_reply(reply: Reply) -> bytes:
     return wire.ENCODER.encode(
         {
             "output": {"message": {"role": "assistant", "content": content}},
-            "stopReason": stop_reason(reply.finish, reply.raw_finish),
+            "stopReason": FINISHES.write(reply.finish, reply.raw_finish),
             "usage": counts_of(reply.usage),
             "metrics": {"latencyMs": 0},
         }
     )
-
-
-def stop_reason(finish: FinishReason, raw: str) -> str:
-    """This wire's own reason, if it was one; else its nearest one."""
-    return raw if FINISHES.get(raw) == finish else STOP_REASONS[finish]
 
 
 def _encode_block(block: Block) -> Any:

@@ -20,8 +20,9 @@ from segue.dialects.converse.read_messages import read_system
 from segue.dialects.converse.rules import NAME, caches, takes_cache_points
 from segue.dialects.converse.tools import STAND_IN, plain_tool
 from segue.dialects.converse.wire import CACHE_POINT
+from segue.dialects.option_fields import OptionField, take_options
 from segue.dialects.own_fields import own
-from segue.dialects.request_fields import number, record, text, texts, whole
+from segue.dialects.request_fields import record, text, texts, whole
 from segue.dialects.request_settings import RequestSettings, came_for_model, read_own, unthought_loop
 from segue.dialects.schemas import flavours
 from segue.dialects.schemas.strict import closed_schema
@@ -37,6 +38,12 @@ if TYPE_CHECKING:
     from segue.transcript.repairs import Repair
     from segue.transcript.steps import Transcript
 
+_SAMPLING = (  # BDR-12
+    OptionField("temperature", "temperature", 0, 1),
+    OptionField("top_p", "topP", 0, 1),
+)
+_TOP_K = (OptionField("top_k", "top_k"),)
+"""It stands where the family of the model has it."""
 LEVELS: Final = ("low", "medium", "high", "xhigh", "max")
 _COMMON_LEVELS: Final = ("low", "medium", "high")
 _LEAST_BUDGET: Final = 1024
@@ -146,34 +153,21 @@ class _Settings(RequestSettings):
             self._config["stopSequences"] = stop
 
     def sampling(self) -> None:
-        options = self.options
-        for name in ("seed", "repeat_penalty"):
-            if getattr(options, name) is not None:
-                self.not_sent(name)
-        for name, sent in (("temperature", "temperature"), ("top_p", "topP"), ("top_k", "top_k")):
-            value = getattr(options, name)
-            if value is None:
-                continue
-            if not self.card.sampling:
-                self.not_sent(name, "the model takes no sampling parameters")
-            elif self._thinks and not (name == "temperature" and value == 1):
-                self.not_sent(name, "not while thinking is on")
-            elif name == "top_k":
-                self._top_k(value)
-            else:
-                self._config[sent] = self._clamped(name, value)
+        self.not_known("seed", "repeat_penalty")
+        self.add_options(_SAMPLING, self._config)
+        top_k: dict[str, int] = {}
+        self.add_options(_TOP_K, top_k)
+        for value in top_k.values():
+            self._top_k(value)
         given = self.extra.get("inferenceConfig")
         if isinstance(given, dict):
             self._config = {**given, **self._config}
         if self._config:
             self.body["inferenceConfig"] = self._config
 
-    def _clamped(self, name: str, value: float) -> float:
-        """BDR-12: from 0 to 1."""
-        if 0 <= value <= 1:
-            return value
-        self.not_sent(name, f"the target takes 0 to 1; sent as {int(value > 1)}")
-        return int(value > 1)
+    def refusal(self, option: str, value: Any) -> str:
+        harmless = option == "temperature" and value == 1
+        return "not while thinking is on" if self._thinks and not harmless else ""
 
     def _top_k(self, value: int) -> None:
         if self.card.family == "claude":
@@ -377,8 +371,7 @@ def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) ->
     options = Options(
         model=text(body.get("model") or body.get("modelId"), "modelId"),
         max_tokens=whole(config.pop("maxTokens", None), "inferenceConfig.maxTokens"),
-        temperature=number(config.pop("temperature", None), "inferenceConfig.temperature"),
-        top_p=number(config.pop("topP", None), "inferenceConfig.topP"),
+        **take_options(_SAMPLING, config, "inferenceConfig."),
         stop=texts(config.pop("stopSequences", None) or None, "inferenceConfig.stopSequences"),
         top_k=_decode_top_k(additional),
         tool_choice=_decode_choice(tool_config),

@@ -22,7 +22,7 @@ from segue.dialects.converse.citations import write_citation
 from segue.dialects.converse.errors import error_fields, type_for
 from segue.dialects.converse.frames import event_frame, exception_frame
 from segue.dialects.converse.opaque_blocks import opaque_block
-from segue.dialects.converse.reply import counts_of, finished, stop_reason
+from segue.dialects.converse.reply import FINISHES, counts_of, finished
 from segue.transcript.media import describe
 from segue.transcript.value_text import is_object_text
 
@@ -77,7 +77,7 @@ class ReplyEncoder(ChunkEncoder):
             (
                 self._begin(),
                 *(self._stop(block) for block in self._blocks.values()),
-                _frame("messageStop", stopReason=stop_reason(ended.reason, ended.raw)),
+                _frame("messageStop", stopReason=FINISHES.write(ended.reason, ended.raw)),
                 _frame("metadata", usage=counts_of(self._usage), metrics={"latencyMs": 0}),
             )
         )

@@ -3,74 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.dialects.errors import (
-    IN_REPLY,
-    STATUSES,
-    TOOLS_UNSUPPORTED,
-    FailedResponse,
-    Phrases,
-    class_of_error,
-    in_envelope,
-    message_for,
-    own_member,
-    read_response,
-    status_for,
-    with_envelope,
-)
+from segue.dialects.errors import IN_REPLY, FailedResponse, read_response, wire_errors
 from segue.dialects.gemini.rules import NAME
-from segue.errors import (
-    ContentPolicyError,
-    ContextLengthError,
-    CredentialsError,
-    InvalidRequestError,
-    OverloadError,
-    ProviderError,
-    QuotaError,
-    RateLimitError,
-)
+from segue.errors import CredentialsError, ProviderError, QuotaError, RateLimitError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segue.errors import SegueError
-
-BY_STATUS: Mapping[str, type[ProviderError]] = {
-    "INVALID_ARGUMENT": InvalidRequestError,
-    "FAILED_PRECONDITION": InvalidRequestError,
-    "OUT_OF_RANGE": InvalidRequestError,
-    "NOT_FOUND": InvalidRequestError,
-    "UNIMPLEMENTED": InvalidRequestError,
-    "ALREADY_EXISTS": InvalidRequestError,
-    "UNAUTHENTICATED": CredentialsError,
-    "PERMISSION_DENIED": CredentialsError,
-    "RESOURCE_EXHAUSTED": RateLimitError,
-    "UNAVAILABLE": OverloadError,
-    "INTERNAL": OverloadError,
-    "UNKNOWN": OverloadError,
-    "ABORTED": OverloadError,
-    "CANCELLED": OverloadError,
-    "DEADLINE_EXCEEDED": OverloadError,
-}
-_PHRASES: Phrases = (
-    ("cachedcontent not found", InvalidRequestError),  # CCH-02: its status is that of a missing permission
-    ("exceeds the maximum number of tokens", ContextLengthError),  # GEM-43
-    ("input token count exceeds", ContextLengthError),
-    ("api key not valid", CredentialsError),
-    ("api key expired", CredentialsError),
-    ("api key not found", CredentialsError),
-    ("pass a valid api key", CredentialsError),
-    ("enable billing", QuotaError),
-    ("billing account", QuotaError),
-    ("prepayment credits", QuotaError),
-    ("content policy", ContentPolicyError),
-    ("usage guidelines", ContentPolicyError),
-)
-_RETRY_IN = re.compile(r"retry in (\d+(?:\.\d+)?)s")
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
@@ -79,26 +23,30 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Provid
     if isinstance(value, list) and value:  # a stream that failed before it began
         value = value[0]
     error = value.get("error") if isinstance(value, dict) else None
-    read = error_from(error if isinstance(error, dict) else {"message": error}, response)
-    return with_envelope(read, NAME, value)
+    return error_from(error if isinstance(error, dict) else {"message": error}, response, value or {})
 
 
-def error_from(error: Mapping[str, Any], response: FailedResponse = IN_REPLY) -> ProviderError:
+def error_from(
+    error: Mapping[str, Any], response: FailedResponse = IN_REPLY, envelope: Any = None
+) -> ProviderError:
     """The error in an `error` object, of a response or of a stream (GEM-57)."""
-    code, message = error.get("status"), error.get("message")
-    message = response.words(message)
+    errors, code = wire_errors(NAME), error.get("status")
+    message = response.words(error.get("message"))
     response = response.with_status(error.get("code"))
     details = [detail for detail in _listed(error.get("details")) if isinstance(detail, dict)]
-    found = class_of_error(message, _PHRASES, response.status, (BY_STATUS, code))
+    found = errors.kind_of(message, (code,), response.status)
     if found is RateLimitError and _used_up(details):
         found = QuotaError
     if any(detail.get("reason") == "API_KEY_INVALID" for detail in details):
         found = CredentialsError
-    if "function calling is not enabled for" in message.lower():
-        code = TOOLS_UNSUPPORTED
-    code = code.lower() if isinstance(code, str) else ""
-    read = response.error(found, message, code=code, retry_after=_delay(details, message))
-    return with_envelope(read, NAME, {"error": error})
+    return errors.error(
+        response,
+        found,
+        message,
+        code=code.lower() if isinstance(code, str) else "",
+        wait=_delay(details),
+        envelope={"error": error} if envelope is None else envelope,
+    )
 
 
 def _listed(value: Any) -> list[Any]:
@@ -113,7 +61,7 @@ def _used_up(details: list[dict[str, Any]]) -> bool:
     )
 
 
-def _delay(details: list[dict[str, Any]], message: str) -> float | None:
+def _delay(details: list[dict[str, Any]]) -> float | None:
     for detail in details:
         delay = detail.get("retryDelay")
         if isinstance(delay, str) and delay.endswith("s"):
@@ -123,49 +71,24 @@ def _delay(details: list[dict[str, Any]], message: str) -> float | None:
                 continue
             if math.isfinite(seconds) and seconds >= 0:
                 return seconds
-    found = _RETRY_IN.search(message)
-    return float(found[1]) if found else None
+    return None
 
 
 # The other way
 
-_STATUSES = {**STATUSES, QuotaError: 429}
-_NAMES: Mapping[int, str] = {
-    400: "INVALID_ARGUMENT",
-    401: "UNAUTHENTICATED",
-    403: "PERMISSION_DENIED",
-    404: "NOT_FOUND",
-    405: "INVALID_ARGUMENT",
-    408: "DEADLINE_EXCEEDED",
-    409: "ABORTED",
-    413: "INVALID_ARGUMENT",
-    415: "INVALID_ARGUMENT",
-    422: "FAILED_PRECONDITION",
-    426: "INVALID_ARGUMENT",
-    429: "RESOURCE_EXHAUSTED",
-    502: "UNAVAILABLE",
-    503: "UNAVAILABLE",
-    504: "DEADLINE_EXCEEDED",
-}
-_LEADS: Phrases = (
-    ("The input token count exceeds the maximum number of tokens allowed", ContextLengthError),
-    ("Refused by the content policy", ContentPolicyError),
-    ("Quota used up, please enable billing", QuotaError),
-)
-
 
 def encode_error(error: SegueError) -> tuple[int, bytes]:
-    status = status_for(error, _STATUSES)
+    errors = wire_errors(NAME)
+    status = errors.status_for(error)
     fields: dict[str, Any] = {
         "code": status,
-        "message": message_for(error, _LEADS, _PHRASES),
-        "status": _NAMES.get(status, "INTERNAL"),
+        "message": errors.message_for(error),
+        "status": errors.type_for(error)[0],
     }
-    if isinstance(error, ProviderError) and error.retry_after is not None:
+    came = errors.own_members(error).get("error")
+    if isinstance(came, dict) and came.get("details") is not None:  # they hold the delay too, and more
+        fields["details"] = came["details"]
+    elif isinstance(error, ProviderError) and error.retry_after is not None:
         delay = f"{error.retry_after:g}s"
         fields["details"] = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}]
-    # Those that came hold the delay too, and more.
-    fields["details"] = own_member(error, NAME, "details", fields.get("details"))
-    if fields["details"] is None:
-        del fields["details"]
-    return status, msgspec.json.encode(in_envelope({"error": fields}, error, NAME))
+    return status, msgspec.json.encode(errors.in_envelope({"error": fields}, error))

@@ -25,6 +25,7 @@ from segue.dialects.calls import compact_arguments
 from segue.dialects.chunk_streams import ChunkReader
 from segue.dialects.counts import count, counted, total, with_price_facts
 from segue.dialects.data_urls import kind_of
+from segue.dialects.finish_reasons import FinishReasons
 from segue.dialects.garbled_lines import UNREADABLE, check_encoding
 from segue.dialects.gemini import opaque_parts, wire
 from segue.dialects.gemini.citations import read_metadata, write_metadata
@@ -43,32 +44,22 @@ if TYPE_CHECKING:
     from segue.conversation.message import Message
     from segue.errors import SegueError
 
-FINISHES: Mapping[str, FinishReason] = {  # GEM-54
-    "STOP": "stop",
-    "MAX_TOKENS": "length",
-    "CONTINUATION": "length",
-    "SAFETY": "content_filter",
-    "RECITATION": "content_filter",
-    "LANGUAGE": "content_filter",
-    "BLOCKLIST": "content_filter",
-    "PROHIBITED_CONTENT": "content_filter",
-    "SPII": "content_filter",
-    "IMAGE_SAFETY": "content_filter",
-    "IMAGE_PROHIBITED_CONTENT": "content_filter",
-    "IMAGE_RECITATION": "content_filter",
-    "MODEL_ARMOR": "content_filter",
-    "JAILBREAK": "content_filter",
-    "ESCALATION": "content_filter",
-    "PUP_LIMITED_DISABLED": "content_filter",
-    "OTHER": "stop",
-    "NO_IMAGE": "stop",
-    "IMAGE_OTHER": "stop",
-    "MALFORMED_FUNCTION_CALL": "error",
-    "UNEXPECTED_TOOL_CALL": "error",
-    "TOO_MANY_TOOL_CALLS": "error",
-    "MISSING_THOUGHT_SIGNATURE": "error",
-    "MALFORMED_RESPONSE": "error",
-}
+FINISHES = FinishReasons(  # GEM-54; GEM-53: there is no reason of its own for calls
+    {
+        "stop": ("STOP", "OTHER", "NO_IMAGE", "IMAGE_OTHER"),
+        "length": ("MAX_TOKENS", "CONTINUATION"),
+        "content_filter": (
+            *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY"),
+            *("IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "MODEL_ARMOR", "JAILBREAK", "ESCALATION"),
+            "PUP_LIMITED_DISABLED",
+        ),
+        "error": (
+            *("MALFORMED_RESPONSE", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"),
+            "MISSING_THOUGHT_SIGNATURE",
+        ),
+    },
+    writes={"cancelled": "OTHER"},
+)
 _NUMBERED: Mapping[str | int, str] = {
     1: "STOP",
     2: "MAX_TOKENS",
@@ -80,15 +71,6 @@ _NUMBERED: Mapping[str | int, str] = {
 """Reasons by number, as servers with generated code may send them."""
 _UNSPECIFIED: frozenset[str | int] = frozenset({"FINISH_REASON_UNSPECIFIED", 0})
 """No reason yet, from servers that write every field."""
-FINISH_REASONS: Mapping[FinishReason, str] = {
-    "stop": "STOP",
-    "tool_calls": "STOP",  # GEM-53
-    "length": "MAX_TOKENS",
-    "content_filter": "SAFETY",
-    "cancelled": "OTHER",
-    "error": "MALFORMED_RESPONSE",
-}
-
 _decode_portion = wire.PORTIONS.decode
 
 
@@ -248,8 +230,8 @@ class ReplyReader(ChunkReader):
         self._report_sources(events)
         self._report_usage(events)
         self.over = True
-        finish = FINISHES.get(reason, default)
-        if finish == "stop" and self._called:  # GEM-53: there is no reason of its own for calls
+        finish = FINISHES.read(reason, default)
+        if finish == "stop" and self._called:
             finish = "tool_calls"
         events.append(Finished(finish, reason))
 
@@ -330,7 +312,7 @@ def encode_reply(reply: Reply) -> bytes:
     parts = [part for block in reply.message.blocks if (part := _encode_block(block)) is not None]
     candidate = {
         "content": {"parts": parts, "role": "model"},
-        "finishReason": finish_reason(reply.finish, reply.raw_finish),
+        "finishReason": FINISHES.write(reply.finish, reply.raw_finish),
         "index": 0,
         **_sources_of(reply.message),
     }
@@ -349,12 +331,6 @@ def _sources_of(message: Message) -> dict[str, Any]:
     cited = [block for block in message.blocks if type(block) is Text and block.citations]
     text = cited[0].text if len(cited) == 1 else ""
     return write_metadata([citation for block in cited for citation in block.citations], text)
-
-
-def finish_reason(finish: FinishReason, raw: str) -> str:
-    """This wire's own reason, if it was one; else its nearest one."""
-    known = FINISHES.get(raw)
-    return raw if known == finish or (known == "stop" and finish == "tool_calls") else FINISH_REASONS[finish]
 
 
 def _encode_block(block: Block) -> dict[str, Any] | Raw | None:

@@ -17,8 +17,9 @@ from segue.dialects.gemini.read_contents import read_system
 from segue.dialects.gemini.rules import NAME
 from segue.dialects.gemini.tools import json_schema, plain_declaration, tool_entries
 from segue.dialects.gemini.wire import camel, field
+from segue.dialects.option_fields import OptionField, take_options
 from segue.dialects.own_fields import own
-from segue.dialects.request_fields import number, record, text, texts, whole
+from segue.dialects.request_fields import record, text
 from segue.dialects.request_settings import RequestSettings, read_own
 from segue.dialects.schemas import flavours
 
@@ -31,6 +32,14 @@ if TYPE_CHECKING:
     from segue.transcript.repairs import Repair
     from segue.transcript.steps import Transcript
 
+_OPTIONS = (
+    OptionField("max_tokens", "maxOutputTokens"),
+    OptionField("stop", "stopSequences"),
+    OptionField("seed", "seed"),
+    OptionField("temperature", "temperature"),  # GEM-27: not on every model
+    OptionField("top_p", "topP"),
+    OptionField("top_k", "topK"),
+)
 _LEVELS = ("minimal", "low", "medium", "high")  # GEM-26
 _HIGHEST = "xhigh"
 """A level that only some models have: their cards name it."""
@@ -160,13 +169,8 @@ class _Settings(RequestSettings):
         """`thinking`: what the request itself has about it, in this wire's own fields."""
         options = self.options
         config: dict[str, Any] = {}
-        asked = {
-            "maxOutputTokens": self.output_limit(),
-            "stopSequences": list(options.stop) or None,
-            "seed": options.seed,
-        }
-        config.update((name, value) for name, value in asked.items() if value is not None)
-        self._sampling(config)
+        self.add_options(_OPTIONS, config)
+        self.not_known("repeat_penalty")
         if thinking := self._thinking(thinking):
             config["thinkingConfig"] = thinking
         if (
@@ -179,19 +183,6 @@ class _Settings(RequestSettings):
             self._format(config, options.response_schema)
         if config:
             self.body["generationConfig"] = config
-
-    def _sampling(self, config: dict[str, Any]) -> None:
-        options = self.options
-        asked = {"temperature": options.temperature, "top_p": options.top_p, "top_k": options.top_k}
-        for name, value in asked.items():
-            if value is None:
-                continue
-            if not self.card.sampling:  # GEM-27
-                self.not_sent(name, "the model takes no sampling parameters")
-            else:
-                config[camel(name)] = value
-        if options.repeat_penalty is not None:
-            self.not_sent("repeat_penalty")
 
     def _format(self, config: dict[str, Any], schema: dict[str, Any]) -> None:
         config["responseMimeType"] = "application/json"
@@ -248,15 +239,11 @@ _MODES: Mapping[str, ToolChoice] = {"AUTO": "auto", "NONE": "none", "ANY": "requ
 def decode_options(body: Mapping[str, Any]) -> Options:
     extra = {key: value for key, value in body.items() if camel(key) not in _KNOWN}
     config = _camel_keys(record(field(body, "generationConfig") or {}, "generationConfig"))
-    path = "generationConfig"
+    if not config.get("stopSequences"):
+        config.pop("stopSequences", None)
     options = Options(
         model=text(body.get("model"), "model").removeprefix("models/"),
-        max_tokens=whole(config.pop("maxOutputTokens", None), f"{path}.maxOutputTokens"),
-        temperature=number(config.pop("temperature", None), f"{path}.temperature"),
-        top_p=number(config.pop("topP", None), f"{path}.topP"),
-        top_k=whole(config.pop("topK", None), f"{path}.topK"),
-        seed=whole(config.pop("seed", None), f"{path}.seed"),
-        stop=texts(config.pop("stopSequences", None) or None, f"{path}.stopSequences"),
+        **take_options(_OPTIONS, config, "generationConfig."),
         response_schema=_decode_format(config),
         tool_choice=_decode_choice(body, extra),
         **_decode_thinking(config),

@@ -27,7 +27,7 @@ from segue.dialects.chunk_template import MARK, template
 from segue.dialects.gemini import opaque_parts, wire
 from segue.dialects.gemini.citations import write_metadata
 from segue.dialects.gemini.errors import encode_error
-from segue.dialects.gemini.reply import ReplyReader, counts_of, finish_reason, media_part
+from segue.dialects.gemini.reply import FINISHES, ReplyReader, counts_of, media_part
 from segue.transcript.value_text import is_object_text
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class ReplyEncoder(ChunkEncoder):
     def _ending(self) -> bytes:
         parts = [waiting.part() for waiting in self._waiting.values()]
         ended = self._finished or Finished("tool_calls" if self._called else "stop")
-        return self._chunk(parts, finish_reason(ended.reason, ended.raw))
+        return self._chunk(parts, FINISHES.write(ended.reason, ended.raw))
 
     def _failure(self, error: SegueError) -> bytes:
         return sse.encode(encode_error(error)[1])

@@ -6,66 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.dialects.errors import (
-    IN_REPLY,
-    TOOLS_UNSUPPORTED,
-    FailedResponse,
-    Phrases,
-    class_of_error,
-    fault_place,
-    in_envelope,
-    message_for,
-    read_response,
-    status_for,
-    with_envelope,
-)
+from segue.dialects.errors import IN_REPLY, FailedResponse, fault_place, read_response, wire_errors
 from segue.dialects.mistral.rules import NAME
-from segue.errors import (
-    ContentPolicyError,
-    ContextLengthError,
-    CredentialsError,
-    InvalidRequestError,
-    OverloadError,
-    ProviderError,
-    QuotaError,
-    RateLimitError,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from segue.errors import SegueError
-
-BY_TYPE: Mapping[str, type[ProviderError]] = {
-    "invalid_request_message_order": InvalidRequestError,
-    "invalid_function_call": InvalidRequestError,
-    "invalid_request_prompt": InvalidRequestError,
-    "invalid_request_error": InvalidRequestError,
-    "invalid_request_invalid_args": InvalidRequestError,
-    "invalid_model": InvalidRequestError,
-    "invalid_authentication": CredentialsError,
-    "unauthorized": CredentialsError,
-    "rate_limited": RateLimitError,
-    "rate_limit_error": RateLimitError,
-    "service_tier_capacity_exceeded": RateLimitError,
-    "internal_server_error": OverloadError,
-    "service_unavailable": OverloadError,
-    "unreachable_backend": OverloadError,
-}
-_PHRASES: Phrases = (
-    ("maximum context length", ContextLengthError),  # MIS-16
-    ("too large for model", ContextLengthError),
-    ("too many tokens", ContextLengthError),
-    ("exceeds the model's context", ContextLengthError),
-    ("invalid api key", CredentialsError),
-    ("unauthorized", CredentialsError),
-    ("no payment method", QuotaError),
-    ("monthly limit", QuotaError),
-    ("usage limit", QuotaError),
-    ("quota exceeded", QuotaError),
-    ("moderation", ContentPolicyError),
-    ("guardrail", ContentPolicyError),
-)
+    from segue.errors import ProviderError, SegueError
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
@@ -82,17 +29,16 @@ def error_from(error: Mapping[str, Any], response: FailedResponse = IN_REPLY) ->
     message, path = _message(inner if isinstance(inner, str) else error)
     message = response.words(message)
     kind, code = error.get("type"), error.get("code")
-    response = response.with_status(error.get("raw_status_code"))
-    status = response.status
-    phrases = _PHRASES if status is None or status < 500 else ()
-    found = class_of_error(message, phrases, status, (BY_TYPE, kind))
-    if "function calling is not enabled for" in message.lower():
-        kind = TOOLS_UNSUPPORTED
-    code = kind if isinstance(kind, str) else str(code) if isinstance(code, int) else code
-    read = response.error(
-        found, message, code=code, path=path or error.get("param"), request_id=error.get("request_id")
+    response, errors = response.with_status(error.get("raw_status_code")), wire_errors(NAME)
+    return errors.error(
+        response,
+        errors.kind_of(message, (kind,), response.status),
+        message,
+        code=kind if isinstance(kind, str) else str(code) if isinstance(code, int) else code,
+        path=path or error.get("param"),
+        request_id=error.get("request_id"),
+        envelope=error,
     )
-    return with_envelope(read, NAME, error)
 
 
 def _message(error: Any) -> tuple[str, str]:
@@ -114,34 +60,13 @@ def _message(error: Any) -> tuple[str, str]:
 
 # The other way
 
-_TYPES: Mapping[int, tuple[str, str | None]] = {
-    400: ("invalid_request_error", None),
-    401: ("invalid_authentication", "1100"),
-    402: ("invalid_request_error", None),
-    404: ("invalid_model", "1500"),
-    429: ("rate_limited", "1300"),
-    502: ("unreachable_backend", None),
-    503: ("service_unavailable", "1000"),
-    504: ("unreachable_backend", None),
-}
-"""Type and code."""
-_LEADS: Phrases = (
-    ("Prompt too large for model with its maximum context length", ContextLengthError),
-    ("Refused by moderation", ContentPolicyError),
-    ("Monthly limit reached", QuotaError),
-)
-
 
 def encode_error(error: SegueError) -> tuple[int, bytes]:
-    status = status_for(error)
-    unknown = ("internal_server_error", "1000") if status >= 500 else ("invalid_request_error", None)
-    kind, code = _TYPES.get(status, unknown)
-    if isinstance(error, ContextLengthError):
-        kind, code = "invalid_request_prompt", "3051"
-    elif isinstance(error, ContentPolicyError):
-        kind = "invalid_request_prompt"
-    if isinstance(error, ProviderError) and error.wire == NAME and isinstance(error.members.get("type"), str):
-        kind, code = error.members["type"], error.members.get("code")
-    message = message_for(error, _LEADS, _PHRASES)
+    errors = wire_errors(NAME)
+    kind, code = errors.type_for(error)
+    came = errors.own_members(error)
+    if isinstance(came.get("type"), str):
+        kind, code = came["type"], came.get("code")
+    message = errors.message_for(error)
     fields = {"object": "error", "message": message, "type": kind, "param": None, "code": code}
-    return status, msgspec.json.encode(in_envelope(fields, error, NAME))
+    return errors.status_for(error), msgspec.json.encode(errors.in_envelope(fields, error))

@@ -27,6 +27,7 @@ from segue.dialects.citations import natives
 from segue.dialects.counts import count, counted, with_price_facts
 from segue.dialects.data_urls import media_from
 from segue.dialects.errors import FailedResponse
+from segue.dialects.finish_reasons import FinishReasons
 from segue.dialects.garbled_lines import UNREADABLE, check_encoding
 from segue.dialects.mistral import wire
 from segue.dialects.mistral.errors import encode_error, error_from
@@ -38,25 +39,18 @@ from segue.transcript.value_text import arguments_of, json_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from segue.conversation.events import Event, FinishReason, Reply
+    from segue.conversation.events import Event, Reply
     from segue.conversation.message import Message
 
-FINISHES: Mapping[str, FinishReason] = {  # MIS-23
-    "stop": "stop",
-    "length": "length",
-    "model_length": "length",
-    "tool_calls": "tool_calls",
-    "content_filter": "content_filter",
-    "error": "error",
-}
-FINISH_REASONS: Mapping[FinishReason, str] = {
-    "stop": "stop",
-    "length": "length",
-    "tool_calls": "tool_calls",
-    "content_filter": "content_filter",
-    "cancelled": "stop",
-    "error": "error",
-}
+FINISHES = FinishReasons(  # MIS-23
+    {
+        "stop": ("stop",),
+        "length": ("length", "model_length"),
+        "tool_calls": ("tool_calls",),
+        "content_filter": ("content_filter",),
+        "error": ("error",),
+    }
+)
 DONE = b"[DONE]"
 """What a stream ends with (MIS-20)."""
 
@@ -192,7 +186,7 @@ class ReplyReader(ChunkReader):
     def _finish(self, reason: str, events: list[Event]) -> None:
         if not self.over:
             self.over = True
-            events.append(Finished(FINISHES.get(reason, "stop"), reason))
+            events.append(Finished(FINISHES.read(reason), reason))
 
 
 def _thought(held: Any) -> str:
@@ -222,7 +216,7 @@ def encode_reply(reply: Reply) -> bytes:
     choice = {
         "index": 0,
         "message": _encode_message(reply.message),
-        "finish_reason": finish_reason(reply.finish, reply.raw_finish),
+        "finish_reason": FINISHES.write(reply.finish, reply.raw_finish),
     }
     return wire.ENCODER.encode(
         {
@@ -234,11 +228,6 @@ def encode_reply(reply: Reply) -> bytes:
             "usage": counts_of(reply.usage),
         }
     )
-
-
-def finish_reason(finish: FinishReason, raw: str) -> str:
-    """This wire's own reason, if it was one; else its nearest one."""
-    return raw if FINISHES.get(raw) == finish else FINISH_REASONS[finish]
 
 
 def _encode_message(message: Message) -> dict[str, Any]:

@@ -9,16 +9,9 @@ from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.function_tools import own_function
 from segue.dialects.mistral.rules import NAME
+from segue.dialects.option_fields import OptionField, take_options
 from segue.dialects.own_fields import own
-from segue.dialects.request_fields import (
-    flag,
-    number,
-    record,
-    text,
-    texts,
-    unknown,
-    whole,
-)
+from segue.dialects.request_fields import flag, record, text, unknown
 from segue.dialects.request_settings import RequestSettings, came_for_model, own_head, read_own
 from segue.dialects.schemas import flavours
 
@@ -30,8 +23,14 @@ if TYPE_CHECKING:
     from segue.transcript.repairs import Repair
     from segue.transcript.steps import Transcript
 
-HOTTEST = 1
-"""MIS-V24: the hosted models are said to take more, and the schema that the provider publishes takes no more."""
+_OPTIONS = (
+    OptionField("max_tokens", "max_tokens"),
+    OptionField("seed", "random_seed"),
+    OptionField("stop", "stop"),
+    # MIS-V24: the hosted models are said to take more, and the schema that the provider publishes takes no more.
+    OptionField("temperature", "temperature", most=1),
+    OptionField("top_p", "top_p"),
+)
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")  # MIS-11
 _CHOICES: Mapping[Any, ToolChoice] = {
     "auto": "auto",
@@ -96,28 +95,10 @@ class _Settings(RequestSettings):
         return "any" if choice == "required" else choice or "auto"
 
     def sampling(self) -> None:
-        options = self.options
-        if options.stream:
+        if self.options.stream:
             self.body["stream"] = True
-        asked = {
-            "max_tokens": self.output_limit(),
-            "random_seed": options.seed,
-            "stop": list(options.stop) or None,
-        }
-        self.body.update((name, value) for name, value in asked.items() if value is not None)
-        for name, value in (("temperature", options.temperature), ("top_p", options.top_p)):
-            if value is None:
-                continue
-            if not self.card.sampling:
-                self.not_sent(name, "the model takes no sampling parameters")
-            elif name == "temperature" and value > HOTTEST:
-                self.not_sent(name, f"{HOTTEST} is the most the target takes; sent as {HOTTEST}")
-                self.body[name] = HOTTEST
-            else:
-                self.body[name] = value
-        for name in ("top_k", "repeat_penalty"):
-            if getattr(options, name) is not None:
-                self.not_sent(name)
+        self.add_options(_OPTIONS, self.body)
+        self.not_known("top_k", "repeat_penalty")
 
     def thinking(self) -> None:
         """MIS-11: most models refuse effort at all (MIS-V23), some are switched to thinking instead."""
@@ -154,10 +135,7 @@ class _Settings(RequestSettings):
 
 # The other way
 
-_KNOWN = frozenset(
-    {"model", "messages", "tools", "tool_choice", "parallel_tool_calls", "stream", "max_tokens"}
-    | {"temperature", "top_p", "random_seed", "stop"}
-)
+_KNOWN = frozenset({"model", "messages", "tools", "tool_choice", "parallel_tool_calls", "stream"})
 
 
 def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) -> Options:
@@ -168,11 +146,7 @@ def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) ->
     return Options(
         model=text(body.get("model"), "model"),
         stream=flag(body.get("stream"), "stream") or None,
-        max_tokens=whole(body.get("max_tokens"), "max_tokens"),
-        temperature=number(body.get("temperature"), "temperature"),
-        top_p=number(body.get("top_p"), "top_p"),
-        seed=whole(body.get("random_seed"), "random_seed"),
-        stop=texts(body.get("stop"), "stop"),
+        **take_options(_OPTIONS, extra),
         tool_choice=_decode_choice(body.get("tool_choice")),
         parallel_calls=flag(body.get("parallel_tool_calls"), "parallel_tool_calls"),
         effort=effort if effort in _EFFORTS else None,

@@ -21,7 +21,7 @@ from segue.dialects.chunk_template import MARK, template
 from segue.dialects.citations import natives
 from segue.dialects.mistral import wire
 from segue.dialects.mistral.errors import encode_error
-from segue.dialects.mistral.reply import DONE, ReplyReader, call_of, counts_of, finish_reason, thinking_chunk
+from segue.dialects.mistral.reply import DONE, FINISHES, ReplyReader, call_of, counts_of, thinking_chunk
 from segue.dialects.mistral.rules import NAME
 from segue.transcript.media import describe
 
@@ -94,7 +94,7 @@ class ReplyEncoder(ChunkEncoder):
         if self._calls:
             calls = [call_of(call.call(), index) for index, call in enumerate(self._calls.values())]
             delta = {"content": None, "tool_calls": calls}
-        last = self._chunk(delta, finish_reason(ended.reason, ended.raw))
+        last = self._chunk(delta, FINISHES.write(ended.reason, ended.raw))
         return b"".join((self._begin(), last, sse.encode(DONE)))
 
     def _failure(self, error: SegueError) -> bytes:

@@ -21,6 +21,7 @@ from segue.conversation.usage import Usage
 from segue.dialects.calls import arguments_text, compact_arguments
 from segue.dialects.chunk_streams import ChunkReader
 from segue.dialects.counts import counted
+from segue.dialects.finish_reasons import FinishReasons
 from segue.dialects.garbled_lines import UNREADABLE, check_encoding
 from segue.dialects.ollama import wire
 from segue.dialects.ollama.errors import encode_error, error_from
@@ -28,18 +29,10 @@ from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from segue.conversation.events import Event, FinishReason, Reply
+    from segue.conversation.events import Event, Reply
     from segue.conversation.message import Message
 
-FINISHES: Mapping[str, FinishReason] = {
-    "stop": "stop",
-    "length": "length",
-    "load": "stop",
-    "unload": "stop",
-}  # OLL-22
-DONE_REASONS: Mapping[FinishReason, str] = {"length": "length"}
+FINISHES = FinishReasons({"stop": ("stop", "load", "unload"), "length": ("length",)})  # OLL-22
 
 _decode_portion = wire.PORTIONS.decode
 
@@ -111,7 +104,7 @@ class ReplyReader(ChunkReader):
             return
         self.over = True
         # OLL-21: there is no reason of its own for calls; a limit that was hit is still reported by `raw`.
-        finish = "tool_calls" if self._called else FINISHES.get(reason, "stop")
+        finish = "tool_calls" if self._called else FINISHES.read(reason)
         events.append(Finished(finish, reason))
 
     def _read_others(self, message: wire.ReplyMessage, events: list[Event]) -> None:
@@ -138,14 +131,13 @@ def encode_reply(reply: Reply) -> bytes:
 
 
 def last_line(reply: Reply, message: dict[str, Any]) -> dict[str, Any]:
-    finish, raw, usage = reply.finish, reply.raw_finish, reply.usage
-    own = raw in FINISHES and (finish == "tool_calls" or FINISHES[raw] == finish)
+    usage = reply.usage
     line: dict[str, Any] = {
         "model": reply.model,
         "created_at": moment_of(reply.created),
         "message": message,
         "done": True,
-        "done_reason": raw if own else DONE_REASONS.get(finish, "stop"),
+        "done_reason": FINISHES.write(reply.finish, reply.raw_finish),
         **_durations(reply),
     }
     if usage.input_tokens is not None:

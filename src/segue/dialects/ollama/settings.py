@@ -9,8 +9,9 @@ from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.function_tools import own_function
 from segue.dialects.ollama.rules import NAME
+from segue.dialects.option_fields import OptionField, take_options
 from segue.dialects.own_fields import own
-from segue.dialects.request_fields import flag, number, record, text, texts, whole
+from segue.dialects.request_fields import flag, record, text, whole
 from segue.dialects.request_settings import RequestSettings, came_for_model, own_head, read_own
 from segue.dialects.schemas import flavours
 
@@ -27,6 +28,16 @@ _ENGINE = frozenset(  # OLL-14
     | {"mirostat_tau", "mirostat_eta", "penalize_newline", "numa", "use_mlock", "low_vram"}
 )
 """Options of the engine, which go inside `options`; any other field of the target's own stands beside it."""
+_OPTIONS = (
+    OptionField("max_tokens", "num_predict"),
+    OptionField("repeat_penalty", "repeat_penalty"),
+    OptionField("seed", "seed"),
+    OptionField("stop", "stop"),
+    OptionField("temperature", "temperature"),
+    OptionField("top_p", "top_p"),
+    OptionField("top_k", "top_k"),
+)
+"""Inside `options`."""
 _LEVELS = ("low", "medium", "high", "max")  # OLL-08
 _LEVEL_OF: Mapping[str, str] = {"minimal": "low", "xhigh": "high"}
 
@@ -108,21 +119,8 @@ class _Settings(RequestSettings):
             )
 
     def engine(self) -> None:
-        options = self.options
-        asked = {
-            "num_predict": self.output_limit(),
-            "repeat_penalty": options.repeat_penalty,
-            "seed": options.seed,
-            "stop": list(options.stop) or None,
-        }
-        sampling = {"temperature": options.temperature, "top_p": options.top_p, "top_k": options.top_k}
-        if self.card.sampling:
-            asked.update(sampling)
-        else:
-            for name, value in sampling.items():
-                if value is not None:
-                    self.not_sent(name, "the model takes no sampling parameters")
-        given = {name: value for name, value in asked.items() if value is not None}
+        given: dict[str, Any] = {}
+        self.add_options(_OPTIONS, given)
         own = self.extra.get("options")
         inside = own if isinstance(own, dict) else {}
         engine = {name: value for name, value in self.extra.items() if name in _ENGINE}
@@ -139,20 +137,12 @@ def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) ->
     """`leading` are the messages that became the system prompt."""
     extra = {key: value for key, value in body.items() if key not in _KNOWN and value is not None}
     engine = dict(record(body.get("options") or {}, "options"))
-    stop = engine.pop("stop", None)
     think = body.get("think")
     shape = body.get("format")
     limit = whole(engine.get("num_predict"), "options.num_predict")
-    if limit is not None and limit > 0:  # else a value of the engine's own: no limit, or as much as fits
-        del engine["num_predict"]
-    options = {
-        "max_tokens": limit if limit and limit > 0 else None,
-        "temperature": number(engine.pop("temperature", None), "options.temperature"),
-        "top_p": number(engine.pop("top_p", None), "options.top_p"),
-        "top_k": whole(engine.pop("top_k", None), "options.top_k"),
-        "repeat_penalty": number(engine.pop("repeat_penalty", None), "options.repeat_penalty"),
-        "seed": whole(engine.pop("seed", None), "options.seed"),
-    }
+    options = take_options(_OPTIONS, engine, "options.")
+    if limit is not None and limit <= 0:  # a value of the engine's own: no limit, or as much as fits
+        engine["num_predict"], options["max_tokens"] = limit, None
     if engine:
         extra["options"] = engine
     if think is not None:
@@ -165,9 +155,8 @@ def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) ->
     return Options(
         model=text(body.get("model"), "model"),
         stream=True if streamed is not False else None,  # OLL-20
-        stop=texts(stop, "options.stop"),
         effort=levels.get(think) if isinstance(think, bool | str) else None,
         response_schema=shape if isinstance(shape, dict) else None,
         own=read_own(NAME, body, extra, apart, own_head(NAME, leading)),
-        **options,  # type: ignore[arg-type]
+        **options,
     )

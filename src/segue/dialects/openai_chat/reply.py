@@ -9,33 +9,31 @@ import msgspec
 from segue.conversation.blocks import Media, Reasoning, Text
 from segue.conversation.usage import Usage
 from segue.dialects.data_urls import url_of
+from segue.dialects.finish_reasons import FinishReasons
 from segue.dialects.openai_chat.citations import annotations_of, beside_choices
 from segue.dialects.openai_chat.errors import encode_error
 from segue.dialects.openai_chat.lenient import decode_chunk
-from segue.dialects.openai_chat.stream_state import FINISHES, ReplyReader
+from segue.dialects.openai_chat.stream_state import ReplyReader
 from segue.dialects.openai_chat.wire import sealed
 from segue.errors import ProtocolError
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from segue.conversation.blocks import ToolCall
     from segue.conversation.events import Event, FinishReason, Reply
     from segue.dialects.openai_chat.rules import Variant
 
 _ENCODER = msgspec.json.Encoder()
-OWN_REASONS: Mapping[str, FinishReason] = {
-    name: FINISHES[name] for name in ("stop", "length", "tool_calls", "content_filter", "function_call")
-}
-FINISH_REASONS: Mapping[FinishReason, str] = {
-    "stop": "stop",
-    "length": "length",
-    "tool_calls": "tool_calls",
-    "content_filter": "content_filter",
-    "cancelled": "stop",
-    "error": "error",
-}
+OWN_FINISHES = FinishReasons(
+    {
+        "stop": ("stop",),
+        "length": ("length",),
+        "tool_calls": ("tool_calls", "function_call"),
+        "content_filter": ("content_filter",),
+        "error": ("error",),
+    }
+)
+"""What OpenAI's own clients know."""
 
 
 def decode_reply(variant: Variant, data: bytes) -> list[Event]:
@@ -149,7 +147,7 @@ def finish_reason(reason: FinishReason, raw: str) -> str:
     """This wire's own reason if the reply ended with one, else the nearest."""
     if raw == "refusal":
         return "stop"
-    return raw if OWN_REASONS.get(raw) == reason else FINISH_REASONS[reason]
+    return OWN_FINISHES.write(reason, raw)
 
 
 def counts_of(usage: Usage) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from segue.conversation.usage import Usage
 from segue.dialects.citations import read_annotations
 from segue.dialects.counts import XAI_TICKS, believed, count, counted, with_price_facts
 from segue.dialects.data_urls import media_from
+from segue.dialects.finish_reasons import FinishReasons
 from segue.dialects.openai_chat.citations import read_sources
 from segue.dialects.openai_chat.errors import error_in_reply
 from segue.dialects.openai_chat.inline_reasoning import InlineThoughts
@@ -35,34 +36,21 @@ from segue.errors import OverloadError, ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from segue.conversation.events import Event, FinishReason
+    from segue.conversation.events import Event
     from segue.dialects.openai_chat.rules import Variant
     from segue.dialects.openai_chat.wire import Chunk, Counts, Piece, Portion
     from segue.errors import SegueError
 
-FINISHES: Mapping[str, FinishReason] = {
-    "stop": "stop",
-    "eos": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-    "tool_calls": "tool_calls",
-    "tool_call": "tool_calls",
-    "tool_use": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "content_filter",
-    "refusal": "content_filter",
-    "safety": "content_filter",
-    "sensitive": "content_filter",
-    "abort": "cancelled",
-    "cancelled": "cancelled",
-    "error": "error",
-    "network_error": "error",
-    "engine_overloaded": "error",  # KIM-20
-    "insufficient_system_resource": "error",
-}
+FINISHES = FinishReasons(
+    {
+        "stop": ("stop", "eos", "end_turn", "stop_sequence"),
+        "length": ("length", "max_tokens", "model_length"),
+        "tool_calls": ("tool_calls", "tool_call", "tool_use", "function_call"),
+        "content_filter": ("content_filter", "refusal", "safety", "sensitive"),
+        "cancelled": ("abort", "cancelled"),
+        "error": ("error", "network_error", "engine_overloaded", "insufficient_system_resource"),  # KIM-20
+    }
+)
 """The finish reasons of servers and ours; any other is an ordinary end."""
 _ENCODER = msgspec.json.Encoder()
 _GROWING = ("text", "summary", "data")
@@ -153,7 +141,7 @@ class ReplyReader:
             self.fail(ProtocolError(what, code="reply_cut_off"), events)
             return
         raw = self._finish or ""
-        reason = FINISHES.get(raw, "stop")
+        reason = FINISHES.read(raw)
         if reason == "error":
             message = f'The provider ended its reply with "{raw}".'
             self.fail(OverloadError(message, code=raw), events)

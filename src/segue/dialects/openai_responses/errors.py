@@ -4,89 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.dialects.errors import (
-    IN_REPLY,
-    STATUSES,
-    FailedResponse,
-    Phrases,
-    class_of_error,
-    entry_for,
-    first_fault_place,
-    in_envelope,
-    own_member,
-    read_response,
-    status_for,
-    wait_in,
-    with_envelope,
-)
+from segue.dialects.errors import IN_REPLY, FailedResponse, first_fault_place, read_response, wire_errors
 from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.openai_responses.wire import ENCODER
-from segue.errors import (
-    ContentPolicyError,
-    ContextLengthError,
-    CredentialsError,
-    InvalidRequestError,
-    OverloadError,
-    ProviderError,
-    QuotaError,
-    RateLimitError,
-)
+from segue.errors import InvalidRequestError
 from segue.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from segue.errors import SegueError
-
-BY_CODE: Mapping[str, type[ProviderError]] = {
-    "context_length_exceeded": ContextLengthError,
-    "string_above_max_length": ContextLengthError,
-    "insufficient_quota": QuotaError,
-    "billing_hard_limit_reached": QuotaError,
-    "billing_not_active": QuotaError,
-    "rate_limit_exceeded": RateLimitError,
-    "invalid_api_key": CredentialsError,
-    "account_deactivated": CredentialsError,
-    "content_policy_violation": ContentPolicyError,
-    "content_filter": ContentPolicyError,
-    "moderation_blocked": ContentPolicyError,
-    "bio_policy": ContentPolicyError,
-    "misalignment_policy_violation": ContentPolicyError,
-    "cyber_policy": ContentPolicyError,
-    "invalid_prompt": ContentPolicyError,
-    "server_error": OverloadError,
-    "internal_error": OverloadError,
-    "server_is_overloaded": OverloadError,
-    "slow_down": OverloadError,
-    "vector_store_timeout": OverloadError,
-    "model_not_found": InvalidRequestError,
-    "invalid_encrypted_content": InvalidRequestError,
-    "previous_response_not_found": InvalidRequestError,
-}
-BY_TYPE: Mapping[str, type[ProviderError]] = {
-    "insufficient_quota": QuotaError,
-    "tokens": RateLimitError,
-    "requests": RateLimitError,
-    "rate_limit_error": RateLimitError,
-    "authentication_error": CredentialsError,
-    "permission_error": CredentialsError,
-    "server_error": OverloadError,
-    "service_unavailable_error": OverloadError,
-}
-_PHRASES: Phrases = (
-    ("exceeds the context window", ContextLengthError),  # RESP-66
-    ("maximum context length", ContextLengthError),  # CHAT-70
-    ("request too large for", ContextLengthError),  # OAI-03: waiting does not make it smaller
-    ("exceeded your current quota", QuotaError),
-    ("incorrect api key", CredentialsError),
-    ("flagged as potentially violating", ContentPolicyError),
-)
+    from segue.errors import ProviderError, SegueError
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
     """Any status and any bytes as an error with a remedy."""
     response, value = read_response(status, headers, body)
-    return with_envelope(error_from(_error_in(value), response), NAME, value)
+    return error_from(_error_in(value), response, value or {})
 
 
 def _error_in(value: Any) -> Mapping[str, Any]:
@@ -103,17 +36,25 @@ def _error_in(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value.get("message"), str) else {}
 
 
-def error_from(error: Mapping[str, Any], response: FailedResponse = IN_REPLY) -> ProviderError:
+def error_from(
+    error: Mapping[str, Any], response: FailedResponse = IN_REPLY, envelope: Any = None
+) -> ProviderError:
     """The error in an error object, of a response, of a failed reply or of a stream."""
-    code, kind, param, message = (error.get(name) for name in ("code", "type", "param", "message"))
-    message = response.words(message)
+    code, kind, param = (error.get(name) for name in ("code", "type", "param"))
+    message = response.words(error.get("message"))
     status = 400 if response.status is None and kind == "invalid_request_error" else response.status
-    found = class_of_error(message, _PHRASES, status, (BY_CODE, code), (BY_TYPE, kind))
-    if found is ContextLengthError and code == "string_above_max_length" and _is_about_an_id(param):
+    errors = wire_errors(NAME)
+    found = errors.kind_of(message, (code, kind), status)
+    if code == "string_above_max_length" and _is_about_an_id(param):
         found = InvalidRequestError
-    code = code if isinstance(code, str) else kind
-    read = response.error(found, message, code=code, path=param, retry_after=wait_in(message))
-    return with_envelope(read, NAME, {"error": error})
+    return errors.error(
+        response,
+        found,
+        message,
+        code=code if isinstance(code, str) else kind,
+        path=param,
+        envelope={"error": error} if envelope is None else envelope,
+    )
 
 
 def _is_about_an_id(param: Any) -> bool:
@@ -123,32 +64,23 @@ def _is_about_an_id(param: Any) -> bool:
 
 # The other way
 
-_STATUSES = {**STATUSES, QuotaError: 429}
-_CODES: Mapping[type[SegueError], str] = {
-    CredentialsError: "invalid_api_key",
-    QuotaError: "insufficient_quota",
-    RateLimitError: "rate_limit_exceeded",
-    ContextLengthError: "context_length_exceeded",
-    ContentPolicyError: "content_policy_violation",
-}
-_TYPES: Mapping[type[SegueError], str] = {QuotaError: "insufficient_quota", RateLimitError: "requests"}
-
 
 def encode_error(error: SegueError) -> tuple[int, bytes]:
     status, fields = error_object(error)
-    return status, ENCODER.encode(in_envelope({"error": fields}, error, NAME))
+    return status, ENCODER.encode(wire_errors(NAME).in_envelope({"error": fields}, error))
 
 
 def error_object(error: SegueError) -> tuple[int, dict[str, Any]]:
     """The status and the error object of an error of ours."""
-    status = status_for(error, _STATUSES)
-    kind, code = ("server_error", "server_error") if status >= 500 else ("invalid_request_error", None)
-    code = entry_for(error, _CODES, code)
+    errors = wire_errors(NAME)
+    status = errors.status_for(error)
+    kind, code = errors.type_for(error)
     if code is None and status == 404 and error.path in ("", "model"):
         code = "model_not_found"
-    if code is None and error.code in BY_CODE:
+    if code is None and errors.is_named(error.code):
         code = error.code
-    code = own_member(error, NAME, "code", code)
+    came = errors.own_members(error).get("error")
+    if isinstance(came, dict):
+        code = came.get("code", code)
     message = redact_text(f"{error.message} {error.hint}".strip()) or "The request failed."
-    fields = {"message": message, "type": entry_for(error, _TYPES, kind), "param": error.path or None}
-    return status, {**fields, "code": code}
+    return status, {"message": message, "type": kind, "param": error.path or None, "code": code}

@@ -15,8 +15,9 @@ from segue.conversation.tools import Named
 from segue.dialects.card import UNKNOWN
 from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.openai_responses.tools import encode_custom, in_namespaces, is_introduced, plain_function
+from segue.dialects.option_fields import OptionField, take_options
 from segue.dialects.own_fields import own
-from segue.dialects.request_fields import flag, number, record, text, whole
+from segue.dialects.request_fields import flag, record, text, whole
 from segue.dialects.request_messages import leading_system
 from segue.dialects.request_settings import RequestSettings, read_own
 from segue.dialects.schemas import flavours
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from segue.transcript.repairs import Repair
     from segue.transcript.steps import Transcript
 
+_OPTIONS = (OptionField("temperature", "temperature"), OptionField("top_p", "top_p"))
 LEAST_OUTPUT = 16  # RESP-05
 _LEVELS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 SEALED = "reasoning.encrypted_content"
@@ -179,20 +181,8 @@ class _Settings(RequestSettings):
     # Sampling
 
     def sampling(self) -> None:
-        options = self.options
-        for name in ("top_k", "repeat_penalty", "seed"):
-            if getattr(options, name) is not None:
-                self.not_sent(name)
-        if options.stop:
-            self.not_sent("stop")
-        for name in ("temperature", "top_p"):
-            value = getattr(options, name)
-            if value is None:
-                continue
-            if self.card.sampling:
-                self.body[name] = value
-            else:
-                self.not_sent(name, "the model takes no sampling parameters")
+        self.add_options(_OPTIONS, self.body)
+        self.not_known("top_k", "repeat_penalty", "seed", "stop")
 
 
 # The other way
@@ -214,8 +204,7 @@ def decode_options(
         model=text(body.get("model"), "model"),
         stream=flag(body.get("stream"), "stream") or None,
         max_tokens=whole(body.get("max_output_tokens"), "max_output_tokens"),
-        temperature=number(body.get("temperature"), "temperature"),
-        top_p=number(body.get("top_p"), "top_p"),
+        **take_options(_OPTIONS, {**body}),
         tool_choice=_decode_choice(body.get("tool_choice")),
         parallel_calls=flag(body.get("parallel_tool_calls"), "parallel_tool_calls"),
         effort=effort if effort in _LEVELS else None,

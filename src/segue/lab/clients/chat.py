@@ -9,10 +9,10 @@ from segue.lab.clients.client import (
     TOOLS,
     Called,
     ClientAnswer,
-    TokenCounts,
     Given,
     LabClient,
     NextRequest,
+    TokenCounts,
     UserWords,
     merged,
 )

@@ -10,10 +10,10 @@ from segue.lab.clients.client import (
     TOOLS,
     Called,
     ClientAnswer,
-    TokenCounts,
     Given,
     LabClient,
     NextRequest,
+    TokenCounts,
     UserWords,
 )
 
