@@ -215,7 +215,8 @@ def anthropic_clients(address: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "route", [ROUTES["chat"], ROUTES["anthropic"], "bedrock-invoke/us.anthropic.claude-sonnet-4-5-20250929-v1:0"]
+    "route",
+    [ROUTES["chat"], ROUTES["anthropic"], "bedrock-invoke/us.anthropic.claude-sonnet-4-5-20250929-v1:0"],
 )
 @pytest.mark.parametrize("kind", ["invoke", "mantle", "platform"])
 def test_anthropics_clients_for_aws(address: str, route: str, kind: str) -> None:

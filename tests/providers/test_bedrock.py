@@ -730,7 +730,8 @@ def test_a_bare_id_is_refused_by_invoke_model_with_the_hint(segue_emulator_serve
 
 
 @pytest.mark.parametrize(
-    ("exception", "kind"), [("throttlingException", RateLimitError), ("modelStreamErrorException", OverloadError)]
+    ("exception", "kind"),
+    [("throttlingException", RateLimitError), ("modelStreamErrorException", OverloadError)],
 )
 def test_an_exception_in_a_framed_stream_is_the_error_that_it_names(
     exception: str, kind: type[Exception]
@@ -758,7 +759,7 @@ def test_a_framed_stream_that_is_cut_or_changed_is_a_broken_reply(cut: str) -> N
 
 def framed_events(body: bytes) -> list[Any]:
     class Framed(Said):
-        headers: Mapping[str, str] = {"content-type": "application/vnd.amazon.eventstream"}  # noqa: RUF012 - read only
+        headers: Mapping[str, str] = {"content-type": "application/vnd.amazon.eventstream"}
 
     @asynccontextmanager
     async def answer(request: WireRequest) -> AsyncIterator[WireResponse]:

@@ -112,6 +112,10 @@ class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     docs: str = ""
     keys: str = ""
     """Where one gets a key."""
+    documented: str = ""
+    """What of all this is known from documentation and SDKs alone, for nobody has tried it here."""
+    unconfirmed: str = ""
+    """What of it no source confirms."""
 
 
 @final

@@ -18,9 +18,9 @@ from segue.conversation.events import (
 from segue.dialects.chunk_streams import ChunkEncoder
 from segue.dialects.converse import wire
 from segue.dialects.converse.errors import error_fields, type_for
-from segue.dialects.event_frames import event_frame, exception_frame
 from segue.dialects.converse.opaque_blocks import opaque_block
 from segue.dialects.converse.reply import counts_of, finished, stop_reason
+from segue.dialects.event_frames import event_frame, exception_frame
 from segue.transcript.media import describe
 from segue.transcript.value_text import is_object_text
 

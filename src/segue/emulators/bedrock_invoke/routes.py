@@ -16,7 +16,6 @@ from segue.emulators.converse.checks import unknown_model
 from segue.emulators.converse.frames import event
 from segue.emulators.converse.routes import EVENT_STREAM
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response
-from segue.emulators.model_facts import facts_for
 from segue.emulators.openai_chat.embeddings import embedding
 from segue.emulators.rules import Context, Refusal, RefusedError, enforce, rule
 
@@ -94,7 +93,9 @@ def _as_messages(
     for name in (*betas, *body):
         if name in emulator.withheld:
             raise _refused(context, "AWS-08", _withheld(name, betas))
-    inner = {name: value for name, value in body.items() if name not in ("anthropic_version", "anthropic_beta")}
+    inner = {
+        name: value for name, value in body.items() if name not in ("anthropic_version", "anthropic_beta")
+    }
     asked = {"model": bare_claude(context.model), "stream": stream, **inner}
     headers = {name: value for name, value in request.headers.items() if name != "anthropic-beta"}
     headers |= {"anthropic-version": "2023-06-01", **({"anthropic-beta": ",".join(betas)} if betas else {})}
@@ -120,7 +121,9 @@ def _vectors(body: dict[str, Any], context: Context) -> dict[str, Any]:
     if "cohere." in context.model:
         texts = body.get("texts")
         if not isinstance(texts, list) or not 0 < len(texts) <= COHERE_TEXTS or "input_type" not in body:
-            raise _refused(context, "AWS-04", "Malformed input request: #: required key [input_type] not found")
+            raise _refused(
+                context, "AWS-04", "Malformed input request: #: required key [input_type] not found"
+            )
         size = int(body.get("output_dimension") or most)
         vectors = [embedding(text, min(size, most)).tolist() for text in texts]
         return {"embeddings": {"float": vectors}, "response_type": "embeddings_by_type"}

@@ -41,9 +41,7 @@ def unknown_caller(request: Request, emulator: Emulator, service: str = BEDROCK)
         )
 
 
-def _unsigned(
-    request: Request, secrets: Mapping[str, str], authorization: str, wanted: str
-) -> Complaints:
+def _unsigned(request: Request, secrets: Mapping[str, str], authorization: str, wanted: str) -> Complaints:
     found = _PARTS.search(authorization)
     if found is None:
         yield _refusal(
@@ -96,7 +94,9 @@ def with_key(request: Request, emulator: Emulator) -> Request:
     """The request of a known caller, for the handlers of another wire, which ask for a key."""
     if key_of(request):
         return request
-    key = "signed" if emulator.keys is None else next(iter(sorted(emulator.keys)), "")
+    found = _PARTS.search(request.headers.get("authorization", ""))
+    signer = found[1].partition("/")[0] if found is not None else ""
+    key = signer if emulator.keys is None else min(emulator.keys, default="")
     return structs.replace(request, headers={**request.headers, "x-api-key": key})
 
 
