@@ -38,7 +38,7 @@ OWN: dict[Wire, tuple[str, str]] = {
     "mistral": ("mistral", "mistral-large-latest"),
     "ollama": ("ollama", "qwen3"),
     "converse": ("bedrock", "us.anthropic.claude-sonnet-4-5-20250929-v1:0"),
-    "invoke": ("bedrock", "us.anthropic.claude-sonnet-4-5-20250929-v1:0"),
+    "invoke": ("bedrock", "global.anthropic.claude-opus-4-8"),  # AWS-03: its version is for newer models only
     "mantle": ("bedrock-mantle", "anthropic.claude-opus-4-8"),
     "claude_aws": ("claude-aws", "claude-sonnet-4-6"),
     "vertex": ("vertex", "gemini-3.5-flash"),

@@ -5,4 +5,4 @@ from claude_turn import take_turn
 from session import KEY, URL
 
 client = AnthropicBedrock(base_url=URL, aws_access_key=KEY, aws_secret_key=KEY, aws_region="us-east-1")
-take_turn(client, {"type": "enabled", "budget_tokens": 2000})
+take_turn(client, {"type": "adaptive"})

@@ -61,7 +61,7 @@ class ServerPath(Struct, frozen=True, kw_only=True):
     betas_field: str = ""
     """A list in that envelope, which is a header on the wire itself (`beta_headers`)."""
     frames: Callable[[], Reframe] | None = None
-    """What such a cloud wraps the events of a stream in."""
+    """How such a cloud writes replies, if not as the wire's home does."""
 
 
 @final

@@ -62,9 +62,8 @@ class Door(Struct, frozen=True, kw_only=True):
 
     def reframed(self, query: Mapping[str, str], *, stream: bool) -> Reframe | None:
         """What changes the frames of the reply for this door; None if they are those of the wire."""
-        if self.path is not None and self.path.frames is not None and stream:
-            return self.path.frames()
-        return self.dialect.server.reframe(self.operation, query, stream=stream)
+        usual = self.dialect.server.reframe(self.operation, query, stream=stream)
+        return self.path.frames() if usual is None and self.path is not None and self.path.frames else usual
 
 
 @final

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import errors, routes
 from segue.emulators.bedrock_anthropic.routes import at_aws
-from segue.emulators.http import Handler, Request, Response, Route
 from segue.emulators.rules import Refusal, RefusedError, rule
 
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
+    from segue.emulators.http import Handler, Request, Response, Route
 
 __all__ = ["ROUTES", "errors"]
 
