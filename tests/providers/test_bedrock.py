@@ -22,6 +22,7 @@ from segue.conversation.events import Failed, Finished, TextDelta
 from segue.conversation.message import Conversation, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
+from segue.conversation.usage import Usage
 from segue.dialects.event_frames import event_frame, exception_frame
 from segue.emulators.emulator import AWS_SECRETS
 from segue.emulators.model_reply import Call, Reply, Say, Think
@@ -40,6 +41,7 @@ from segue.providers.addresses import address_of
 from segue.providers.config import ProviderConfig
 from segue.providers.credentials.aws import AwsAccess, region_of
 from segue.providers.factory import connect, key_of
+from segue.providers.models.prices import cost_of
 from segue.providers.provider import Provider
 from segue.providers.registry import default_registry
 from segue.transports.http import DEFAULT_TRANSPORT
@@ -810,3 +812,18 @@ def test_an_open_model_at_mantle_is_asked_in_chat() -> None:
         assert endpoint.url(path) == "https://bedrock-mantle.us-west-2.api.aws/v1/chat/completions"
     endpoint, path, _ = at.endpoint_of("openai.gpt-5.5")
     assert endpoint.url(path) == "https://bedrock-mantle.us-west-2.api.aws/openai/v1/responses"
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "dollars"),
+    [
+        ("bedrock", "us.amazon.nova-lite-v1:0", 0.06),
+        ("bedrock", "global.anthropic.claude-sonnet-4-6", 3.0),
+        ("bedrock-invoke", CLAUDE, 3.3),
+        ("bedrock-mantle", "anthropic.claude-opus-4-8", 5.5),
+        ("claude-aws", "claude-sonnet-4-6", 3.0),
+        ("bedrock", "anthropic.claude-nobody-knows", None),
+    ],
+)
+def test_models_at_aws_have_the_prices_of_their_profile(name: str, model: str, dollars: float | None) -> None:
+    assert cost_of(Usage(input_tokens=1_000_000, output_tokens=0), name, model) == dollars
