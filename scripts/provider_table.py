@@ -17,7 +17,19 @@ def table() -> str:
     for address in addresses().providers.values():
         names = ", ".join(f"`{name}`" for name in (address.name, *address.aliases))
         lines.append(f"| {names} | {_what(address)} | {_key(address)} | {_names(address.base_url_env)} |")
+    known = [address for address in addresses().providers.values() if address.documented]
+    lines += [
+        "",
+        "Nobody has tried these against the providers themselves. Known from documentation and SDKs only:",
+        "",
+    ]
+    lines += [f"- `{address.name}`: {_known(address)}." for address in known]
     return "\n".join(["", *lines, "", ""])
+
+
+def _known(address: Address) -> str:
+    doubt = f"; confirmed by no source: {address.unconfirmed}" if address.unconfirmed else ""
+    return f"{address.documented}{doubt}"
 
 
 def _what(address: Address) -> str:

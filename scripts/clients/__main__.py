@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from scripts.clients.fetch import fetch
 from scripts.clients.programs import PROGRAMS, Program, version_of
-from scripts.clients.stage import FAMILIES, Stage, open_stage
+from scripts.clients.stage import Stage, open_stage
 from scripts.clients.trials import (
     Journey,
     Outcome,
@@ -107,9 +107,9 @@ def _try(program: Program, stage: Stage) -> Row:
     way: Journey | None = None
     stopped: tuple[Outcome, ...] = ()
     if program.resumes:
-        _restart(stage, first_routes())
+        _restart(stage, first_routes(program))
         stopped = cancelled(program, stage, CACHE)
-        _restart(stage, first_routes())
+        _restart(stage, first_routes(program))
         way = journey(program, stage, CACHE)
     sys.stderr.write(f"{program.name}  {time.monotonic() - began:.0f} s\n")
     version = version_of(program, CACHE)
@@ -146,7 +146,7 @@ def _write(results: dict[str, str]) -> None:
 def _table(results: dict[str, str]) -> str:
     day = datetime.now(UTC).strftime("%B %Y")
     way = "A → B → C → A by `segue switch`"
-    families = f"{len(FAMILIES)} provider families"
+    families = "provider families"
     stopped = "parallel tools cancelled"
     head = ["client", "version", families, "faults", "round robin", stopped, way, "then its own provider"]
     return "\n".join([f"Run in {day}:\n", _row(head), _row(["---"] * len(head)), *results.values()]) + "\n\n"

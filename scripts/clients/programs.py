@@ -13,7 +13,22 @@ from msgspec import Struct
 
 from segue.cli.clients import Pointer, arguments_of, environment_of, find_client
 
-Wire = Literal["anthropic", "responses", "gemini", "chat", "thinking_chat", "mistral", "ollama"]
+Wire = Literal[
+    "anthropic",
+    "responses",
+    "gemini",
+    "chat",
+    "thinking_chat",
+    "mistral",
+    "ollama",
+    "converse",
+    "invoke",
+    "mantle",
+    "claude_aws",
+    "vertex",
+    "vertex_claude",
+    "azure",
+]
 OWN: dict[Wire, tuple[str, str]] = {
     "anthropic": ("anthropic", "claude-sonnet-4-6"),
     "responses": ("openai", "gpt-5.5"),
@@ -22,6 +37,13 @@ OWN: dict[Wire, tuple[str, str]] = {
     "thinking_chat": ("openai", "gpt-5.1"),
     "mistral": ("mistral", "mistral-large-latest"),
     "ollama": ("ollama", "qwen3"),
+    "converse": ("bedrock", "us.anthropic.claude-sonnet-4-5-20250929-v1:0"),
+    "invoke": ("bedrock", "global.anthropic.claude-opus-4-8"),  # AWS-03: its version is for newer models only
+    "mantle": ("bedrock-mantle", "anthropic.claude-opus-4-8"),
+    "claude_aws": ("claude-aws", "claude-sonnet-4-6"),
+    "vertex": ("vertex", "gemini-3.5-flash"),
+    "vertex_claude": ("vertex", "claude-sonnet-4-6"),
+    "azure": ("azure", "gpt-5.1"),
 }
 """A wire's own provider, and the model of it that clients ask for by themselves."""
 
@@ -81,6 +103,8 @@ class Program(Struct, frozen=True, kw_only=True):
     resumes: bool = False
     tools: bool = True
     """Whether it has a tool that reads a file; else only its plain turn is checked."""
+    cloud: str = ""
+    """Of a cloud's client: the provider of ours that is its own one, where its sessions begin."""
 
 
 def version_of(program: Program, cache: Path) -> str:
@@ -227,6 +251,18 @@ def _agent(name: str, title: str, wire: Wire, package: str, script: str) -> Prog
     )
 
 
+def _cloud(name: str, title: str, wire: Wire, packages: tuple[str, ...], cloud: str) -> Program:
+    return Program(
+        name=name,
+        title=title,
+        wire=wire,
+        pip=packages,
+        start=_script(f"with_{name.replace('-', '_')}.py"),
+        resumes=True,
+        cloud=cloud,
+    )
+
+
 PROGRAMS = (
     Program(
         name="claude",
@@ -293,4 +329,21 @@ PROGRAMS = (
         resumes=True,
     ),
     _agent("pydantic-ai", "pydantic-ai", "chat", "pydantic-ai-slim[openai]", "pydantic_ai"),
+    _cloud("boto3", "boto3, Converse", "converse", ("boto3",), "bedrock"),
+    _cloud(
+        "anthropic-bedrock", "AnthropicBedrock", "invoke", ("anthropic[bedrock]", "boto3"), "bedrock-invoke"
+    ),
+    _cloud(
+        "anthropic-mantle",
+        "AnthropicBedrockMantle",
+        "mantle",
+        ("anthropic[bedrock]", "boto3"),
+        "bedrock-mantle",
+    ),
+    _cloud("anthropic-aws", "AnthropicAWS", "claude_aws", ("anthropic[bedrock]", "boto3"), "claude-aws"),
+    _cloud(
+        "anthropic-vertex", "AnthropicVertex", "vertex_claude", ("anthropic[vertex]",), "vertex-anthropic"
+    ),
+    _cloud("google-vertex", "Google Gen AI SDK, Vertex", "vertex", ("google-genai",), "vertex"),
+    _cloud("azure-openai", "AzureOpenAI", "azure", ("openai",), "azure-openai"),
 )

@@ -16,6 +16,17 @@ from segue.emulators.server import Served, serve
 
 PATHS = {"openai": "/v1", "gemini": "/v1beta", "mistral": "/v1", "kimi": "/v1"}
 PROVIDERS = ("openai", "anthropic", "gemini", "mistral", "kimi", "deepseek", "ollama")
+_VERTEX = "/v1/projects/p/locations/global/publishers"
+CLOUDS = {
+    "bedrock": ("bedrock", ""),
+    "bedrock-invoke": ("bedrock", ""),
+    "bedrock-mantle": ("bedrock-mantle", ""),
+    "claude-aws": ("claude-aws", ""),
+    "vertex": ("vertex", f"{_VERTEX}/google"),
+    "vertex-anthropic": ("vertex", f"{_VERTEX}/anthropic"),
+    "azure-openai": ("azure", "/openai/v1"),
+}
+"""Clouds → their emulator, and the path there."""
 PROVIDER_KEY = "sk-emulated"
 FAMILIES = {
     "OpenAI Chat": "openai/gpt-4.1",
@@ -28,6 +39,13 @@ FAMILIES = {
     "Ollama": "ollama/qwen3",
 }
 """A model of each provider family."""
+CLOUD_FAMILIES = {
+    "Bedrock": "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    "Vertex": "vertex/gemini-3.5-flash",
+    "Claude on Vertex": "vertex-anthropic/claude-sonnet-4-6",
+    "Azure": "azure-openai/gpt-5.5",
+}
+"""And at clouds, for the clients of clouds."""
 TEAM = ("anthropic/claude-sonnet-4-6", "openai/gpt-5.5")
 """A profile with failover."""
 RING = ("anthropic/claude-sonnet-4-6", "gemini/gemini-3.5-flash", "openai/gpt-5.5")
@@ -76,6 +94,9 @@ class Stage:
         for name in PROVIDERS:
             lines += [f"[providers.{name}]", f'base_url = "{self.api.url(name)}{PATHS.get(name, "")}"']
             lines += [f'api_key = "{PROVIDER_KEY}"'] if name != "ollama" else []
+        for name, (emulator, path) in CLOUDS.items():
+            lines += [f"[providers.{name}]", f'base_url = "{self.api.url(emulator)}{path}"']
+            lines += [f'api_key = "{PROVIDER_KEY}"', 'workspace = "wrkspc_01"']
         (self.folder / "config.toml").write_text("\n".join(lines) + "\n")
 
     def start(self) -> None:
@@ -150,4 +171,6 @@ def open_stage(folder: Path) -> Iterator[Stage]:
         serve(emulator=Emulator(strict=True, responder=model, log_size=100_000)) as api,
         Stage(folder, api, model) as stage,
     ):
+        # Clients of AWS sign, with the key of the gateway's account.
+        api.emulator.secrets[PROVIDER_KEY] = PROVIDER_KEY
         yield stage

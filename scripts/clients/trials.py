@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from msgspec import Struct, structs
 
 from scripts.clients.note_model import PROMPT, SLOW_PROMPT, WORD
 from scripts.clients.programs import OWN, Program, Start, Turn
-from scripts.clients.stage import FAMILIES, PROVIDER_KEY, RING, Stage
+from scripts.clients.stage import CLOUD_FAMILIES, CLOUDS, FAMILIES, PROVIDER_KEY, RING, Stage
 from segue.cli.clients import NO_KEY, Pointer
 from segue.emulators.faults import Fault
 
@@ -32,6 +33,8 @@ JOURNEY = (
     "anthropic/claude-sonnet-4-6",
 )
 """The routes of four turns of one session: three that seal their thoughts, and the first again."""
+SEALS = ("signature", "thoughtSignature")
+"""The fields of a request that hold the seal of a thought."""
 
 
 FAULTS = (
@@ -142,7 +145,7 @@ def cancelled(program: Program, stage: Stage, cache: Path) -> tuple[Outcome, ...
         return (Outcome(answered=False, requests=0, output="no tool ran that could be cancelled"),)
     stage.segue("switch", "last", JOURNEY[1])
     second = take_turn(program, structs.replace(turn, resume=True), stage)
-    stage.segue("switch", "last", JOURNEY[0])
+    stage.segue("switch", "last", first_route(program))
     return second, take_turn(program, structs.replace(turn, resume=True), stage)
 
 
@@ -156,10 +159,11 @@ def new_turn(program: Program, stage: Stage, cache: Path, model: str, name: str)
 
 
 def tool_turns(program: Program, stage: Stage, cache: Path) -> dict[str, Outcome]:
-    """One turn on every provider family."""
+    """One turn on every provider family; of a cloud's client also on clouds."""
+    families = FAMILIES | (CLOUD_FAMILIES if program.cloud else {})
     return {
         family: take_turn(program, new_turn(program, stage, cache, route, f"turn-{number}"), stage)
-        for number, (family, route) in enumerate(FAMILIES.items())
+        for number, (family, route) in enumerate(families.items())
     }
 
 
@@ -212,13 +216,16 @@ def journey(program: Program, stage: Stage, cache: Path) -> Journey:
     stage.model.reset()
     outcomes: list[Outcome] = []
     issued = 0
-    for number, route in enumerate(JOURNEY):
+    first = first_route(program)
+    begun = first.partition("/")[0]
+    emulator = CLOUDS[begun][0] if begun in CLOUDS else begun
+    for number, route in enumerate((first, *JOURNEY[1:-1], first)):
         if number:
             stage.segue("switch", "last", route)
         outcomes.append(take_turn(program, structs.replace(turn, resume=number > 0), stage))
         if number == 0:
-            issued = stage.model.thoughts["anthropic"]
-    last = next((entry for entry in reversed(stage.api.emulator.log) if entry.provider == "anthropic"), None)
+            issued = stage.model.thoughts.total()
+    last = next((entry for entry in reversed(stage.api.emulator.log) if entry.provider == emulator), None)
     seals = _signatures(last.body) if last is not None else 0
     # Signatures belong to an account: without the gateway the client uses the key that the gateway used.
     own = Pointer(stage.api.url(provider), PROVIDER_KEY, name)
@@ -244,21 +251,40 @@ def round_robin(program: Program, stage: Stage, cache: Path) -> tuple[Outcome, .
 
 def profile_routes(profile: str) -> dict[str, str]:
     """Every client's own names lead to the profile."""
-    return dict.fromkeys(first_routes(), profile)
+    return dict.fromkeys(_own_names(), profile)
 
 
-def first_routes() -> dict[str, str]:
-    """Every client's own names lead to the first route of the journey; some clients ask for other versions by themselves."""
+def first_routes(program: Program) -> dict[str, str]:
+    """Every client's own names lead to the first route of the journey."""
+    return dict.fromkeys(_own_names(), first_route(program))
+
+
+def first_route(program: Program) -> str:
+    """Where the journey begins and ends. A cloud opens no seals but its own, so the session of its client begins there, if
+    its wire has any."""
+    return (
+        f"{program.cloud}/{OWN[program.wire][1]}" if program.cloud and program.wire != "azure" else JOURNEY[0]
+    )
+
+
+def _own_names() -> list[str]:
+    """Some clients ask for other versions by themselves."""
     own = [name for _, name in OWN.values()]
-    return dict.fromkeys([*own, *(f"{name.partition('-')[0]}-*" for name in own)], JOURNEY[0])
+    return [*own, *(f"{name.partition('-')[0]}-*" for name in own)]
 
 
 def _signatures(body: Any) -> int:
-    """Distinct signatures of thinking in a request."""
-    found = {
-        block.get("signature")
-        for message in body.get("messages", ())
-        for block in (message["content"] if isinstance(message["content"], list) else ())
-        if block.get("type") == "thinking"
-    }
-    return len(found - {None, ""})
+    """Distinct seals of thoughts in a request."""
+    return len(set(_seals_in(body)) - {""})
+
+
+def _seals_in(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, held in value.items():
+            if name in SEALS and isinstance(held, str):
+                yield held
+            else:
+                yield from _seals_in(held)
+    elif isinstance(value, list):
+        for held in value:
+            yield from _seals_in(held)

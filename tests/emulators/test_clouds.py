@@ -202,3 +202,87 @@ def test_a_path_that_a_cloud_does_not_have_is_refused_in_the_words_of_its_wire(u
         "gemini": "status" in told["error"],
     }
     assert [name for name, seen in marks.items() if seen] == [wire]
+
+
+INVOKED = "/bedrock/model/us.anthropic.claude-sonnet-4-5-20250929-v1%3A0"
+ENVELOPE = {**ASKED, "anthropic_version": "bedrock-2023-05-31"}
+
+
+@pytest.mark.rule("AWS-03", "AWS-04")
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        (ENVELOPE, None),
+        (ASKED, "AWS-03"),
+        ({**ASKED, "anthropic_version": "2026-10-21"}, "AWS-03"),
+        ({**ENVELOPE, "model": "claude-sonnet-4-5"}, "AWS-04"),
+        ({**ENVELOPE, "stream": True}, "AWS-04"),
+        ({**ENVELOPE, "anthropic_beta": "context-1m-2025-08-07"}, "AWS-04"),
+        ({**ENVELOPE, "anthropic_beta": ["context-1m-2025-08-07"]}, None),
+    ],
+)
+def test_invoke_model_wants_claude_in_its_own_envelope(body: dict[str, Any], rule: str | None) -> None:
+    assert refusal(f"{INVOKED}/invoke", body) == (400 if rule else 200, rule)
+
+
+@pytest.mark.rule("AWS-03")
+def test_the_newest_version_is_for_newer_models() -> None:
+    body = {**ASKED, "anthropic_version": "2026-10-21"}
+    assert refusal("/bedrock/model/global.anthropic.claude-opus-4-8/invoke", body) == (200, None)
+
+
+@pytest.mark.rule("AWS-05", "AWS-06")
+@pytest.mark.parametrize(
+    ("path", "body", "rule"),
+    [
+        ("/bedrock/anthropic/v1/messages", {**ASKED, "model": "us.anthropic.claude-sonnet-4-5"}, "AWS-06"),
+        ("/bedrock/anthropic/v1/messages", {**ASKED, "model": "us.anthropic.claude-opus-4-7"}, None),
+        (
+            "/bedrock-mantle/anthropic/v1/messages",
+            {**ASKED, "model": "us.anthropic.claude-opus-4-7"},
+            "AWS-05",
+        ),
+        ("/bedrock/openai/v1/responses", {"input": "Hi", "model": "openai.gpt-oss-120b-1:0"}, "AWS-06"),
+        ("/bedrock/openai/v1/responses", {"input": "Hi", "model": "openai.gpt-5.5"}, None),
+        (
+            "/bedrock/openai/v1/responses",
+            {"input": "Hi", "model": "openai.gpt-5.5", "background": True},
+            "AWS-06",
+        ),
+        (
+            "/bedrock/openai/v1/responses",
+            {"input": "Hi", "model": "openai.gpt-5.5", "tools": [{"type": "web_search"}]},
+            "AWS-06",
+        ),
+        ("/bedrock-mantle/v1/responses", {"input": "Hi", "model": "openai.gpt-5.5"}, "AWS-06"),
+        ("/bedrock-mantle/openai/v1/responses", {"input": "Hi", "model": "openai.gpt-5.5"}, None),
+        ("/bedrock-mantle/v1/responses", {"input": "Hi", "model": "openai.gpt-oss-120b"}, None),
+    ],
+)
+def test_each_route_of_aws_serves_its_own_models(path: str, body: dict[str, Any], rule: str | None) -> None:
+    headers = {**TOKEN, "anthropic-version": "2023-06-01"}
+    status, broken = refusal(path, body, headers)
+    assert (status == 200, broken) == (rule is None, rule)
+
+
+@pytest.mark.rule("AWS-02")
+def test_claude_platform_on_aws_wants_a_workspace() -> None:
+    body = {**ASKED, "model": "claude-sonnet-4-6"}
+    headers = {**TOKEN, "anthropic-version": "2023-06-01"}
+    assert refusal("/claude-aws/v1/messages", body, headers) == (400, "AWS-02")
+    named = {**headers, "anthropic-workspace-id": "w"}
+    assert refusal("/claude-aws/v1/messages", body, named) == (200, None)
+
+
+@pytest.mark.rule("VTX-09")
+def test_each_generation_of_vectors_has_its_method() -> None:
+    first, second = (
+        f"{VERTEX}/google/models/gemini-embedding-001",
+        f"{VERTEX}/google/models/gemini-embedding-2",
+    )
+    one, content = {"content": "a"}, {"content": {"parts": [{"text": "a"}]}}
+    assert refusal(f"{first}:predict", {"instances": [one]}) == (200, None)
+    assert refusal(f"{second}:embedContent", content) == (200, None)
+    assert refusal(f"{first}:predict", {"instances": [one, one]}) == (400, "VTX-09")
+    assert refusal(f"{first}:embedContent", content) == (400, "VTX-09")
+    assert refusal(f"{second}:predict", {"instances": [one]}) == (400, "VTX-09")

@@ -16,6 +16,8 @@ from gateway.clients import SCHEMA
 from gateway.test_sdks import ANSWER, TOOL, imported
 from gateway.world import EVERY_ROUTE, ROUTES, GatewayWorld
 from segue.config.schema import CallerSettings
+from segue.dialects.event_frames import EventFrameDecoder
+from segue.emulators.faults import Fault
 
 KEY = "sk-segue-of-a-caller-0123456789"
 GOOGLE_TOKEN = "ya29.a0AfH6SMBx-of-somebody"  # noqa: S105 - nobody's
@@ -65,6 +67,8 @@ def test_google_genai_for_vertex(address: str, route: str) -> None:
     asked = [types.Content(role="user", parts=[types.Part(text="Please look.")])]
     reply = client.models.generate_content(model=route, contents=asked, config=config)
     assert [call.name for call in reply.function_calls] == ["weather", "weather"]
+    # VTX-02: whoever gets an id returns it, and Vertex refuses it.
+    assert [call.id for call in reply.function_calls] == [None, None]
     results = [
         types.Part.from_function_response(name=call.name, response={"output": "Sunny."})
         for call in reply.function_calls
@@ -197,5 +201,84 @@ def test_a_beta_that_a_cloud_refuses_is_dropped_from_a_forwarded_request_too(rou
             answer = await world.ask("/v1/messages", body, headers=headers)
             assert answer.status == 200, answer.body
         assert [entry.verdict for entry in world.emulator.log] == ["refused", "accepted", "accepted"]
+
+    asyncio.run(main())
+
+
+def anthropic_clients(address: str) -> dict[str, Any]:
+    """Of AWS: in Messages at mantle and at Claude Platform, and by InvokeModel, whose streams are binary frames."""
+    anthropic = imported("anthropic")
+    fixed: dict[str, Any] = {"api_key": KEY, "aws_region": "us-east-1", "max_retries": 0}
+    return {
+        "invoke": anthropic.AnthropicBedrock(base_url=address, **fixed),
+        "mantle": anthropic.AnthropicBedrockMantle(base_url=f"{address}/anthropic", **fixed),
+        "platform": anthropic.AnthropicAWS(base_url=address, workspace_id="w", **fixed),
+    }
+
+
+@pytest.mark.parametrize(
+    "route",
+    [ROUTES["chat"], ROUTES["anthropic"], "bedrock-invoke/us.anthropic.claude-sonnet-4-5-20250929-v1:0"],
+)
+@pytest.mark.parametrize("kind", ["invoke", "mantle", "platform"])
+def test_anthropics_clients_for_aws(address: str, route: str, kind: str) -> None:
+    client = anthropic_clients(address)[kind]
+    tool = {"name": "weather", "description": "The weather.", "input_schema": SCHEMA}
+    asked: dict[str, Any] = {
+        "model": route,
+        "max_tokens": 500,
+        "messages": [{"role": "user", "content": "Please look."}],
+        "tools": [tool],
+    }
+    whole = client.messages.create(**asked)
+    calls = [block for block in whole.content if block.type == "tool_use"]
+    assert [call.name for call in calls] == ["weather", "weather"]
+    results = [{"type": "tool_result", "tool_use_id": call.id, "content": "Sunny."} for call in calls]
+    asked["messages"] += [
+        {"role": "assistant", "content": whole.content},
+        {"role": "user", "content": results},
+    ]
+    with client.messages.stream(**asked) as stream:
+        assert stream.get_final_text() == "I know: 2 results."
+    client.close()
+
+
+def test_betas_of_invoke_model_reach_a_provider_of_the_same_wire() -> None:
+    """AWS-04: they are in the body there, and in a header at Anthropic's own API."""
+
+    async def main() -> None:
+        world = GatewayWorld()
+        world.emulator.withheld = frozenset({"context-management-2025-06-27"})
+        body = {
+            "anthropic_version": "bedrock-2023-05-31",
+            "anthropic_beta": ["context-management-2025-06-27"],
+            "max_tokens": 50,
+            "messages": [{"role": "user", "content": "Hello."}],
+        }
+        route = "vertex-anthropic%2Fclaude-sonnet-4-6"
+        answer = await world.ask(f"/model/{route}/invoke", body)
+        assert answer.status == 200, answer.body
+        # It was named to a host that refuses it, and left out then.
+        assert [entry.rule for entry in world.emulator.log] == ["VTX-06", None]
+        assert "anthropic_beta" not in world.emulator.log[-1].body
+
+    asyncio.run(main())
+
+
+def test_an_error_behind_the_first_event_ends_the_frames_of_invoke_model_with_an_exception() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        world.emulator.faults.append(Fault(kind="cut", at_byte=800, provider="anthropic"))
+        body = {
+            "anthropic_version": "bedrock-2023-05-31",
+            "max_tokens": 50,
+            "messages": [{"role": "user", "content": "Hello."}],
+        }
+        route = "anthropic%2Fclaude-sonnet-4-6"
+        answer = await world.ask(f"/model/{route}/invoke-with-response-stream", body)
+        assert answer.headers["content-type"] == "application/vnd.amazon.eventstream"
+        frames = EventFrameDecoder().feed(answer.body)
+        assert [frame.headers[":message-type"] for frame in frames[:-1]] == ["event"] * (len(frames) - 1)
+        assert frames[-1].headers[":message-type"] == "exception"
 
     asyncio.run(main())

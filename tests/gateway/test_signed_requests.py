@@ -133,3 +133,45 @@ def test_the_signature_of_a_large_body_is_checked_beside_the_event_loop(
     assert ask(headers, large.replace(b"aaa", b"bbb", 1)).status == 403
     assert threads
     assert threading.get_ident() not in threads
+
+
+@pytest.mark.parametrize("service", ["bedrock", "bedrock-mantle", "aws-external-anthropic"])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/anthropic/v1/messages", {"max_tokens": 9, "messages": [{"role": "user", "content": "Hello."}]}),
+        ("/v1/messages", {"max_tokens": 9, "messages": [{"role": "user", "content": "Hello."}]}),
+        ("/openai/v1/responses", {"input": "Hello."}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello."}]}),
+        (
+            "/model/openai%2Fgpt-4.1/invoke",
+            {
+                "anthropic_version": "bedrock-2023-05-31",
+                "max_tokens": 9,
+                "messages": [{"role": "user", "content": "Hello."}],
+            },
+        ),
+    ],
+)
+def test_a_signature_is_checked_on_every_wire_that_aws_serves(path: str, body: Any, service: str) -> None:
+    async def main() -> None:
+        named = body if path.endswith("invoke") else {"model": "openai/gpt-4.1", **body}
+        sent = json.dumps(named).encode()
+        moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        marks = {"content-type": "application/json", "anthropic-version": "2023-06-01"}
+        for secret, statuses in ((KEY, (200,)), ("another", (401, 403))):  # each wire has its own
+            keys = SigningKeys(KEY, secret)
+            made = sign(
+                "POST",
+                f"http://127.0.0.1{path}",
+                marks,
+                sent,
+                keys,
+                region="r",
+                service=service,
+                moment=moment,
+            )
+            answer = await world().ask(path, sent, headers={"host": "127.0.0.1", **marks, **made})
+            assert answer.status in statuses, answer.body
+
+    asyncio.run(main())

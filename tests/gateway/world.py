@@ -41,6 +41,10 @@ CLOUD_ROUTES: Mapping[str, str] = {
     "azure_claude": "azure-anthropic/claude-sonnet-4-6",
     "vertex": "vertex/gemini-3.5-flash",
     "vertex_claude": "vertex-anthropic/claude-sonnet-4-6",
+    "bedrock_messages": "bedrock/us.anthropic.claude-opus-4-7",
+    "bedrock_invoke": "bedrock-invoke/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    "mantle": "bedrock-mantle/openai.gpt-5.5",
+    "claude_aws": "claude-aws/claude-sonnet-4-6",
 }
 """The same wires at clouds."""
 EVERY_ROUTE = (*ROUTES.values(), *CLOUD_ROUTES.values())
@@ -79,7 +83,8 @@ class GatewayResponse(msgspec.Struct):
 
 def providers_at(app: App) -> KnownProviders:
     configs = {
-        name: ProviderConfig(base_url=url, api_key=Secret("sk-emulated")) for name, url in ADDRESSES.items()
+        name: ProviderConfig(base_url=url, api_key=Secret("sk-emulated"), workspace="wrkspc_01")
+        for name, url in ADDRESSES.items()
     }
     return default_registry(configs, environ={}, transport=AsgiTransport(app), keyring=False)
 

@@ -14,7 +14,7 @@ from segue.errors import UsageError
 from segue.interop.litellm import translate
 from segue.providers.addresses import address_of, addresses
 from segue.providers.config import read_provider_config
-from segue.providers.factory import key_of
+from segue.providers.factory import connect, key_of
 
 PROXY = """
 model_list:
@@ -74,13 +74,72 @@ def test_models_routers_fallbacks_and_keys_are_translated(
     assert config.aliases["other-local"] == "openai-compatible-2/phi"
     assert config.providers["openai-compatible-2"]["base_url"] == "http://127.0.0.1:9001/v1"
     assert config.providers["openai"]["api_key_env"] == "OPENAI_API_KEY"
-    assert config.providers["fireworks_ai"]["base_url"].startswith("https://api.fireworks.ai")
+    assert config.aliases["fireworks"] == "fireworks/llama-v4"
+    assert config.providers["fireworks"] == {"api_key_env": "FIREWORKS_KEY"}
+    assert config.providers["bedrock"] == {"region": "eu-central-1"}
     assert config.options["openai/gpt-4o"].temperature == 0.2
     assert config.gateway.callers["admin"].key_env == "LITELLM_MASTER_KEY"
     for place in ("bedrock", "redis_host", "database_url", "api_key", "aws_region_name", "rpm"):
-        expected = place in ("bedrock", "redis_host", "database_url", "api_key", "rpm")
+        expected = place in ("redis_host", "database_url", "api_key", "rpm")
         assert any(place in line for line in translation.missing) is expected, place
     assert "sk-1234567890abcdef" not in translation.toml + "".join(translation.missing)
+
+
+CLOUDS = """
+model_list:
+  - model_name: nova
+    litellm_params: {model: "bedrock/us.amazon.nova-lite-v1:0", aws_region_name: us-east-1}
+  - model_name: nova-eu
+    litellm_params: {model: "bedrock/converse/eu.amazon.nova-lite-v1:0", aws_region_name: eu-central-1, aws_profile_name: work}
+  - model_name: invoked
+    litellm_params: {model: bedrock/invoke/us.anthropic.claude-sonnet-4-6, aws_region_name: us-east-1}
+  - model_name: mantle
+    litellm_params: {model: bedrock_mantle/openai.gpt-oss-120b, aws_region_name: us-east-1}
+  - model_name: gemini
+    litellm_params: {model: vertex_ai/gemini-3.5-flash, vertex_project: p, vertex_location: europe-west4}
+  - model_name: claude
+    litellm_params: {model: vertex_ai/claude-sonnet-4-6, vertex_project: p, vertex_location: os.environ/WHERE}
+  - model_name: foundry
+    litellm_params: {model: azure_ai/claude-sonnet-4-6, api_base: "https://r.services.ai.azure.com/anthropic"}
+  - model_name: sonar
+    litellm_params: {model: perplexity/perplexity/sonar}
+  - model_name: nim
+    litellm_params: {model: nvidia_nim/meta/llama-3.3-70b}
+"""
+
+
+def test_clouds_and_chat_servers_become_providers_that_know_their_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translation = translate(yaml.safe_load(CLOUDS))
+    file = tmp_path / "config.toml"
+    file.write_text(translation.toml)
+    monkeypatch.setenv("SEGUE_CONFIG", str(file))
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings()
+    assert reference_faults(settings) == []
+    assert settings.config.aliases == {
+        "nova": "bedrock/us.amazon.nova-lite-v1:0",
+        "nova-eu": "bedrock-2/eu.amazon.nova-lite-v1:0",
+        "invoked": "bedrock-invoke/us.anthropic.claude-sonnet-4-6",
+        "mantle": "bedrock-mantle/openai.gpt-oss-120b",
+        "gemini": "vertex/gemini-3.5-flash",
+        "claude": "vertex-anthropic/claude-sonnet-4-6",
+        "foundry": "azure-anthropic/claude-sonnet-4-6",
+        "sonar": "perplexity/perplexity/sonar",
+        "nim": "nvidia/meta/llama-3.3-70b",
+    }
+    addresses_of = {
+        name: connect(name, read_provider_config(name, table)[0], environ={}, keyring=False).endpoint.base_url
+        for name, table in settings.config.providers.items()
+    }
+    assert addresses_of["bedrock-2"] == "https://bedrock-runtime.eu-central-1.amazonaws.com"
+    assert addresses_of["bedrock-mantle"] == "https://bedrock-mantle.us-east-1.api.aws/anthropic"
+    assert addresses_of["vertex"].startswith("https://europe-west4-aiplatform.googleapis.com/v1/projects/p/")
+    assert addresses_of["azure-anthropic"] == "https://r.services.ai.azure.com/anthropic"
+    assert addresses_of["perplexity"] == "https://api.perplexity.ai/v1"
+    assert [line for line in translation.missing if "no match" in line] == []
+    assert any("vertex_location" in line and "WHERE" in line for line in translation.missing)
 
 
 @pytest.mark.parametrize("config", [None, [], "text", {}, {"model_list": 5}])

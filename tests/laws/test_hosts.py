@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from itertools import permutations
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, note
@@ -13,8 +15,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from laws.test_dialect_laws import TOOLS, _unsealed
-from segue.conversation.blocks import Reasoning, ToolResult
+from segue.conversation.blocks import Origin, Reasoning, ToolResult
 from segue.conversation.message import Conversation, tool, user
+from segue.conversation.options import Options
 from segue.dialects.card import fit_rules
 from segue.dialects.gemini.vertex import vertex_body
 from segue.emulators.app import App
@@ -35,17 +38,29 @@ MODELS = {
     "azure-anthropic": ("claude-sonnet-4-6", "claude-opus-5-5"),
     "vertex": ("gemini-3.5-flash", "gemini-2.5-flash"),
     "vertex-anthropic": ("claude-sonnet-4-6", "claude-opus-5-5"),
+    "bedrock": (
+        "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "us.anthropic.claude-opus-4-7",
+        "openai.gpt-oss-120b-1:0",
+        "openai.gpt-5.5",
+    ),
+    "bedrock-invoke": ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "global.anthropic.claude-opus-4-8"),
+    "bedrock-mantle": ("anthropic.claude-opus-4-8", "openai.gpt-oss-120b", "openai.gpt-5.5"),
+    "claude-aws": ("claude-sonnet-4-6", "claude-opus-5-5"),
 }
+THINKING = Options(effort="high", max_tokens=8000)
+PLACES = {**CLOUDS, "bedrock": ("bedrock", "")}
 
 
 @cache
 def host(name: str) -> Provider:
-    cloud, path = CLOUDS[name]
-    config = ProviderConfig(base_url=f"http://emulator/{cloud}{path}", api_key="sk-emulated")
+    cloud, path = PLACES[name]
+    base_url = f"http://emulator/{cloud}{path}"
+    config = ProviderConfig(base_url=base_url, api_key="sk-emulated", workspace="wrkspc_01")
     return connect(name, config, environ={}, keyring=False)
 
 
-@pytest.mark.parametrize("name", CLOUDS)
+@pytest.mark.parametrize("name", PLACES)
 @given(data=st.data())
 def test_no_history_makes_a_cloud_complain(name: str, data: st.DataObject) -> None:
     model = data.draw(st.sampled_from(MODELS[name]))
@@ -134,8 +149,10 @@ class World:
         self.emulator = Emulator(strict=True, responder=ScriptedResponder())
         self.app = App(self.emulator)
 
-    def provider(self, name: str, base_url: str, like: str = "") -> Provider:
-        config = ProviderConfig(base_url=base_url, api_key="sk-emulated", like=like)
+    def provider(self, name: str, base_url: str, like: str = "", dialect: str = "") -> Provider:
+        config = ProviderConfig(
+            base_url=base_url, api_key="sk-emulated", like=like, dialect=dialect, workspace="wrkspc_01"
+        )
         return connect(name, config, environ={}, transport=AsgiTransport(self.app), keyring=False)
 
     async def turn(self, provider: Provider, model: str, conversation: Conversation) -> Conversation:
@@ -143,7 +160,7 @@ class World:
         self.emulator.responder.add(  # type: ignore[attr-defined]
             Reply(pieces=(Think("What is to be read?"), Say("I read."), Call("read", {"n": 1})))
         )
-        request = ChatRequest(model=model, conversation=conversation, tools=TOOLS)
+        request = ChatRequest(model=model, conversation=conversation, tools=TOOLS, options=THINKING)
         events = [event async for event in provider.chat_stream(request)]
         assert self.emulator.log[-1].verdict == "accepted", self.emulator.log[-1].message
         message = fold_stream(events).message
@@ -164,46 +181,106 @@ def seals_in(conversation: Conversation) -> list[str]:
     return [seal.payload for seal in found if seal is not None]
 
 
-def chain(places: list[tuple[str, str, str, str]]) -> None:
-    """A → B → A: each is sent its own seals, and none of the other's."""
+class At(NamedTuple):
+    """A name of a configuration, where it is, a model there, and the wire if the model does not decide it."""
+
+    name: str
+    base_url: str
+    model: str
+    like: str = ""
+    dialect: str = ""
+
+
+def chain(places: Sequence[At]) -> None:
+    """A → B → A: each is sent its own seals byte for byte, and none of the others'."""
 
     async def main() -> None:
         world, conversation = World(), Conversation().append(user("Read it."))
-        made: dict[str, list[str]] = {}
-        for name, like, base_url, model in (*places, *places):
-            provider = world.provider(name, base_url, like)
+        made: dict[At, list[str]] = {}
+        for at in (*places, *places):
+            provider = world.provider(at.name, at.base_url, at.like, at.dialect)
             before = seals_in(conversation)
-            conversation = await world.turn(provider, model, conversation)
+            conversation = await world.turn(provider, at.model, conversation)
             sent = world.sent()
             for other, seals in made.items():
-                assert all((seal in sent) is (other == name) for seal in seals), (name, other)
-            made.setdefault(name, []).extend(seals_in(conversation)[len(before) :])
+                assert all((json.dumps(seal) in sent) is (other == at) for seal in seals), (at, other)
+            made.setdefault(at, []).extend(seals_in(conversation)[len(before) :])
         assert all(len(seals) == 2 for seals in made.values())
 
     asyncio.run(main())
 
 
-def test_a_chain_of_anthropic_and_claude_at_the_clouds_keeps_the_seals_of_each() -> None:
-    chain(
-        [
-            ("anthropic", "", "http://emulator/anthropic", "claude-opus-5"),
-            (
-                "vertex-anthropic",
-                "",
-                "http://emulator/vertex" + CLOUDS["vertex-anthropic"][1],
-                "claude-opus-5",
-            ),
-            ("azure-anthropic", "", "http://emulator/azure/anthropic", "claude-opus-5"),
-        ]
-    )
+CLAUDES = {
+    "anthropic": At("anthropic", "http://emulator/anthropic", "claude-opus-4-8"),
+    "bedrock by converse": At(
+        "bedrock", "http://emulator/bedrock", "global.anthropic.claude-opus-4-8", dialect="converse"
+    ),
+    "bedrock by messages": At("bedrock", "http://emulator/bedrock", "global.anthropic.claude-opus-4-8"),
+    "bedrock by invoke": At("bedrock-invoke", "http://emulator/bedrock", "global.anthropic.claude-opus-4-8"),
+    "mantle": At("bedrock-mantle", "http://emulator/bedrock-mantle", "anthropic.claude-opus-4-8"),
+    "claude-aws": At("claude-aws", "http://emulator/claude-aws", "claude-opus-4-8"),
+    "vertex": At(
+        "vertex-anthropic", "http://emulator/vertex" + CLOUDS["vertex-anthropic"][1], "claude-opus-4-8"
+    ),
+    "foundry": At("azure-anthropic", "http://emulator/azure/anthropic", "claude-opus-4-8"),
+}
+"""The same model at its maker and at every cloud, on every wire."""
+
+
+@pytest.mark.parametrize("pair", list(permutations(CLAUDES, 2)), ids=" to ".join)
+def test_claude_there_and_back_keeps_the_seals_of_each_place(pair: tuple[str, str]) -> None:
+    """AWS-10: until it is known that one place opens the seals of another, each is an origin of its own."""
+    chain([CLAUDES[name] for name in pair])
+
+
+def test_a_chain_through_all_places_of_claude_keeps_the_seals_of_each() -> None:
+    chain(list(CLAUDES.values()))
+
+
+@pytest.mark.parametrize("name", [name for name in CLAUDES if name != "bedrock by converse"])
+def test_no_place_of_claude_opens_the_seals_of_another(name: str) -> None:
+    """The law above would hold for nothing if the emulators opened them. Converse writes them in another shape."""
+
+    async def main() -> None:
+        world = World()
+        other = CLAUDES["vertex" if name == "anthropic" else "anthropic"]
+        wrote = world.provider(other.name, other.base_url)
+        said = await world.turn(wrote, other.model, Conversation().append(user("Read it.")))
+        at = CLAUDES[name]
+        reader = world.provider(at.name, at.base_url)
+        origin = reader.target(at.model)
+        messages = tuple(
+            structs.replace(message, origin=origin, blocks=tuple(_claimed(b, origin) for b in message.blocks))
+            if message.speaker == "model"
+            else message
+            for message in said.messages
+        )
+        request = ChatRequest(
+            model=at.model,
+            conversation=structs.replace(said, messages=messages),
+            tools=TOOLS,
+            options=THINKING,
+        )
+        _ = [event async for event in reader.chat_stream(request)]
+        assert seals_in(said)[0] in world.sent()
+        assert world.emulator.log[-1].verdict == "refused"
+
+    asyncio.run(main())
+
+
+def _claimed(block: Any, origin: Origin) -> Any:
+    """A thought that says that another place wrote it."""
+    if not isinstance(block, Reasoning) or block.seal is None:
+        return block
+    return structs.replace(block, seal=structs.replace(block.seal, origin=origin))
 
 
 def test_two_resources_of_azure_are_two_origins() -> None:
     """AZR-04: the second region cannot open what the first has encrypted, and is not sent it."""
     chain(
         [
-            ("azure-eu", "azure", "http://eu.emulator/azure/openai/v1", "gpt-5.5"),
-            ("azure-us", "azure", "http://us.emulator/azure/openai/v1", "gpt-5.5"),
+            At("azure-eu", "http://eu.emulator/azure/openai/v1", "gpt-5.5", like="azure"),
+            At("azure-us", "http://us.emulator/azure/openai/v1", "gpt-5.5", like="azure"),
         ]
     )
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from segue.conversation.blocks import Origin
 from segue.conversation.events import Event, fold
-from segue.dialects.converse.frames import event_frame
+from segue.dialects.event_frames import event_frame
 from segue.dialects.read_cache import ReadCache
 from segue.dialects.registry import DIALECTS, WIRES
 from segue.errors import InvalidRequestError, OverloadError, SegueError

@@ -6,7 +6,9 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from base64 import b64encode
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -20,20 +22,31 @@ from segue.conversation.events import Failed, Finished, TextDelta
 from segue.conversation.message import Conversation, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
+from segue.conversation.usage import Usage
+from segue.dialects.event_frames import event_frame, exception_frame
 from segue.emulators.emulator import AWS_SECRETS
 from segue.emulators.model_reply import Call, Reply, Say, Think
 from segue.emulators.responder import ScriptedResponder
 from segue.emulators.server import Served
-from segue.errors import CredentialsError, InvalidRequestError, UsageError
+from segue.errors import (
+    CredentialsError,
+    InvalidRequestError,
+    OverloadError,
+    ProtocolError,
+    RateLimitError,
+    UsageError,
+)
 from segue.providers.adapter import ChatRequest, fold_stream
 from segue.providers.addresses import address_of
 from segue.providers.config import ProviderConfig
 from segue.providers.credentials.aws import AwsAccess, region_of
 from segue.providers.factory import connect, key_of
+from segue.providers.models.prices import cost_of
 from segue.providers.provider import Provider
 from segue.providers.registry import default_registry
 from segue.transports.http import DEFAULT_TRANSPORT
-from segue.transports.transport import WireRequest
+from segue.transports.transport import WireRequest, WireResponse
+from strategies.endpoints import Said
 
 CLAUDE = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 ((ACCESS_KEY, SECRET),) = AWS_SECRETS.items()
@@ -605,3 +618,212 @@ def test_botocore_is_not_loaded_for_a_key_or_variables() -> None:
         "assert 'botocore' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)  # noqa: S603
+
+
+# Messages, Chat and Responses at AWS, InvokeModel, and Claude Platform on AWS
+
+AT_AWS = (
+    ("bedrock", "bedrock", "us.anthropic.claude-opus-4-7"),
+    ("bedrock", "bedrock", "openai.gpt-oss-120b-1:0"),
+    ("bedrock", "bedrock", "openai.gpt-5.5"),
+    ("bedrock-invoke", "bedrock", CLAUDE),
+    ("bedrock-mantle", "bedrock-mantle", "anthropic.claude-opus-4-8"),
+    ("bedrock-mantle", "bedrock-mantle", "openai.gpt-oss-120b"),
+    ("bedrock-mantle", "bedrock-mantle", "openai.gpt-5.5"),
+    ("claude-aws", "claude-aws", "claude-sonnet-4-6"),
+)
+
+
+def at_aws(served: Served, name: str, mount: str, environ: Mapping[str, str], **fields: Any) -> Provider:
+    given = {"region": "eu-central-1", "workspace": "wrkspc_01", **fields}
+    config = ProviderConfig(base_url=served.url(mount), **given)
+    return connect(name, config, environ=environ, keyring=False)
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
+@pytest.mark.parametrize("environ", [SIGNING, BEARER], ids=["signed", "key"])
+@pytest.mark.parametrize(("name", "mount", "model"), AT_AWS)
+def test_every_wire_of_aws_answers_whoever_signs_or_has_a_key(
+    name: str, mount: str, model: str, environ: Mapping[str, str], whole: bool, segue_emulator_server: Served
+) -> None:
+    if name == "claude-aws" and environ is BEARER:
+        environ = {"ANTHROPIC_AWS_API_KEY": "key-of-a-workspace"}
+    at = at_aws(segue_emulator_server, name, mount, environ)
+    received = events(at, model=model, options=Options(stream=not whole))
+    assert isinstance(received[-1], Finished), received[-1]
+    assert fold_stream(received).message.text == "You said: Hello."
+    wrong = {**SIGNING, "AWS_SECRET_ACCESS_KEY": "wrong"}
+    last = events(at_aws(segue_emulator_server, name, mount, wrong), model=model)[-1]
+    assert isinstance(last, Failed)
+    assert isinstance(last.error, CredentialsError)
+    assert last.error.code == "InvalidSignatureException"
+
+
+def test_a_signature_for_one_service_of_aws_is_refused_by_another(segue_emulator_server: Served) -> None:
+    """AWS-02: three services, three names in the signature."""
+    mounts = {"bedrock": CLAUDE, "bedrock-mantle": "anthropic.claude-opus-4-8", "claude-aws": "claude-opus-5"}
+    for name, model in mounts.items():
+        for mount in mounts:
+            # With one dialect, so that the path is the same everywhere but for the service.
+            at = at_aws(segue_emulator_server, name, mount, SIGNING)
+            accepted = isinstance(events(at, model=model)[-1], Finished)
+            assert accepted is (name == mount), (name, mount)
+
+
+def test_a_workspace_is_named_in_every_request_to_claude_platform_on_aws(
+    segue_emulator_server: Served,
+) -> None:
+    at = at_aws(segue_emulator_server, "claude-aws", "claude-aws", SIGNING)
+    assert at.endpoint.headers()["anthropic-workspace-id"] == "wrkspc_01"
+    with pytest.raises(UsageError) as caught:
+        at_aws(segue_emulator_server, "claude-aws", "claude-aws", SIGNING, workspace="")
+    assert "ANTHROPIC_AWS_WORKSPACE_ID" in caught.value.hint
+    home = connect(
+        "claude-aws",
+        environ={"AWS_REGION": "us-east-1", "ANTHROPIC_AWS_API_KEY": "k", "ANTHROPIC_AWS_WORKSPACE_ID": "w"},
+        keyring=False,
+    )
+    assert home.endpoint.base_url == "https://aws-external-anthropic.us-east-1.api.aws"
+    assert home.endpoint.headers() == {
+        "x-api-key": "k",
+        "anthropic-version": "2023-06-01",
+        "anthropic-workspace-id": "w",
+    }
+
+
+def test_invoke_model_has_its_own_envelope(segue_emulator_server: Served) -> None:
+    """AWS-03, AWS-04: version and betas are in the body, model and stream in the path."""
+    at = at_aws(segue_emulator_server, "bedrock-invoke", "bedrock", SIGNING)
+    beta = {"anthropic-beta": "context-1m-2025-08-07"}
+    received = events(at, headers=beta)
+    assert isinstance(received[-1], Finished), received[-1]
+    sent = json.loads(received[0].body)
+    assert sent["anthropic_version"] == "bedrock-2023-05-31"
+    assert sent["anthropic_beta"] == ["context-1m-2025-08-07"]
+    assert {"model", "stream"} & sent.keys() == set()
+    assert segue_emulator_server.emulator.log[-1].path.endswith("/invoke-with-response-stream")
+
+
+def test_a_beta_that_invoke_model_refuses_is_dropped_with_its_field(segue_emulator_server: Served) -> None:
+    """AWS-08."""
+    segue_emulator_server.emulator.withheld = frozenset(
+        {"context-management-2025-06-27", "context_management"}
+    )
+    try:
+        at = at_aws(segue_emulator_server, "bedrock-invoke", "bedrock", SIGNING)
+        beta = {"anthropic-beta": "context-management-2025-06-27,context-1m-2025-08-07"}
+        asked = Options(extra={"context_management": {"edits": []}})
+        for _ in range(2):
+            received = events(at, headers=beta, options=asked)
+            assert isinstance(received[-1], Finished), received[-1]
+            body = segue_emulator_server.emulator.log[-1].body
+            assert body["anthropic_beta"] == ["context-1m-2025-08-07"]
+            assert "context_management" not in body
+        verdicts = [entry.verdict for entry in segue_emulator_server.emulator.log]
+        assert verdicts == ["refused", "accepted", "accepted"]
+    finally:
+        segue_emulator_server.emulator.withheld = frozenset()
+
+
+def test_a_bare_id_is_refused_by_invoke_model_with_the_hint(segue_emulator_server: Served) -> None:
+    at = at_aws(segue_emulator_server, "bedrock-invoke", "bedrock", SIGNING)
+    last = events(at, model=CLAUDE.removeprefix("us."))[-1]
+    assert "inference profile" in last.error.hint
+
+
+@pytest.mark.parametrize(
+    ("exception", "kind"),
+    [("throttlingException", RateLimitError), ("modelStreamErrorException", OverloadError)],
+)
+def test_an_exception_in_a_framed_stream_is_the_error_that_it_names(
+    exception: str, kind: type[Exception]
+) -> None:
+    begun = event_frame("chunk", json.dumps({"bytes": b64encode(b'{"type":"ping"}').decode()}).encode())
+    ended = exception_frame(exception, b'{"message":"Too much."}')
+    last = framed_events(begun + ended)[-1]
+    assert isinstance(last, Failed)
+    assert isinstance(last.error, kind)
+    assert "Too much." in last.error.message
+
+
+@pytest.mark.parametrize("cut", ["frame", "checksum", "payload"])
+def test_a_framed_stream_that_is_cut_or_changed_is_a_broken_reply(cut: str) -> None:
+    whole = event_frame("chunk", json.dumps({"bytes": b64encode(b'{"type":"ping"}').decode()}).encode())
+    broken = {
+        "frame": whole + whole[:-9],
+        "checksum": whole + whole[:-1] + bytes([whole[-1] ^ 1]),
+        "payload": whole + event_frame("chunk", b'{"bytes":"not base64"}'),
+    }
+    last = framed_events(broken[cut])[-1]
+    assert isinstance(last, Failed)
+    assert isinstance(last.error, ProtocolError)
+
+
+def framed_events(body: bytes) -> list[Any]:
+    class Framed(Said):
+        headers: Mapping[str, str] = {"content-type": "application/vnd.amazon.eventstream"}
+
+    @asynccontextmanager
+    async def answer(request: WireRequest) -> AsyncIterator[WireResponse]:
+        yield Framed(body)
+
+    config = ProviderConfig(base_url="http://127.0.0.1:9", region="eu-central-1")
+    at = connect("bedrock-invoke", config, environ=SIGNING, keyring=False, transport=answer)
+    return events(at)
+
+
+def test_tokens_are_counted_for_invoke_model(segue_emulator_server: Served) -> None:
+    """AWS-09: with the whole request as base64."""
+    at = at_aws(segue_emulator_server, "bedrock-invoke", "bedrock", SIGNING)
+    assert at.capabilities.count_tokens is not None
+    request = ChatRequest(model=CLAUDE, conversation=Conversation().append(user("Hello.")))
+    assert asyncio.run(at.capabilities.count_tokens(request)) > 0
+    assert [entry.rule for entry in segue_emulator_server.emulator.log if entry.rule] == []
+
+
+@pytest.mark.parametrize("model", ["amazon.titan-embed-text-v2:0", "cohere.embed-multilingual-v3"])
+def test_vectors_are_made_by_invoke_model(model: str, segue_emulator_server: Served) -> None:
+    at = provider(segue_emulator_server, SIGNING)
+    assert at.capabilities.embed is not None
+    vectors = asyncio.run(at.capabilities.embed(["one", "two", "three"], model=model))
+    assert [len(vector) for vector in vectors] == [1024] * 3
+    shorter = asyncio.run(at.capabilities.embed(["one"], model=model, dimensions=256))
+    assert len(shorter[0]) == 256
+    assert at.capabilities.embedding_model == "amazon.titan-embed-text-v2:0"
+
+
+@pytest.mark.parametrize("name", ["bedrock", "bedrock-invoke", "bedrock-mantle", "claude-aws"])
+def test_models_are_listed_and_health_is_known_wherever_aws_has_them(
+    name: str, segue_emulator_server: Served
+) -> None:
+    mount = {"bedrock-invoke": "bedrock"}.get(name, name)
+    at = at_aws(segue_emulator_server, name, mount, SIGNING)
+    assert at.capabilities.list_models is not None
+    assert asyncio.run(at.capabilities.list_models())
+    assert asyncio.run(at.health()).status == "healthy"
+    wrong = at_aws(segue_emulator_server, name, mount, {**SIGNING, "AWS_SECRET_ACCESS_KEY": "wrong"})
+    assert asyncio.run(wrong.health()).status == "unhealthy"
+
+
+def test_an_open_model_at_mantle_is_asked_in_chat() -> None:
+    at = connect("bedrock-mantle", environ={**BEARER, "AWS_REGION": "us-west-2"}, keyring=False)
+    for model in ("deepseek.v3.2", "qwen.qwen3-coder", "moonshotai.kimi-k2"):
+        endpoint, path, _ = at.endpoint_of(model)
+        assert endpoint.url(path) == "https://bedrock-mantle.us-west-2.api.aws/v1/chat/completions"
+    endpoint, path, _ = at.endpoint_of("openai.gpt-5.5")
+    assert endpoint.url(path) == "https://bedrock-mantle.us-west-2.api.aws/openai/v1/responses"
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "dollars"),
+    [
+        ("bedrock", "us.amazon.nova-lite-v1:0", 0.06),
+        ("bedrock", "global.anthropic.claude-sonnet-4-6", 3.0),
+        ("bedrock-invoke", CLAUDE, 3.3),
+        ("bedrock-mantle", "anthropic.claude-opus-4-8", 5.5),
+        ("claude-aws", "claude-sonnet-4-6", 3.0),
+        ("bedrock", "anthropic.claude-nobody-knows", None),
+    ],
+)
+def test_models_at_aws_have_the_prices_of_their_profile(name: str, model: str, dollars: float | None) -> None:
+    assert cost_of(Usage(input_tokens=1_000_000, output_tokens=0), name, model) == dollars

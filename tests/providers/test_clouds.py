@@ -19,7 +19,7 @@ from segue.conversation.options import Options
 from segue.conversation.usage import Usage
 from segue.emulators.azure_openai.routes import FILTERED
 from segue.emulators.server import Served
-from segue.errors import ContentPolicyError, CredentialsError
+from segue.errors import ContentPolicyError, CredentialsError, UsageError
 from segue.providers.adapter import ChatRequest, StreamEvent
 from segue.providers.addresses import addresses
 from segue.providers.config import ProviderConfig
@@ -97,7 +97,7 @@ def test_models_and_tokens_are_asked_for_in_vertexs_own_way(
     able = at(segue_emulator_server, name).capabilities
     assert able.list_models is not None
     assert able.count_tokens is not None
-    assert able.embed is None
+    assert (able.embed is None) is (name == "vertex-anthropic")
     lists, counts = able.list_models, able.count_tokens
 
     async def main() -> None:
@@ -261,11 +261,11 @@ def test_the_encrypted_reasoning_of_xai_is_asked_for() -> None:
         ("cohere", {}, set(), {"tool_choice"}),
         ("cohere", {"tool_choice": "required"}, {"tool_choice"}, set()),
         ("fireworks", {"extra": {"strange": 1, "top_k": 4}}, {"top_k"}, {"strange"}),
-        ("perplexity", {"seed": 3}, set(), {"seed", "tools"}),
-        ("sambanova", {"temperature": 0.5}, {"temperature"}, set()),
+        ("perplexity", {"parallel_calls": False}, {"tools"}, {"parallel_tool_calls", "store"}),
+        ("sambanova", {"extra": {"logit_bias": {}}, "temperature": 0.5}, {"temperature"}, {"logit_bias"}),
     ],
 )
-def test_what_a_server_of_the_chat_wire_refuses_is_not_sent_and_said(
+def test_what_a_server_of_another_ones_wire_refuses_is_not_sent_and_said(
     name: str, options: dict[str, Any], sent: set[str], dropped: set[str]
 ) -> None:
     from laws.test_dialect_laws import TOOLS
@@ -278,3 +278,82 @@ def test_what_a_server_of_the_chat_wire_refuses_is_not_sent_and_said(
     assert not dropped & set(body)
     told = {repair.path.removeprefix("options.") for repair in planned.repairs}
     assert (dropped - {"tools", "tool_choice"}) <= told | {"tool_choice"}
+
+
+# Vectors at Vertex
+
+
+@pytest.mark.parametrize("model", ["", "gemini-embedding-001", "gemini-embedding-2"])
+def test_vertex_makes_vectors_by_both_of_its_methods(segue_emulator_server: Served, model: str) -> None:
+    able = at(segue_emulator_server, "vertex").capabilities
+    assert able.embed is not None
+    assert able.embedding_model == "gemini-embedding-001"
+    counted: list[int] = []
+    vectors = asyncio.run(able.embed(["one", "two", "three"], model=model, on_counted=counted.append))
+    assert [len(vector) for vector in vectors] == [3072] * 3
+    assert len(asyncio.run(able.embed(["one"], model=model, dimensions=256))[0]) == 256
+    log = segue_emulator_server.emulator.log
+    assert [entry.rule for entry in log if entry.rule] == []
+    method = "embedContent" if model == "gemini-embedding-2" else "predict"
+    assert {entry.path.rpartition(":")[2] for entry in log} == {method}
+    assert bool(counted) is (method == "predict")
+
+
+# Addresses as people write them
+
+
+@pytest.mark.parametrize("name", ["vertex", "vertex-anthropic"])
+@pytest.mark.parametrize("written", ["https://proxy.test", "https://proxy.test/v1", "https://proxy.test/v1/"])
+def test_a_base_url_of_vertex_in_settings_is_completed(name: str, written: str) -> None:
+    config = ProviderConfig(base_url=written, project="p", location="us")
+    publisher = "google" if name == "vertex" else "anthropic"
+    base_url = connect(name, config, environ={}, keyring=False).endpoint.base_url
+    assert base_url == f"https://proxy.test/v1/projects/p/locations/us/publishers/{publisher}"
+
+
+def test_a_complete_base_url_of_vertex_stays_as_it_is() -> None:
+    express = "https://aiplatform.googleapis.com/v1/publishers/google"
+    config = ProviderConfig(base_url=express)
+    assert connect("vertex", config, environ={}, keyring=False).endpoint.base_url == express
+    with pytest.raises(UsageError) as caught:
+        connect("vertex", ProviderConfig(base_url="https://proxy.test/v1"), environ={}, keyring=False)
+    assert caught.value.path == "providers.vertex.project"
+
+
+def test_a_second_resource_of_azure_is_named_and_never_the_one_of_the_environment() -> None:
+    """AZR-04: it would be the same origin under another name, with another key."""
+    environ = {"AZURE_RESOURCE_NAME": "first"}
+    for like in ("azure", "foundry"):
+        with pytest.raises(UsageError) as caught:
+            connect("second", ProviderConfig(like=like), environ=environ, keyring=False)
+        assert caught.value.path == "providers.second.resource"
+        assert caught.value.hint == "Set providers.second.resource."
+    named = connect("second", ProviderConfig(like="azure", resource="other"), environ=environ, keyring=False)
+    assert named.endpoint.base_url == "https://other.openai.azure.com/openai/v1"
+    usual = connect("azure", environ=environ, keyring=False)
+    assert usual.endpoint.base_url == "https://first.openai.azure.com/openai/v1"
+
+
+# What is known from where
+
+
+def test_every_cloud_and_every_server_that_nobody_tried_says_so() -> None:
+    known = addresses().providers
+    silent = [
+        name
+        for name, address in known.items()
+        if (address.service or address.token or address.form.refuses or address.form.takes)
+        and not address.documented
+    ]
+    assert silent == ["xai"]  # its refusals are recorded
+    assert {name for name, address in known.items() if address.unconfirmed} == {
+        "fireworks",
+        "cohere",
+        "perplexity",
+    }
+
+
+def test_perplexity_is_asked_in_responses() -> None:
+    sent = connect("perplexity", environ={}, keyring=False).preview(ChatRequest(model="", conversation=HELLO))
+    assert sent.url == "https://api.perplexity.ai/v1/responses"
+    assert json.loads(sent.body)["model"] == "perplexity/sonar"

@@ -51,7 +51,10 @@ PLACES = (
     ("deepseek", "deepseek", "", "deepseek-v4-flash"),
     ("ollama", "ollama", "", "qwen3"),
     ("bedrock", "bedrock", "", "us.anthropic.claude-sonnet-4-5-20250929-v1:0"),
-    ("bedrock-mantle", "", "", "claude-sonnet-4-6"),
+    ("bedrock", "bedrock", "", "us.anthropic.claude-opus-4-7"),
+    ("bedrock-invoke", *CLOUDS["bedrock-invoke"], "us.anthropic.claude-sonnet-4-5-20250929-v1:0"),
+    ("bedrock-mantle", *CLOUDS["bedrock-mantle"], "anthropic.claude-opus-4-8"),
+    ("claude-aws", *CLOUDS["claude-aws"], "claude-sonnet-4-6"),
     ("openai-compatible", "openai", "/v1", "gpt-4.1"),
     ("anthropic-compatible", "anthropic", "", "claude-sonnet-4-6"),
     ("kimi-for-coding", "anthropic", "", "claude-sonnet-4-6"),
@@ -93,7 +96,7 @@ def test_a_provider_keeps_every_promise(
     fake = EmulatedService(served, service)
     # The emulators do not know the header of a gateway before them, and Anthropic's own API takes no token for a project.
     auth: AuthStyle | None = "bearer" if addresses().providers[name].auth == "cf-aig-authorization" else None
-    config = ProviderConfig(base_url=fake.url + path, api_key=Secret(KEY), auth=auth)
+    config = ProviderConfig(base_url=fake.url + path, api_key=Secret(KEY), auth=auth, workspace="wrkspc_01")
 
     async def check() -> Report:
         provider = default_registry(configs={name: config}, environ={}).get(name)

@@ -42,12 +42,18 @@ AT_CLOUDS = (
     Place("azure-anthropic", CLOUDS["azure-anthropic"][1], "claude-sonnet-4-6"),
     Place("vertex", CLOUDS["vertex"][1], "gemini-3.5-flash"),
     Place("vertex-anthropic", CLOUDS["vertex-anthropic"][1], "claude-sonnet-4-6"),
+    Place("bedrock-invoke", "", "us.anthropic.claude-sonnet-4-5-20250929-v1:0"),
+    Place("bedrock-mantle", "", "anthropic.claude-opus-4-8"),
+    Place("claude-aws", "", "claude-sonnet-4-6"),
 )
 _HOMES = {
     "azure-openai": "openai/gpt-5.5",
     "azure-anthropic": "anthropic/claude-sonnet-4-6",
     "vertex": "gemini/gemini-3.5-flash",
     "vertex-anthropic": "anthropic/claude-sonnet-4-6",
+    "bedrock-invoke": "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    "bedrock-mantle": "anthropic/claude-sonnet-4-6",
+    "claude-aws": "anthropic/claude-sonnet-4-6",
 }
 _CLOUD_NAMES = tuple(f"{place.name}/{place.model}" for place in AT_CLOUDS)
 PAIRS = [

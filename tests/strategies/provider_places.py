@@ -58,6 +58,9 @@ CLOUDS = {
     "azure-anthropic": ("azure", "/anthropic"),
     "vertex": ("vertex", f"{_VERTEX}/google"),
     "vertex-anthropic": ("vertex", f"{_VERTEX}/anthropic"),
+    "bedrock-invoke": ("bedrock", ""),
+    "bedrock-mantle": ("bedrock-mantle", ""),
+    "claude-aws": ("claude-aws", ""),
 }
 """Clouds that serve the wires of others → their emulator, and the path there."""
 
@@ -69,7 +72,10 @@ def mount_of(name: str) -> str:
 
 def provider_at(served: Served, place: Place, timeouts: Timeouts = Timeouts()) -> Provider:  # noqa: B008
     config = ProviderConfig(
-        base_url=served.url(mount_of(place.name)) + place.path, api_key=Secret(KEY), timeouts=timeouts
+        base_url=served.url(mount_of(place.name)) + place.path,
+        api_key=Secret(KEY),
+        timeouts=timeouts,
+        workspace="wrkspc_01",
     )
     return connect(place.name, config, environ={}, keyring=False)
 

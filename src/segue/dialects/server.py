@@ -35,6 +35,17 @@ Operation: TypeAlias = Literal[
 """What a path of a server does. `generate`: one prompt instead of messages."""
 
 
+class Reframe(Protocol):
+    """Changes the frames of a stream or the body of a whole reply, for paths that frame the same events differently."""
+
+    stream_type: str
+    """Of a stream that is framed so."""
+
+    def feed(self, data: bytes) -> bytes: ...
+
+    def close(self) -> bytes: ...
+
+
 @final
 class ServerPath(Struct, frozen=True, kw_only=True):
     """One path of a server. In a pattern `{model}` may hold slashes, others may not. What a path names as the model counts more
@@ -47,6 +58,10 @@ class ServerPath(Struct, frozen=True, kw_only=True):
     """Whether this path streams, on wires that decide it by the path."""
     drops: tuple[str, ...] = ()
     """Fields that belong to the path, of a cloud that serves the wire in an envelope of its own."""
+    betas_field: str = ""
+    """A list in that envelope, which is a header on the wire itself (`beta_headers`)."""
+    frames: Callable[[], Reframe] | None = None
+    """How such a cloud writes replies, if not as the wire's home does."""
 
 
 @final
@@ -148,17 +163,6 @@ class StoredReplies(Struct, frozen=True, kw_only=True):
     """A request in which payloads of compacted items that can be opened are text again, and nothing asks for
     compaction; None if there is nothing of the kind."""
     background: BackgroundFacts
-
-
-class Reframe(Protocol):
-    """Changes the frames of a stream or the body of a whole reply, for paths that frame the same events differently."""
-
-    stream_type: str
-    """Of a stream that is framed so."""
-
-    def feed(self, data: bytes) -> bytes: ...
-
-    def close(self) -> bytes: ...
 
 
 class EmbeddingsEncoder(Protocol):

@@ -143,6 +143,7 @@ class Emulator:
 
 
 _CLOUDS = ("vertex", "azure")
+_AWS = ("bedrock", "bedrock-mantle", "claude-aws")
 _CLOUD_RULES = frozenset({"GEM-16"})
 """What is a rumour about some models of the Developer API is the rule at Vertex (VTX-02)."""
 
@@ -151,6 +152,8 @@ def _platform(request: Request) -> str:
     """Whose seals these are: a resource of Azure, known by its host, opens only its own (AZR-04)."""
     if request.mounted == "azure":
         return f"azure {request.headers.get('host', '')}"
+    if request.mounted in _AWS:  # AWS-10: each of its wires
+        return f"{request.mounted} {request.path.split('/')[1]}"
     return "vertex" if "/publishers/" in request.path else "api"
 
 

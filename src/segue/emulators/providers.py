@@ -20,7 +20,9 @@ FOLDERS: Mapping[str, tuple[str, ...]] = {
     "kimi": ("kimi",),
     "deepseek": ("deepseek",),
     "ollama": ("ollama", "ollama.v1"),
-    "bedrock": ("converse",),
+    "bedrock": ("converse", "bedrock_invoke", "bedrock_anthropic", "bedrock_openai"),
+    "bedrock-mantle": ("bedrock_mantle",),
+    "claude-aws": ("claude_aws",),
     "vertex": ("vertex_gemini", "vertex_anthropic"),
     "azure": ("azure_openai", "azure_anthropic"),
 }

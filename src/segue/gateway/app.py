@@ -204,7 +204,7 @@ class Gateway:
             check_signature(request, self._wire(request, door), datetime.now(UTC))
         if door is None:
             return request, None
-        request = structs.replace(request, body=door.opened(request.body))
+        request = door.opened(request)
         return request, self._doors.by_body(door, request)
 
     async def _without_body(self, head: WebRequest) -> WebResponse | None:

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from segue.dialects.dialect import Dialect
 from segue.dialects.registry import DIALECTS, WIRES, recognise
-from segue.dialects.server import Operation
+from segue.dialects.server import Operation, Reframe, ServerFacts, ServerPath
 from segue.gateway.client_errors import signature_error
 from segue.providers.models.cards import dialect_of_model
 
@@ -39,24 +39,31 @@ class Door(Struct, frozen=True, kw_only=True):
     """What the path holds: a model, an id."""
     stream: bool | None = None
     """Whether the path decides that the reply is streamed."""
-    drops: tuple[str, ...] = ()
-    """Fields of the body that belong to the path."""
+    path: ServerPath | None = None
 
-    def opened(self, body: bytes) -> bytes:
-        """A body that names the model that the path names, as clients of the wire itself write it. All other values stay byte
+    def opened(self, request: WebRequest) -> WebRequest:
+        """A request that names the model that the path names, as clients of the wire itself write it. All other values stay byte
         for byte; what is no JSON object is left to those who read it."""
-        server, model = self.dialect.server, self.params.get("model")
-        if not body or not server.model_field or not (model or self.drops):
-            return body
+        server, model, body = self.dialect.server, self.params.get("model"), request.body
+        drops = self.path.drops if self.path is not None else ()
+        betas = self.path.betas_field if self.path is not None else ""
+        if not body or not server.model_field or not (model or drops):
+            return request
         try:
             fields = _FIELDS.decode(body)
+            headers = {**request.headers, **_beta_headers(server, fields.pop(betas, None))}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return body
+            return request
         named: dict[str, object] = {server.model_field: model} if model else {}
         if self.stream is not None and server.stream_field:
             named[server.stream_field] = self.stream
-        kept = {name: value for name, value in fields.items() if name not in self.drops and name not in named}
-        return msgspec.json.encode({**named, **kept})
+        kept = {name: value for name, value in fields.items() if name not in drops and name not in named}
+        return structs.replace(request, headers=headers, body=msgspec.json.encode({**named, **kept}))
+
+    def reframed(self, query: Mapping[str, str], *, stream: bool) -> Reframe | None:
+        """What changes the frames of the reply for this door; None if they are those of the wire."""
+        usual = self.dialect.server.reframe(self.operation, query, stream=stream)
+        return self.path.frames() if usual is None and self.path is not None and self.path.frames else usual
 
 
 @final
@@ -70,7 +77,7 @@ class Doors:
         for name in WIRES:
             dialect = DIALECTS[name]
             for path in dialect.server.paths:
-                door = Door(dialect=dialect, operation=path.operation, stream=path.stream, drops=path.drops)
+                door = Door(dialect=dialect, operation=path.operation, stream=path.stream, path=path)
                 for pattern in (path.pattern, dialect.server.prefix + path.pattern):
                     if "{" in pattern:
                         self._patterns.append((path.method, _compiled(pattern), door))
@@ -134,6 +141,12 @@ class Doors:
         marked = [dialect for dialect in dialects if _rank(dialect, headers) == 0]
         prefixed = [dialect for dialect in dialects if path.startswith(dialect.server.prefix + "/")]
         return next(iter((*prefixed, *marked)), DIALECTS[USUAL])
+
+
+def _beta_headers(server: ServerFacts, listed: msgspec.Raw | None) -> dict[str, str]:
+    """Betas that a cloud's clients list in the body, as the header in which others name them."""
+    betas = msgspec.json.decode(listed, type=list[str]) if listed is not None else []
+    return {server.beta_headers[0]: ",".join(betas)} if betas else {}
 
 
 def _params(found: dict[str, str]) -> dict[str, str]:

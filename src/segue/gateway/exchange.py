@@ -87,10 +87,7 @@ class Exchange:
         self._events: list[Event] = []
         self._first_content: float | None = None
         self._started = 0.0
-        server = turn.dialect.server
-        self._reframe: Reframe | None = server.reframe(
-            turn.door.operation, turn.request.query, stream=turn.stream
-        )
+        self._reframe: Reframe | None = turn.door.reframed(turn.request.query, stream=turn.stream)
         writer.reframe = self._reframe
         self._alive: asyncio.TimerHandle | None = None
         self._beat: asyncio.Task[None] | None = None

@@ -109,7 +109,8 @@ class _Translator:
         if options:
             self._options[route] = {**self._options.get(route, {}), **options}
         for parameter in given:
-            if parameter not in _KNOWN_PARAMETERS and parameter not in self._tables["options"]:
+            known = {*_KNOWN_PARAMETERS, *self._tables["options"], *self._tables["places"]}
+            if parameter not in known:
                 self._miss(f"{place}.litellm_params.{parameter}", "has no match here")
 
     def _route(self, place: str, model: str, given: Mapping[str, Any]) -> str | None:
@@ -120,6 +121,9 @@ class _Translator:
             (given[name] for name in ("api_base", "base_url") if isinstance(given.get(name), str)), ""
         )
         ours = self._tables["providers"].get(prefix)
+        for begins, other in self._tables["routes"].items():
+            if model.startswith(begins):
+                ours, rest = other, model[begins.rindex("/") + 1 :]
         settings: dict[str, Any] = {}
         if ours is None:
             if prefix not in self._tables["compatible"]:
@@ -142,7 +146,21 @@ class _Translator:
         for name in ("api_version", "organization"):
             if isinstance(given.get(name), str):
                 settings[name] = given[name]
+        settings |= self._places(place, given)
         return f"{self._provider(ours, settings)}/{rest}"
+
+    def _places(self, place: str, given: Mapping[str, Any]) -> dict[str, str]:
+        """Where in a cloud a model is."""
+        found: dict[str, str] = {}
+        for theirs, setting in self._tables["places"].items():
+            value = given.get(theirs)
+            if isinstance(value, str) and value.startswith(_ENVIRON):
+                self._miss(
+                    f"{place}.litellm_params.{theirs}", f"write the value: {value} is read by LiteLLM only"
+                )
+            elif isinstance(value, str):
+                found[setting] = value
+        return found
 
     def _key_of(self, place: str, ours: str, given: Mapping[str, Any]) -> dict[str, str]:
         """Where the key of an account is. Each key has a variable of its own, so that no two accounts become one."""
@@ -268,6 +286,10 @@ def _of_a_second(provider: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     address = addresses().providers.get(provider)
     if address is None:
         return {}
+    if (
+        address.service or address.token
+    ):  # a cloud: its envelope and its credentials cannot be said by settings
+        return {"like": provider}
     # Where every user has another address, LiteLLM's configuration names it.
     given = settings.get("base_url", "") or ("" if address.places else address.base_url)
     known: dict[str, Any] = {

@@ -22,10 +22,8 @@ from segue.suggestions import suggestion
 if TYPE_CHECKING:
     from segue.providers.config import ProviderConfig
 
-AuthStyle: TypeAlias = Literal[
-    "bearer", "x-api-key", "x-goog-api-key", "api-key", "cf-aig-authorization", "aws"
-]
-"""The header that carries the key; `aws`: a bearer's, or a signature (credentials/aws.py)."""
+AuthStyle: TypeAlias = Literal["bearer", "x-api-key", "x-goog-api-key", "api-key", "cf-aig-authorization"]
+"""The header that carries the key."""
 WITH_BEARER: Final = ("authorization", "cf-aig-authorization")
 """Headers in which the word Bearer stands before the key."""
 TokenKind: TypeAlias = Literal["", "adc", "entra"]
@@ -55,6 +53,8 @@ class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Added to a base URL that was given without a path; with places, to every one that has not got so far."""
     places: Mapping[str, tuple[str, ...]] = {}
     """A place → the variables that may hold it. The setting has the name of the place."""
+    own_places: tuple[str, ...] = ()
+    """Those that say whose it is: a provider that is like this one has its own, and not the one of the environment."""
     usual_places: Mapping[str, str] = {}
     """What a place is if nobody says."""
     hosts: Mapping[str, str] = {}
@@ -73,7 +73,7 @@ class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     organization_env: str = ""
     auth: AuthStyle = "bearer"
     service: str = ""
-    """The name that requests to AWS are signed for."""
+    """The name that requests to AWS are signed for, where there is no key (credentials/aws.py)."""
     dialect_paths: Mapping[str, str] = {}
     """Added to the base URL for a dialect, where each has a place of its own."""
     needs_key: bool = True
@@ -82,6 +82,7 @@ class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     scope: str = ""
     """What such a token is for."""
     headers: Mapping[str, str] = {}
+    """Of every request. A name in braces is a place, as in the base URL."""
     in_sessions: Mapping[str, Any] = {}
     """Fields added to requests of a session, whose prefix will be sent again: some caches must be requested."""
     in_sessions_of: Mapping[str, Mapping[str, Any]] = {}
@@ -100,6 +101,8 @@ class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     form: HostForm = HostForm()
     card: Mapping[str, Any] = {}
     """Facts that hold for all its models: fields of a card."""
+    errors_by_header: Mapping[str, str] = {}
+    """A header that marks errors of a cloud → the dialect in which they are written."""
     services: str = ""
     """Whose lists of models and token counts it has, if not those of its dialect."""
     models_path: str = ""
@@ -109,6 +112,10 @@ class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     docs: str = ""
     keys: str = ""
     """Where one gets a key."""
+    documented: str = ""
+    """What of all this is known from documentation and SDKs alone, for nobody has tried it here."""
+    unconfirmed: str = ""
+    """What of it no source confirms."""
 
 
 @final
@@ -169,6 +176,7 @@ def address_of(name: str, config: ProviderConfig) -> Address | None:
             title=f"{like.title} ({name})",
             key_env=(_variable(name),),
             base_url_env=(),
+            places={place: () if place in like.own_places else names for place, names in like.places.items()},
             aliases=(),
         )
     if known is None:

@@ -125,7 +125,7 @@ class Key(Struct, eq=False):
                     path=f"providers.{self.address.name}",
                     hint="Look for line breaks and typographic quotes in it.",
                 )
-            header = "authorization" if self.address.auth in ("bearer", "aws") else self.address.auth
+            header = "authorization" if self.address.auth == "bearer" else self.address.auth
             return {header: f"Bearer {value}" if header in WITH_BEARER else value}
         if self.address.needs_key:
             raise missing_key(self.address, self.sources.variable)

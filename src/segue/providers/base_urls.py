@@ -23,12 +23,12 @@ _NO_PLACE: Final = re.compile(r"[\s/?#@%\\]")
 def base_url_of(address: Address, config: ProviderConfig, environ: Mapping[str, str]) -> str:
     """The configuration comes first, then the environment, then what is known."""
     if config.base_url:
-        return _filled(complete_url(config.base_url, address), address, config, environ)
+        return _in_place(complete_url(config.base_url, address), address, config, environ)
     set_there = next((environ[name] for name in address.base_url_env if environ.get(name)), "")
     if set_there:
         return _in_place(complete_url(set_there, address, in_environment=True), address, config, environ)
     if address.base_url:
-        return _filled(address.base_url, address, config, environ)
+        return filled_places(address.base_url, address, config, environ)
     variable = f", or {address.base_url_env[0]}" if address.base_url_env else ""
     raise UsageError(
         f"{address.title} has no address of its own.",
@@ -41,18 +41,18 @@ def base_url_of(address: Address, config: ProviderConfig, environ: Mapping[str, 
 def _in_place(url: str, address: Address, config: ProviderConfig, environ: Mapping[str, str]) -> str:
     """A given address, which may end before the places begin: a cloud's own clients add those themselves."""
     if "{" in url:  # it had no path of its own, and got the usual one
-        return _filled(url, address, config, environ)
+        return filled_places(url, address, config, environ)
     if "{" not in address.base_path or _last_fixed_part(address.base_path) in url:
         return url
     path = address.base_path
     if (version := f"/{path.split('/')[1]}") and url.endswith(version):
         path = path.removeprefix(version)
-    return url + _filled(path, address, config, environ)
+    return url + filled_places(path, address, config, environ)
 
 
-def _filled(url: str, address: Address, config: ProviderConfig, environ: Mapping[str, str]) -> str:
-    """The address with what is configured, or in the environment. Raises with the setting and the variables to set."""
-    return _PLACE.sub(lambda found: _place(found[1], address, config, environ), url)
+def filled_places(text: str, address: Address, config: ProviderConfig, environ: Mapping[str, str]) -> str:
+    """The text with what is configured, or in the environment. Raises with the setting and the variables to set."""
+    return _PLACE.sub(lambda found: _place(found[1], address, config, environ), text)
 
 
 def _last_fixed_part(path: str) -> str:

@@ -59,7 +59,7 @@ class ProviderConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     gateway: str = ""
     """Of Cloudflare."""
     workspace: str = ""
-    """Of Claude on Google Cloud."""
+    """Of Claude on Google Cloud, or of Claude Platform on AWS."""
     quota_project: str = ""
     """Who pays in Google Cloud, if that is another project."""
     credentials: Literal["", "key", "adc", "entra"] = ""

@@ -59,6 +59,9 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     models_path: str = ""
     """Of its list of models, from the base URL on, if not the wire's; `-`: it lists none."""
 
+    errors_by_header: Mapping[str, Dialect] = {}
+    """Whose errors a cloud answers with, marked by this header, before it asks the host of the wire."""
+
     def __repr__(self) -> str:
         return f"Endpoint({self.provider} at {self.base_url})"
 
@@ -80,7 +83,9 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     async def error_in(self, answer: MeteredResponse, sent: Mapping[str, str]) -> ProviderError:
         """The error in an answer, without what was sent as a key or signature."""
-        error = self.dialect.decode_error(answer.status, answer.headers, await answer.read_error())
+        marked = (dialect for name, dialect in self.errors_by_header.items() if name in answer.headers)
+        dialect = next(marked, self.dialect)
+        error = dialect.decode_error(answer.status, answer.headers, await answer.read_error())
         if error.retry_after is None:
             error.retry_after = _seconds_until(answer.headers.get("retry-after", ""))
         self.redact(error, sent)

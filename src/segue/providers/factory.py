@@ -9,7 +9,7 @@ from segue.dialects.registry import DIALECTS
 from segue.errors import SegueError, UsageError
 from segue.providers.addresses import address_of, split_url, unknown_like
 from segue.providers.auth import Key, KeySources, Secret
-from segue.providers.base_urls import base_url_of
+from segue.providers.base_urls import base_url_of, filled_places
 from segue.providers.capabilities import ConfigProblem
 from segue.providers.config import ProviderConfig, check_config
 from segue.providers.credentials import KeyOrToken, TokenKeeper
@@ -65,6 +65,7 @@ def connect(
         timeouts=config.timeouts,
         limits=config.limits,
         query={**query, **config.query, **version},
+        errors_by_header={name: DIALECTS[dialect] for name, dialect in address.errors_by_header.items()},
         services=address.services,
         models_path=address.models_path,
     )
@@ -104,7 +105,7 @@ def credentials_of(
     key = key_of(address, config, api_key=api_key, environ=environ, key_file=key_file, keyring=keyring)
     if config.credentials == "key":
         return key
-    if address.auth == "aws":
+    if address.service:
         region = region_of(address, config, environ)
         return AwsAccess(address, key, region=region, profile=config.profile, environ=environ)
     kind = config.credentials if config.credentials in ("adc", "entra") else address.token
@@ -160,7 +161,9 @@ def key_of(
 
 
 def _headers(address: Address, config: ProviderConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    headers = dict(address.headers)
+    headers = {
+        name: filled_places(value, address, config, environ) for name, value in address.headers.items()
+    }
     organization = config.organization or environ.get(address.organization_env, "")
     if organization:
         headers["openai-organization"] = organization

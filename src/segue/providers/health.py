@@ -65,7 +65,7 @@ def advice_for(error: Exception, address: Address | None = None) -> str:
         return _ADVICE["report"]
     if error.code == "CONNECTION_FAILED" and address is not None and address.start:
         return f"Is it running? Start it: {address.start}"
-    if error.code in _BEFORE_A_REQUEST and address is not None and (address.token or address.auth == "aws"):
+    if error.code in _BEFORE_A_REQUEST and address is not None and (address.token or address.service):
         return error.hint
     if error.remedy == "log_in" and address is not None:
         return f"{_ADVICE['log_in']} Store a new one: segue keys set {address.name}"

@@ -30,8 +30,12 @@ class HostForm(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Fields that are not sent: `name`, or `name=text` for one value of it."""
     takes: tuple[str, ...] = ()
     """The only fields that are sent, where the host refuses all that it does not know; empty: any."""
-    model_in_path: bool = False
-    """The address names the model, and the body must not."""
+    in_path: tuple[str, ...] = ()
+    """Fields that the address tells, and the body must not."""
+    betas_field: str = ""
+    """The field that lists the betas of Anthropic's wire; empty if they are in their header."""
+    frames: Literal["", "aws"] = ""
+    """What the events of a stream are wrapped in."""
     own_headers: tuple[str, ...] = ()
     """Headers that a client's request must not bring along."""
     rewrite: Literal["", "vertex"] = ""
@@ -49,7 +53,7 @@ class HostRefusals(Struct):
 
     def learn(self, error: InvalidRequestError, headers: Mapping[str, str], body: bytes) -> bool:
         """Whether the error names something in the request that can be left out of the next one. A beta and its field go
-        together: each is refused without the other."""
+        together: each is refused without the other. `headers`: as they came, with all betas."""
         from segue.dialects.anthropic_messages.betas import (  # noqa: PLC0415 - a dialect is loaded by those who use it
             fields_of_beta,
             opens,
@@ -60,7 +64,7 @@ class HostRefusals(Struct):
             present = set(_FIELDS.decode(body))
         except msgspec.DecodeError:  # a client's own bytes
             return False
-        sent = set(_listed(headers))
+        sent = set(_listed(headers)) - self.betas
         betas, fields = refused_in(error.message)
         betas, fields = betas & sent, fields & present
         self.betas |= betas | {beta for beta in sent if any(opens(beta, name) for name in fields)}
@@ -68,22 +72,26 @@ class HostRefusals(Struct):
         return bool(betas or fields)
 
 
-def fitted_body(form: HostForm, body: bytes, refusals: HostRefusals) -> tuple[bytes, tuple[str, ...]]:
-    """The body as the host takes it, and the names of fields that were left out of it."""
+def fitted_body(
+    form: HostForm, body: bytes, headers: Mapping[str, str], refusals: HostRefusals
+) -> tuple[bytes, tuple[str, ...]]:
+    """The body as the host takes it, and the names of fields that were left out of it. `headers`: as they came."""
     if form.rewrite == "vertex":
         from segue.dialects.gemini.vertex import vertex_body  # noqa: PLC0415 - as above
 
         body = vertex_body(body)
-    if not (form.adds or form.refuses or form.takes or form.model_in_path or refusals.fields):
+    if not (form.adds or form.refuses or form.takes or form.in_path or refusals.fields):
         return body, ()
     try:
         given = _FIELDS.decode(body)
     except msgspec.DecodeError:  # a client's own bytes: the host itself says what is wrong with them
         return body, ()
     left_out = tuple(name for name, value in given.items() if _is_refused(form, name, value, refusals))
-    hidden = {*left_out, *(("model",) if form.model_in_path else ())}
+    hidden = {*left_out, *form.in_path}
     kept = {name: value for name, value in given.items() if name not in hidden}
     added = {name: value for name, value in form.adds.items() if name not in refusals.fields}
+    if form.betas_field and (betas := _kept_betas(headers, refusals)):
+        added[form.betas_field] = betas
     return msgspec.json.encode({**added, **kept}), left_out
 
 
@@ -99,13 +107,18 @@ def _is_refused(form: HostForm, name: str, value: Raw, refusals: HostRefusals) -
 def fitted_headers(form: HostForm, headers: Mapping[str, str], refusals: HostRefusals) -> dict[str, str]:
     """A client's headers without what the host refuses."""
     kept = {name: value for name, value in headers.items() if name not in form.own_headers}
-    if refusals.betas and _BETAS in kept:
-        betas = [beta for beta in _listed(kept) if beta not in refusals.betas]
-        if betas:
+    if form.betas_field:
+        kept.pop(_BETAS, None)
+    elif refusals.betas and _BETAS in kept:
+        if betas := _kept_betas(kept, refusals):
             kept[_BETAS] = ",".join(betas)
         else:
             del kept[_BETAS]
     return kept
+
+
+def _kept_betas(headers: Mapping[str, str], refusals: HostRefusals) -> list[str]:
+    return [beta for beta in _listed(headers) if beta not in refusals.betas]
 
 
 def _listed(headers: Mapping[str, str]) -> list[str]:

@@ -20,6 +20,7 @@ from segue.providers.adapter import ProviderAdapter
 from segue.providers.addresses import path_of
 from segue.providers.capabilities import Capabilities
 from segue.providers.embeddings import Embeddings
+from segue.providers.framed_reply import plain_response
 from segue.providers.health import check_health
 from segue.providers.host_form import HostForm, HostRefusals, fitted_body, fitted_headers
 from segue.providers.models.cards import card_for_model, default_model
@@ -218,12 +219,13 @@ class Provider(ProviderAdapter):
         headers = fitted_headers(self._form, request.headers, self._refusals)
         asking = endpoint.ask("POST", path, written.sent.body, headers=headers, whole=not stream)
         try:
-            return await waiting.for_(opened.enter_async_context(asking)), stream
+            answer = await waiting.for_(opened.enter_async_context(asking))
+            return plain_response(self._form, answer), stream
         except InvalidRequestError as error:
             if stream and refuses_stream(error):
                 self.ask_whole(request.model)
                 return await self._send(request, self._prepare(request), waiting, opened)
-            if self._form.learns and self._refusals.learn(error, headers, written.sent.body):
+            if self._form.learns and self._refusals.learn(error, request.headers, written.sent.body):
                 return await self._send(request, self._prepare(request), waiting, opened)
             error.call_ids = written.call_ids()
             error.repairs = tuple(str(repair) for repair in written.sent.repairs)
@@ -251,16 +253,17 @@ class Provider(ProviderAdapter):
         dialect = endpoint.dialect.name
         path = self._path(dialect, asked.model, stream=bool(options.stream))
         written = self._writers[dialect].write(asked, options, card, endpoint.base_url + path)
-        return _Prepared(endpoint, path, self._fit_to_host(written), card, bool(options.stream))
+        fitted = self._fit_to_host(written, request.headers)
+        return _Prepared(endpoint, path, fitted, card, bool(options.stream))
 
     def _path(self, dialect: str, model: str, *, stream: bool) -> str:
         at = self.address.paths_of if self.address is not None else ""
         return path_of(dialect, model, stream=stream, provider=at)
 
-    def _fit_to_host(self, written: WrittenRequest) -> WrittenRequest:
+    def _fit_to_host(self, written: WrittenRequest, headers: Mapping[str, str]) -> WrittenRequest:
         """The request as this host takes it."""
         sent = written.sent
-        body, left_out = fitted_body(self._form, sent.body, self._refusals)
+        body, left_out = fitted_body(self._form, sent.body, headers, self._refusals)
         if body is sent.body:
             return written
         why = f"{self.name} refuses it"
@@ -364,16 +367,16 @@ class Provider(ProviderAdapter):
     ) -> AsyncGenerator[WireResponse, None]:
         async with AsyncExitStack() as opened:
             while True:
-                sent, _ = fitted_body(self._form, body, self._refusals)
+                sent, _ = fitted_body(self._form, body, headers, self._refusals)
                 kept = fitted_headers(self._form, headers, self._refusals)
                 asking = endpoint.ask("POST", path, sent, headers=kept, whole=whole)
                 try:
                     answer = await opened.enter_async_context(asking)
                     break
                 except InvalidRequestError as error:
-                    if not (self._form.learns and self._refusals.learn(error, kept, sent)):
+                    if not (self._form.learns and self._refusals.learn(error, headers, sent)):
                         raise
-            yield answer
+            yield plain_response(self._form, answer)
 
     # Besides chat
 

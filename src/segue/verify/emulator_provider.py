@@ -23,6 +23,7 @@ _PATHS: Final = {
     "kimi": "kimi/v1",
     "deepseek": "deepseek",
     "ollama": "ollama",
+    "converse": "bedrock",
 }
 """Where each wire is mounted in the emulators."""
 _VERTEX: Final = "vertex/v1/projects/p/locations/global/publishers"
@@ -31,6 +32,10 @@ _CLOUDS: Final = {
     "azure-anthropic": "azure/anthropic",
     "vertex": f"{_VERTEX}/google",
     "vertex-anthropic": f"{_VERTEX}/anthropic",
+    "bedrock": "bedrock",
+    "bedrock-invoke": "bedrock",
+    "bedrock-mantle": "bedrock-mantle",
+    "claude-aws": "claude-aws",
 }
 """Clouds that serve a wire with rules of their own."""
 
@@ -48,6 +53,7 @@ def emulated_provider(dialect: str, *, strict: bool = False, cloud: str = "") ->
     emulator = Emulator(strict=strict)
     homes = addresses().providers.items()
     home = cloud or next(name for name, address in homes if dialect in address.dialects)
-    config = ProviderConfig(base_url=f"http://emulator.invalid/{_CLOUDS.get(cloud) or _PATHS[dialect]}")
+    path = _CLOUDS.get(cloud) or _PATHS[dialect]
+    config = ProviderConfig(base_url=f"http://emulator.invalid/{path}", workspace="emulated")
     transport = AsgiTransport(App(emulator))
     return connect(home, config, api_key="emulated", environ={}, transport=transport, keyring=False), emulator

@@ -82,7 +82,7 @@ class Verification:
         self._emulated: tuple[Provider, Emulator] | None = None
         known = provider.address.paths_of if provider.address is not None else ""
         self._cloud = known if is_cloud(known) else ""
-        if has_emulator(self._dialect):
+        if self._cloud or has_emulator(self._dialect):
             self._emulated = emulated_provider(self._dialect, cloud=self._cloud)
         self._emulated_model = name
 

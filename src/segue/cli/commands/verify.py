@@ -44,6 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     from segue.verify.run import Verification, estimate  # noqa: PLC0415 - `--help` needs none of it
 
     provider, model = _provider(arguments)
+    _say_what_is_known(provider)
     _confirm(arguments, estimate(provider.name, model))
     paint = Colours(sys.stdout)
 
@@ -59,6 +60,15 @@ def run(arguments: argparse.Namespace) -> int:
             f"The report is in {arguments.output}. It contains no keys and no conversation of yours."
         )
     return _summarise(report)
+
+
+def _say_what_is_known(provider: Provider) -> None:
+    """What rests on documentation, and on less: this run may be the first that tries it."""
+    address = provider.address
+    if address is not None and address.documented:
+        print_status(f"Known from documentation only, and tried by nobody: {address.documented}.")
+    if address is not None and address.unconfirmed:
+        print_status(f"Confirmed by no source: {address.unconfirmed}.")
 
 
 def _provider(arguments: argparse.Namespace) -> tuple[Provider, str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from segue.dialects import sse
 from segue.dialects.anthropic_messages.cache_marks import MOST_MARKS
 from segue.dialects.anthropic_messages.errors import encode_error
+from segue.dialects.anthropic_messages.invoke_frames import FramedEvents
 from segue.dialects.anthropic_messages.references import REFERENCES
 from segue.dialects.anthropic_messages.wire import ENCODER
 from segue.dialects.server import (
@@ -19,6 +20,7 @@ from segue.dialects.server import (
     ServerPath,
     error_headers_with_advice,
 )
+from segue.dialects.signed_requests import SignedRequests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,9 +91,27 @@ def _moment(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).isoformat().replace("+00:00", "Z")
 
 
-_AT_VERTEX = "/projects/{project}/locations/{location}/publishers/anthropic/models"
 _ENVELOPE = ("anthropic_version",)
-"""VTX-05."""
+"""VTX-05, AWS-03."""
+_INVOKED = (
+    ServerPath(
+        operation="chat",
+        pattern="/model/{model}/invoke",
+        stream=False,
+        drops=_ENVELOPE,
+        betas_field="anthropic_beta",
+    ),
+    ServerPath(
+        operation="chat",
+        pattern="/model/{model}/invoke-with-response-stream",
+        stream=True,
+        drops=_ENVELOPE,
+        betas_field="anthropic_beta",
+        frames=FramedEvents,
+    ),
+)
+"""AWS-04."""
+_AT_VERTEX = "/projects/{project}/locations/{location}/publishers/anthropic/models"
 
 
 def _vertex_paths(version: str) -> tuple[ServerPath, ...]:
@@ -109,6 +129,7 @@ SERVER = ServerFacts(
     paths=(
         *_vertex_paths("/v1"),
         *_vertex_paths(""),
+        *_INVOKED,
         ServerPath(operation="chat", pattern="/v1/messages"),
         ServerPath(operation="count_tokens", pattern="/v1/messages/count_tokens"),
         ServerPath(operation="list_models", method="GET", pattern="/v1/models"),
@@ -120,6 +141,7 @@ SERVER = ServerFacts(
     prefix="/anthropic",
     client_marks=(("anthropic-version", ""),),
     key_headers=("x-api-key", "authorization"),
+    signatures=SignedRequests(),
     beta_headers=("anthropic-beta",),
     forwarded_headers=("anthropic-beta", "anthropic-version", "anthropic-dangerous-direct-browser-access"),
     standing_headers=_standing_headers,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.dialects.converse.errors import headers_for
-from segue.dialects.converse.frames import CONTENT_TYPE, cut_frames
 from segue.dialects.converse.references import REFERENCES
 from segue.dialects.converse.rules import MOST_CACHE_POINTS
-from segue.dialects.converse.signed_requests import SignedRequests
 from segue.dialects.converse.stream_encoder import error_frame
 from segue.dialects.converse.wire import CACHE_POINT, ENCODER
+from segue.dialects.event_frames import CONTENT_TYPE, cut_frames
 from segue.dialects.server import ServedModel, ServerFacts, ServerPath
+from segue.dialects.signed_requests import SignedRequests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

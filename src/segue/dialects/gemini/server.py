@@ -9,6 +9,7 @@ import msgspec
 from segue.dialects import sse
 from segue.dialects.gemini.errors import encode_error
 from segue.dialects.gemini.references import REFERENCES
+from segue.dialects.gemini.vertex import vertex_reply
 from segue.dialects.server import EmbeddingRequest, Operation, ServedModel, ServerFacts, ServerPath
 from segue.errors import TranscriptError
 
@@ -37,6 +38,33 @@ class _JsonArray:
         lead = b",\r\n" if self._begun else b"["
         self._begun = True
         return lead + chunk
+
+
+class _VertexStream:
+    """The chunks of a stream as Vertex writes them."""
+
+    stream_type = "text/event-stream"
+
+    def __init__(self) -> None:
+        self._frames = sse.FrameDecoder()
+
+    def feed(self, data: bytes) -> bytes:
+        return b"".join([sse.encode(vertex_reply(frame.data)) for frame in self._frames.feed(data)])
+
+    def close(self) -> bytes:
+        return b"".join([sse.encode(vertex_reply(frame.data)) for frame in self._frames.close()])
+
+
+class _VertexReply:
+    """A whole reply as Vertex writes it."""
+
+    stream_type = "application/json; charset=UTF-8"
+
+    def feed(self, data: bytes) -> bytes:
+        return vertex_reply(data)
+
+    def close(self) -> bytes:
+        return b""
 
 
 def _reframe(operation: Operation, query: Mapping[str, str], *, stream: bool) -> _JsonArray | None:
@@ -134,8 +162,18 @@ SERVER = ServerFacts(
             *(f"/{version}{place}/models/{{model}}" for place in _AT_VERTEX),
         )
         for path in (
-            ServerPath(operation="chat", pattern=f"{model}:generateContent", stream=False),
-            ServerPath(operation="chat", pattern=f"{model}:streamGenerateContent", stream=True),
+            ServerPath(
+                operation="chat",
+                pattern=f"{model}:generateContent",
+                stream=False,
+                frames=_VertexReply if "publishers" in model else None,
+            ),
+            ServerPath(
+                operation="chat",
+                pattern=f"{model}:streamGenerateContent",
+                stream=True,
+                frames=_VertexStream if "publishers" in model else None,
+            ),
             ServerPath(operation="count_tokens", pattern=f"{model}:countTokens"),
             ServerPath(operation="embed", pattern=f"{model}:embedContent"),
             ServerPath(operation="embed", pattern=f"{model}:batchEmbedContents"),

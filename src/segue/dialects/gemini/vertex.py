@@ -37,6 +37,7 @@ _MARKS: Final = tuple(
 """Without any of these in its bytes a request needs no change, and is not parsed."""
 
 
+_ID: Final = b'"id"'
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 _LIST: Final = msgspec.json.Decoder(list[Raw])
 _encode: Final = msgspec.json.encode
@@ -63,6 +64,26 @@ def vertex_body(body: bytes) -> bytes:
         if name in kept:
             kept[name] = _without(kept[name], _SWITCHES_ONLY_THERE)
     return _encode(kept)
+
+
+def vertex_reply(reply: bytes) -> bytes:
+    """A reply, or a chunk of one, as Vertex writes it: clients return the ids that they were given, and Vertex refuses them."""
+    if _ID not in reply:
+        return reply
+    fields = _object(reply)
+    candidates = _items(fields.get("candidates")) if fields is not None else None
+    if fields is None or candidates is None:
+        return reply
+    return _encode({**fields, "candidates": [_candidate(candidate) for candidate in candidates]})
+
+
+def _candidate(candidate: Raw) -> Any:
+    fields = _object(candidate)
+    content = _object(fields.get("content")) if fields is not None else None
+    parts = _items(content.get("parts")) if content is not None else None
+    if fields is None or content is None or parts is None:
+        return candidate
+    return {**fields, "content": {**content, "parts": [_part(part) for part in parts]}}
 
 
 def _content(content: Raw) -> Any:

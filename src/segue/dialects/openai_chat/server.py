@@ -9,6 +9,7 @@ from segue.dialects.openai_chat.errors import encode_error
 from segue.dialects.openai_chat.references import REFERENCES
 from segue.dialects.openai_lists import decode_embedding, encode_embeddings, encode_model, encode_models
 from segue.dialects.server import ServerFacts, ServerPath, error_headers_with_advice, rate_headers
+from segue.dialects.signed_requests import SignedRequests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,6 +43,7 @@ SERVER = ServerFacts(
     prefix="/openai",
     client_marks=(("user-agent", "openai"),),
     key_headers=("authorization", "api-key"),
+    signatures=SignedRequests(),
     beta_headers=("openai-beta",),
     forwarded_headers=("openai-beta", "openai-organization", "openai-project"),
     standing_headers=rate_headers,

@@ -11,6 +11,7 @@ from segue.dialects.openai_responses.references import REFERENCES
 from segue.dialects.openai_responses.reply_store import STORED
 from segue.dialects.openai_responses.wire import ENCODER
 from segue.dialects.server import ServerFacts, ServerPath, error_headers_with_advice, rate_headers
+from segue.dialects.signed_requests import SignedRequests
 
 if TYPE_CHECKING:
     from segue.errors import SegueError
@@ -44,6 +45,7 @@ SERVER = ServerFacts(
     ),
     prefix="/openai",
     key_headers=("authorization", "api-key"),
+    signatures=SignedRequests(),
     beta_headers=("openai-beta",),
     forwarded_headers=("openai-beta", "openai-organization", "openai-project"),
     standing_headers=rate_headers,

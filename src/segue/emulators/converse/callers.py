@@ -8,8 +8,10 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote
 
+from msgspec import structs
+
 from segue.emulators.emulator import key_of
-from segue.emulators.rules import Complaints, Context, Refusal, rule
+from segue.emulators.rules import Complaints, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,16 +21,16 @@ if TYPE_CHECKING:
 
 _SCHEME = "AWS4-HMAC-SHA256"
 _PARTS = re.compile(r"Credential=([^,\s]+),\s*SignedHeaders=([^,\s]+),\s*Signature=([0-9a-f]{64})")
-SERVICES = ("bedrock", "bedrock-mantle")
+BEDROCK = "bedrock"
+"""What requests to the runtime are signed for."""
 
 
 @rule("AWS-01")
 @rule("AWS-02")
-def unknown_caller(request: Request, emulator: Emulator, context: Context) -> Complaints:
-    del context
+def unknown_caller(request: Request, emulator: Emulator, service: str = BEDROCK) -> Complaints:
     authorization = request.headers.get("authorization", "")
     if authorization.startswith(_SCHEME):
-        yield from _unsigned(request, emulator.secrets, authorization)
+        yield from _unsigned(request, emulator.secrets, authorization, service)
         return
     key = key_of(request)
     if not key:
@@ -39,7 +41,7 @@ def unknown_caller(request: Request, emulator: Emulator, context: Context) -> Co
         )
 
 
-def _unsigned(request: Request, secrets: Mapping[str, str], authorization: str) -> Complaints:
+def _unsigned(request: Request, secrets: Mapping[str, str], authorization: str, wanted: str) -> Complaints:
     found = _PARTS.search(authorization)
     if found is None:
         yield _refusal(
@@ -48,9 +50,9 @@ def _unsigned(request: Request, secrets: Mapping[str, str], authorization: str) 
         )
         return
     scope = found[1].split("/")
-    if len(scope) != 5 or scope[4] != "aws4_request" or scope[3] not in SERVICES:
+    if len(scope) != 5 or scope[4] != "aws4_request" or scope[3] != wanted:
         yield _refusal(
-            f"Credential should be scoped to correct service: '{SERVICES[0]}'.", "InvalidSignatureException"
+            f"Credential should be scoped to correct service: '{wanted}'.", "InvalidSignatureException"
         )
         return
     access_key, day, region, service, _ = scope
@@ -86,6 +88,16 @@ def _unsigned(request: Request, secrets: Mapping[str, str], authorization: str) 
             "Access Key and signing method. Consult the service documentation for details.",
             "InvalidSignatureException",
         )
+
+
+def with_key(request: Request, emulator: Emulator) -> Request:
+    """The request of a known caller, for the handlers of another wire, which ask for a key."""
+    if key_of(request):
+        return request
+    found = _PARTS.search(request.headers.get("authorization", ""))
+    signer = found[1].partition("/")[0] if found is not None else ""
+    key = signer if emulator.keys is None else min(emulator.keys, default="")
+    return structs.replace(request, headers={**request.headers, "x-api-key": key})
 
 
 def _canonical(request: Request, names: list[str]) -> str:

@@ -15,7 +15,12 @@ _PREFIX = "ErUB"
 
 
 def sign(text: str, context: Context) -> str:
-    claims = {"platform": "bedrock", "model": context.model, "text": signatures.digest(text)}
+    claims = {
+        "platform": "bedrock",
+        "model": context.model,
+        "text": signatures.digest(text),
+        "reply": context.reply_id,
+    }
     return signatures.seal(context.secret, claims, _PREFIX)
 
 

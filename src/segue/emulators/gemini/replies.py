@@ -139,7 +139,7 @@ def _part(piece: Piece, index: int, context: Context) -> dict[str, Any]:
             return {"text": text, "thought": True}
         case Call(name, arguments):
             call: dict[str, Any] = {"name": name, "args": dict(arguments)}
-            if context.facts.get("generation") == 3:
+            if context.facts.get("generation") == 3 and context.platform != "vertex":  # VTX-02
                 call["id"] = digest([context.reply_id, index])[:8]
             return {"functionCall": call}
 

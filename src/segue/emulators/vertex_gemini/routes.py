@@ -1,9 +1,10 @@
-"""`…/publishers/google/models/{model}:generateContent`, `:streamGenerateContent`, `:countTokens`, and the list of models."""
+"""`…/publishers/google/models/{model}:generateContent`, `:streamGenerateContent`, `:countTokens`, vectors, and the list of models."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from segue.emulators import tokens
 from segue.emulators.admission import admitted, permitted
 from segue.emulators.emulator import key_of
 from segue.emulators.gemini import checks, errors, routes
@@ -11,6 +12,7 @@ from segue.emulators.gemini.prompt import segments
 from segue.emulators.gemini.typed_contents import refused
 from segue.emulators.http import BadJsonError, Handler, Request, Response, Route, json_response
 from segue.emulators.model_facts import listed
+from segue.emulators.openai_chat.embeddings import embedding
 from segue.emulators.prompt_cache import size
 from segue.emulators.rules import Complaints, Context, Refusal, RefusedError, rule
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 PLACE = "/projects/{project}/locations/{location}/publishers/google/models/{model}"
 EXPRESS = "/publishers/google/models/{model}"
+FIRST_GEMINI = "gemini-embedding-001"
 ONLY_ELSEWHERE = ("store",)
 """Fields of the Developer API that Vertex does not know (VTX-04)."""
 
@@ -106,10 +109,70 @@ def _model(publisher: str, name: str) -> dict[str, Any]:
     return {"name": f"publishers/{publisher}/models/{name}", "versionId": "001", "launchStage": "GA"}
 
 
+@rule("VTX-09", "M")
+def predict(request: Request, emulator: Emulator) -> Response:
+    """Vectors of models of the first generation."""
+    body, context = admitted(request, emulator, "gemini", errors, predict_complaints)
+    length = (body.get("parameters") or {}).get("outputDimensionality") or context.facts["embedding"]
+    predictions = [
+        {
+            "embeddings": {
+                "values": embedding(instance["content"], int(length)).tolist(),
+                "statistics": {"truncated": False, "token_count": tokens.count(instance["content"])},
+            }
+        }
+        for instance in body["instances"]
+    ]
+    return json_response({"predictions": predictions}, headers=errors.headers(None, context))
+
+
+def predict_complaints(body: object, context: Context) -> Complaints:
+    fields = body if isinstance(body, dict) else {}
+    if not context.facts.get("embedding") or _has_own_method(context.model):
+        yield refused("VTX-09", f"The model {context.model} does not support predict.")
+    for name in fields.keys() - {"instances", "parameters"}:
+        yield refused("VTX-09", f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.')
+    instances = fields.get("instances")
+    if not isinstance(instances, list) or not instances:
+        yield refused("VTX-09", "Empty instances.")
+        return
+    if context.model == FIRST_GEMINI and len(instances) > 1:
+        yield refused("VTX-09", f"{FIRST_GEMINI} takes one instance per prediction.")
+    for instance in instances:
+        if not isinstance(instance, dict) or not isinstance(instance.get("content"), str):
+            yield refused("VTX-09", "Text instance must have a content field.")
+
+
+@rule("VTX-09", "M")
+def embed_content(request: Request, emulator: Emulator) -> Response:
+    """Vectors of later models: one text, and settings in a field of their own."""
+    body, context = admitted(request, emulator, "gemini", errors, embed_complaints)
+    length = (body.get("embedContentConfig") or {}).get("outputDimensionality") or context.facts["embedding"]
+    text = " ".join(part.get("text", "") for part in body["content"].get("parts", ()))
+    vector = {"values": embedding(text, int(length)).tolist()}
+    return json_response({"embedding": vector}, headers=errors.headers(None, context))
+
+
+def embed_complaints(body: object, context: Context) -> Complaints:
+    fields = body if isinstance(body, dict) else {}
+    if not context.facts.get("embedding") or not _has_own_method(context.model):
+        yield refused("VTX-09", f"The model {context.model} does not support embedContent.")
+    for name in fields.keys() - {"content", "embedContentConfig", "model"}:
+        yield refused("VTX-09", f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.')
+    if not isinstance(fields.get("content"), dict) or not fields["content"].get("parts"):
+        yield refused("VTX-09", "* EmbedContentRequest.content: contents is not specified")
+
+
+def _has_own_method(model: str) -> bool:
+    return model.startswith("gemini-embedding-") and model != FIRST_GEMINI
+
+
 METHODS: dict[str, Handler] = {
     "generateContent": routes.generate,
     "streamGenerateContent": routes.stream,
     "countTokens": count,
+    "predict": predict,
+    "embedContent": embed_content,
 }
 ROUTES: list[Route] = [
     *(

@@ -28,6 +28,8 @@ _MODULES: Final[Mapping[str, str]] = {
     "mistral": "mistral",
     "ollama": "ollama",
     "converse": "converse",
+    "bedrock_invoke": "converse",
+    "bedrock_mantle": "converse",
     "vertex": "vertex",
     "vertex_anthropic": "vertex",
 }

@@ -1,4 +1,4 @@
-"""Models at Google Cloud: those of Google and of Anthropic, in Vertex's own list and with its own token counts."""
+"""Models at Google Cloud: those of Google and of Anthropic, in Vertex's own list and with its own token counts and vectors."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import msgspec
 from msgspec import Struct
 
 from segue.providers.capabilities import ModelInfo
-from segue.providers.models.catalog import type_of
-from segue.providers.services import Services
+from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
+from segue.providers.services import Counted, Services
 from segue.providers.services.anthropic import COUNTED
 from segue.providers.services.json_answer import in_path, request_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from segue.providers.endpoint import Endpoint
 
 _PAGE: Final = 300
@@ -22,8 +24,15 @@ _VERSION: Final = "vertex-2023-10-16"
 
 
 def services(host: str) -> Services:
-    counts = count_messages if host == "vertex_anthropic" else count_contents
-    return Services(list_models=list_models, show_model=show_model, count_tokens=counts)
+    if host == "vertex_anthropic":
+        return Services(list_models=list_models, show_model=show_model, count_tokens=count_messages)
+    return Services(
+        list_models=list_models,
+        show_model=show_model,
+        count_tokens=count_contents,
+        embed=embed,
+        embedding_limits=catalog().embeddings.get(host, EmbeddingLimits()),
+    )
 
 
 class _Page(Struct, rename="camel"):
@@ -85,3 +94,48 @@ async def count_messages(endpoint: Endpoint, model: str, body: bytes) -> int:
     return (
         await request_json(endpoint, "POST", "/models/count-tokens:rawPredict", _Messages, asked)
     ).input_tokens
+
+
+class _Statistics(Struct, frozen=True):
+    token_count: float | None = None
+
+
+class _Vector(Struct):
+    values: list[float]
+    statistics: _Statistics = _Statistics()
+
+
+class _Prediction(Struct):
+    embeddings: _Vector
+
+
+class _Predictions(Struct):
+    predictions: list[_Prediction]
+
+
+class _Embedded(Struct):
+    embedding: _Vector
+
+
+async def embed(endpoint: Endpoint, model: str, texts: Sequence[str], dimensions: int | None) -> Counted:
+    """Models of the first generation are asked as any model there that predicts; later ones have a method of their own, for
+    one text at a time, as the limits in the catalog say."""
+    path = f"/models/{in_path(model)}"
+    size = {} if dimensions is None else {"outputDimensionality": dimensions}
+    if _has_own_method(model):
+        (one,) = texts
+        asked = {"content": {"parts": [{"text": one}]}, **({"embedContentConfig": size} if size else {})}
+        answer = await request_json(endpoint, "POST", f"{path}:embedContent", _Embedded, asked)
+        return [answer.embedding.values], None
+    instances = [{"content": text} for text in texts]
+    asked = {"instances": instances, **({"parameters": size} if size else {})}
+    found = await request_json(endpoint, "POST", f"{path}:predict", _Predictions, asked)
+    vectors = [prediction.embeddings for prediction in found.predictions]
+    counts = [vector.statistics.token_count for vector in vectors]
+    known = [count for count in counts if count is not None]
+    return [vector.values for vector in vectors], int(sum(known)) if len(known) == len(counts) else None
+
+
+def _has_own_method(model: str) -> bool:
+    """As Google's own SDK decides it (google-genai 3.3.0, `t_is_vertex_embed_content_model`)."""
+    return "maas" in model or ("gemini" in model and model != "gemini-embedding-001")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.dialects.converse.frames import (
+from segue.dialects.event_frames import (
     BrokenFrameError,
     EventFrame,
     EventFrameDecoder,

@@ -1,4 +1,4 @@
-"""Requests that a client of Bedrock signs, at a server that knows the client's key.
+"""Requests that a client of AWS signs, on any wire, at a server that knows the client's key.
 
 The key stands for both halves of AWS's credentials: the access key names it, and the signature is made with it as the secret.
 So a server that keeps only digests of keys can find the caller before it reads the body, and check the signature behind it.

@@ -1,0 +1,1 @@
+"""Bedrock's mantle: Messages, Chat and Responses, with ids that name no region."""

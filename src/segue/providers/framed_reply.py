@@ -1,0 +1,43 @@
+"""Replies whose events a host wraps in frames of its own, unwrapped: what reads or forwards them sees the wire itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from segue.dialects.garbled_lines import reply_garbled
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from segue.providers.host_form import HostForm
+    from segue.transports.transport import WireResponse
+
+
+def plain_response(form: HostForm, response: WireResponse) -> WireResponse:
+    """The response as the wire's own host would give it."""
+    from segue.dialects.event_frames import CONTENT_TYPE  # noqa: PLC0415 - of one cloud
+
+    if form.frames != "aws" or not response.headers.get("content-type", "").startswith(CONTENT_TYPE):
+        return response
+    return _PlainResponse(response)
+
+
+@final
+class _PlainResponse:
+    def __init__(self, framed: WireResponse) -> None:
+        from segue.dialects.anthropic_messages.invoke_frames import EventsInFrames  # noqa: PLC0415 - as above
+
+        self._framed = framed
+        self._events = EventsInFrames()
+        self.status = framed.status
+        self.headers: Mapping[str, str] = {**framed.headers, "content-type": self._events.stream_type}
+
+    async def portions(self) -> AsyncIterator[bytes]:
+        async for portion in self._framed.portions():
+            if events := self._events.feed(portion):
+                yield events
+            if self._events.is_broken:
+                raise reply_garbled("a frame")
+
+    async def read(self) -> bytes:
+        return b"".join([portion async for portion in self.portions()])
