@@ -21,7 +21,6 @@ from segue.dialects.errors import TOOLS_UNSUPPORTED
 from segue.errors import ContextLengthError, InvalidRequestError, SegueError
 from segue.events import Emit, Repaired, Retrying, Switch, Warned
 from segue.providers.models.prices import Bill
-from segue.providers.text_requests import schema_in_words, takes_schema
 from segue.routing.route import provider_of
 from segue.routing.router import GiveUp, GoTo, Retry, Routing
 from segue.sessions.entries import ModelReplied, NoteAdded, Switched
@@ -58,8 +57,6 @@ class Exchanges(Struct, kw_only=True):
     """Whether the last reply was shown in part, or has calls that were closed."""
     _shrunk: bool = False
     _corrections: int = 0
-    _described: bool = False
-    """Whether the model has read the schema of the answer in words."""
     _answered_wrong: bool = False
     """Whether it was asked to correct an answer that does not have the type."""
 
@@ -90,19 +87,17 @@ class Exchanges(Struct, kw_only=True):
                 try:
                     await session.compactor.fit_request(route, self.emit, self.abort)
                 except ContextLengthError as error:
-                    if await self._try_again(error, shown=False):
+                    if await self._try_again(error, None, shown=False):
                         continue
                     raise (self.error or error) from error
             self.checked = False
-            if session.turn.output is not None and not self._described:
-                await self._describe_output(session.turn.output, route)
             request = structs.replace(session.request(route), session=session.journal.session)
             attempt = Attempt(self.emit, self.abort, self._report_repairs)
             reply = await attempt.run(provider_of(route, session.providers), request)
             shown = attempt.first_token is not None
             if isinstance(reply.error, InvalidRequestError) and reply.error.status in _REFUSED:
                 self._advise(reply.error, attempt)
-            if reply.error is not None and await self._try_again(reply.error, shown=shown):
+            if reply.error is not None and await self._try_again(reply.error, request, shown=shown):
                 await self._count_lost(reply, route)
                 continue
             kept = await self._keep(reply, attempt, request)
@@ -129,13 +124,6 @@ class Exchanges(Struct, kw_only=True):
         """Where a turn that has failed can be continued: elsewhere, and only if its last reply left nothing behind."""
         return None if self._torn or self.abort.is_set() else self.routing.continuation()
 
-    async def _describe_output(self, output: OutputType, route: Route) -> None:
-        """Words for a model whose provider does not take the schema of the answer. Written once, so prefixes stay."""
-        session = self.session
-        if not takes_schema(provider_of(route, session.providers), session.request(route)):
-            self._described = True
-            await self._add_note(schema_in_words(output.schema))
-
     async def _correct_output(self, output: OutputType, message: Message) -> bool:
         """Ask once more for an answer that does not have the type that it must have."""
         try:
@@ -160,11 +148,11 @@ class Exchanges(Struct, kw_only=True):
         await self._add_note(correction(misread))
         return True
 
-    async def _try_again(self, error: SegueError, *, shown: bool) -> bool:
+    async def _try_again(self, error: SegueError, request: ChatRequest | None, *, shown: bool) -> bool:
         session, route = self.session, self.routing.route
         # The provider may have learned it with this very request, so what it knows now does not count.
-        if not shown and error.code == TOOLS_UNSUPPORTED and route.name not in session.without_tools:
-            session.without_tools.add(route.name)
+        if not shown and error.code == TOOLS_UNSUPPORTED and request is not None and request.tools:
+            provider_of(route, session.providers).learn_lack(route.model, "tools")
             return True
         if not shown and error.remedy == "shrink" and not self._shrunk:
             self._shrunk = True

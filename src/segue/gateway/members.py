@@ -21,12 +21,10 @@ from segue.gateway.references import body_of_part, lost_in, may_hold
 from segue.providers.adapter import ChatRequest
 from segue.providers.addresses import is_home
 from segue.providers.models.cards import card_for_model
-from segue.providers.text_requests import as_text_request, with_schema_in_words
+from segue.providers.text_requests import fitted_to_model
 from segue.routing.route import provider_of
 from segue.routing.router import Need
 from segue.transcript.repairs import Repair
-from segue.transcript.text_tools.form import offer_of
-from segue.transcript.text_tools.react import REACT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -150,9 +148,7 @@ class Members:
             headers=forwarded_headers(turn) if same else {},
             came=turn.request.body if same else b"",
         )
-        if turn.tools and not self._names.knows_tools(route):
-            return as_text_request(request, offer_of(request.tools, request.options), REACT)
-        return with_schema_in_words(request, provider_of(route, self._providers))
+        return fitted_to_model(request, provider_of(route, self._providers))
 
     def asks_otherwise(
         self, turn: ClientTurn, route: Route, error: SegueError, refused: RouteAttempt | None
@@ -161,13 +157,13 @@ class Members:
         tools gets them in words, and one that does not stream is asked for whole replies."""
         if refused is None:
             return False
+        provider = provider_of(route, self._providers)
         if error.code == TOOLS_UNSUPPORTED and turn.tools and not refused.described:
-            self._names.forget_tools(route)
+            provider.learn_lack(route.model, "tools")
             return True
-        forward = provider_of(route, self._providers).capabilities.forward
-        if refused.forwarded and turn.stream and forward is not None and refuses_stream(error):
-            forward.ask_whole(route.model)
-            return not forward.streams(route.model)
+        if refused.forwarded and turn.stream and refuses_stream(error):
+            provider.learn_lack(route.model, "stream")
+            return True
         return False
 
     def _forwarded(
@@ -176,7 +172,7 @@ class Members:
         """The client's own bytes, if this provider takes them as they are; None if they have to be planned."""
         if forward is None or turn.changed or turn.repairs or route.options != _NO_OPTIONS:
             return None
-        if request.policy.text_form is not None or (turn.stream and not forward.streams(route.model)):
+        if request.policy.text_form is not None or (turn.stream and self._answers_whole(route)):
             return None
         target = forward.target(route.model)
         if turn.prepared.at and turn.prepared.at != target.provider:
@@ -214,7 +210,7 @@ class Members:
     ) -> ForwardedAttempt | None:
         """What cannot be planned, such as the end of a conversation whose beginning its provider holds: that gets it as it is, and
         says itself what is wrong with it. None if this provider cannot."""
-        if forward is None or (turn.stream and not forward.streams(route.model)):
+        if forward is None or (turn.stream and self._answers_whole(route)):
             return None
         target, body = forward.target(route.model, turn.dialect.name), body_of_part(turn)
         if (
@@ -242,6 +238,9 @@ class Members:
         ]
         whole = structs.replace(request, headers=forwarded_headers(turn))
         return ForwardedAttempt(turn, forward, target, whole, body, route=route.name, repairs=tuple(repairs))
+
+    def _answers_whole(self, route: Route) -> bool:
+        return provider_of(route, self._providers).lacks(route.model, "stream")
 
     def uses_wire_of(self, turn: ClientTurn, route: Route) -> bool:
         """Whether a route is of the client's own wire, be it at its own provider or not."""

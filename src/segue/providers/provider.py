@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from segue.conversation.options import Options
     from segue.dialects.card import ModelCard
     from segue.dialects.dialect import Dialect
-    from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent
+    from segue.providers.adapter import ChatRequest, Feature, RequestSent, StreamEvent
     from segue.providers.addresses import Address
     from segue.providers.capabilities import ConfigProblem, Health, ListModels
     from segue.providers.credentials import Credentials
@@ -103,7 +103,6 @@ class Provider(ProviderAdapter):
         self._writers = {
             name: RequestWriter(name, self.name, place.base_url) for name, place in self._endpoints.items()
         }
-        self._previewed: tuple[ChatRequest, _Prepared] | None = None
         self._learned = LearnedCards(endpoint)
         self._fit = new_fitting(endpoint.dialect.name)
 
@@ -191,13 +190,11 @@ class Provider(ProviderAdapter):
         await waiting.for_(self.endpoint.ready())
         await waiting.for_(self._learn(request))
         waiting.check()
-        return self._prepare_once(request)
+        return self._prepare(request)
 
     def preview(self, request: ChatRequest) -> RequestSent:
         """The request that would be sent. Raises what keeps it from being sent."""
-        prepared = self._prepare(request)
-        self._previewed = request, prepared
-        return prepared.written.sent
+        return self._prepare(request).written.sent
 
     def card(self, model: str) -> ModelCard:
         """The card of a model in the dialect that is used for it here."""
@@ -207,7 +204,25 @@ class Provider(ProviderAdapter):
     def _card(self, model: str, dialect: str) -> ModelCard:
         card = self._learned.cards.get(model) or card_for_model(self._model_behind(model), dialect)
         facts = self._facts if self._context is None else {**self._facts, "context": self._context}
+        if self._lacks and super().lacks(model, "tools"):
+            facts = {**facts, "tools": False}
         return structs.replace(card, **facts) if facts else card
+
+    def lacks(self, model: str, feature: Feature) -> bool:
+        return bool(self._lacks) and super().lacks(self.endpoint_for(model)[1], feature)
+
+    def learn_lack(self, model: str, feature: Feature) -> None:
+        super().learn_lack(self.endpoint_for(model)[1], feature)
+
+    def takes_schema(self, request: ChatRequest) -> bool:
+        endpoint, name = self.endpoint_for(request.model)
+        schema, offered = request.options.response_schema, any(one.kind != "server" for one in request.tools)
+        card = self._card(name, endpoint.dialect.name)
+        return (
+            schema is not None
+            and card.takes_schema(with_tools=offered)
+            and endpoint.dialect.takes_schema(schema)
+        )
 
     async def _send(
         self, request: ChatRequest, prepared: _Prepared, waiting: Waiting, opened: AsyncExitStack
@@ -221,7 +236,7 @@ class Provider(ProviderAdapter):
             return await waiting.for_(opened.enter_async_context(asking)), stream
         except InvalidRequestError as error:
             if stream and refuses_stream(error):
-                self.ask_whole(request.model)
+                self.learn_lack(request.model, "stream")
                 return await self._send(request, self._prepare(request), waiting, opened)
             if self._form.learns and self._refusals.learn(error, headers, written.sent.body):
                 return await self._send(request, self._prepare(request), waiting, opened)
@@ -235,16 +250,6 @@ class Provider(ProviderAdapter):
         """Where requests for a model go: the endpoint, the path, and the model's own name."""
         endpoint, name = self.endpoint_for(model)
         return endpoint, self._path(endpoint.dialect.name, name, stream=stream), name
-
-    def _prepare_once(self, request: ChatRequest) -> _Prepared:
-        """A request that was previewed is mostly sent a moment later: it is not planned again, unless more is known by now."""
-        previewed, self._previewed = self._previewed, None
-        if previewed is not None and previewed[0] is request:
-            prepared = previewed[1]
-            streams = request.options.stream is not False and self.streams(request.model)
-            if prepared.card == self.card(request.model) and prepared.stream == streams:
-                return prepared
-        return self._prepare(request)
 
     def _prepare(self, request: ChatRequest, wire: str = "") -> _Prepared:
         endpoint, asked, card, options = self._fitted(request, wire)
@@ -281,7 +286,7 @@ class Provider(ProviderAdapter):
         asks_for_cache = asked.session and asked.asks_for_cache
         lasting = self._lasting(endpoint.dialect.name) if asks_for_cache else {}
         extra = {**lasting, **(fitting.extra or {})} or None
-        stream = fitting.stream is not False and name not in self._learned.unstreamed
+        stream = fitting.stream is not False and not self.lacks(name, "stream")
         return endpoint, asked, card, structs.replace(fitting, model=asked.model, stream=stream, extra=extra)
 
     def _lasting(self, dialect: str) -> Mapping[str, Any]:
@@ -337,12 +342,6 @@ class Provider(ProviderAdapter):
         endpoint, name = self.endpoint_for(model)
         endpoint = self._endpoints.get(dialect, endpoint)
         return Origin(endpoint.dialect.name, self.name, endpoint.base_url, name)
-
-    def streams(self, model: str) -> bool:
-        return self.endpoint_for(model)[1] not in self._learned.unstreamed
-
-    def ask_whole(self, model: str) -> None:
-        self._learned.unstreamed.add(self.endpoint_for(model)[1])
 
     def repairs(self, request: ChatRequest, size: int) -> tuple[Repair, ...]:
         endpoint, asked, card, options = self._fitted(request)
