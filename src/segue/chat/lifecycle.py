@@ -137,6 +137,7 @@ class ChatSession:
             # Opened again after it was closed, it is still the same session, as it was left.
             self.settings = structs.replace(
                 settings,
+                session=self.journal.session,
                 store=self.journal.store,
                 providers=self.providers,
                 system="",
@@ -194,7 +195,6 @@ class ChatSession:
         system = self.turn.system
         request = ChatRequest(
             model=route.model,
-            session=self.journal.session,
             conversation=state.conversation
             if system is None
             else structs.replace(state.conversation, system=system),

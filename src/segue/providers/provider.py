@@ -103,6 +103,7 @@ class Provider(ProviderAdapter):
         self._writers = {
             name: RequestWriter(name, self.name, place.base_url) for name, place in self._endpoints.items()
         }
+        self._previewed: tuple[ChatRequest, _Prepared] | None = None
         self._learned = LearnedCards(endpoint)
         self._fit = new_fitting(endpoint.dialect.name)
 
@@ -190,11 +191,13 @@ class Provider(ProviderAdapter):
         await waiting.for_(self.endpoint.ready())
         await waiting.for_(self._learn(request))
         waiting.check()
-        return self._prepare(request)
+        return self._prepare_once(request)
 
     def preview(self, request: ChatRequest) -> RequestSent:
         """The request that would be sent. Raises what keeps it from being sent."""
-        return self._prepare(request).written.sent
+        prepared = self._prepare(request)
+        self._previewed = request, prepared
+        return prepared.written.sent
 
     def card(self, model: str) -> ModelCard:
         """The card of a model in the dialect that is used for it here."""
@@ -250,6 +253,16 @@ class Provider(ProviderAdapter):
         """Where requests for a model go: the endpoint, the path, and the model's own name."""
         endpoint, name = self.endpoint_for(model)
         return endpoint, self._path(endpoint.dialect.name, name, stream=stream), name
+
+    def _prepare_once(self, request: ChatRequest) -> _Prepared:
+        """A request that was previewed is mostly sent a moment later: it is not planned again, unless more is known by now."""
+        previewed, self._previewed = self._previewed, None
+        if previewed is not None and previewed[0] is request:
+            prepared = previewed[1]
+            streams = request.options.stream is not False and not self.lacks(request.model, "stream")
+            if prepared.card == self.card(request.model) and prepared.stream == streams:
+                return prepared
+        return self._prepare(request)
 
     def _prepare(self, request: ChatRequest, wire: str = "") -> _Prepared:
         endpoint, asked, card, options = self._fitted(request, wire)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, final
 import msgspec
 from msgspec import Struct, structs
 
-from segue.chat.attempt import Attempt
 from segue.chat.compaction.compact import (
     CompactionResult,
     Strategy,
@@ -25,6 +24,7 @@ from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.errors import ContextLengthError, SegueError
 from segue.events import Compaction, Warned
+from segue.exchange.attempt import Attempt
 from segue.limits import COMPACT_AT, COMPACT_TO
 from segue.providers.adapter import ChatRequest
 from segue.providers.models.prices import Bill
@@ -279,12 +279,12 @@ class Compactor:
         self, route: Route, abort: asyncio.Event, bill: Bill, conversation: Conversation
     ) -> str:
         request = ChatRequest(model=route.model, conversation=conversation, options=route.options)
-        attempt = Attempt(lambda _event: None, abort)
-        reply = await attempt.run(provider_of(route, self._session.providers), request)
-        self._session.prices.charge(bill, reply.usage, route.provider, route.model)
-        if reply.error is not None:
-            raise reply.error
-        return reply.message.text
+        attempt = Attempt(provider_of(route, self._session.providers), request, route=route.name)
+        error = await attempt.run(lambda *_: None, abort)
+        self._session.prices.charge(bill, attempt.usage, route.provider, route.model)
+        if error is not None:
+            raise error
+        return attempt.reply.message.text
 
 
 async def _count(provider: ProviderAdapter, request: ChatRequest, abort: asyncio.Event) -> int | None:
