@@ -27,7 +27,7 @@ from segue.providers.scripted import ScriptedProvider, ScriptLine, says
 from segue.providers.text_requests import fitted_to_model
 from segue.routing.retry import RetrySettings
 from segue.routing.route import MemberFacts, Route, parse_route
-from segue.routing.router import Need, SingleRouter
+from segue.routing.router import GoTo, Need, Retry, SingleRouter
 
 ROUTE = parse_route("scripted/m")
 TOOL = ToolSpec("look", "Looks.", {"type": "object", "properties": {}})
@@ -67,9 +67,11 @@ class Listener(Asker):
         del route, attempt
         self.told.append("ended" if error is None else error.code)
 
-    async def lose(self, attempt: Attempt) -> None:
-        del attempt
-        self.told.append("lost")
+    async def again(
+        self, route: Route, attempt: Attempt | None, error: SegueError, step: Retry | GoTo | None
+    ) -> None:
+        del route, attempt, error
+        self.told.append("again" if step is None else type(step).__name__)
 
     async def shrink(self, route: Route, error: SegueError) -> bool:
         del route, error
@@ -133,11 +135,11 @@ def test_after_something_was_shown_nothing_is_tried_again() -> None:
     assert len(asker.attempts) == 1
 
 
-def test_a_reply_that_nobody_sees_is_lost_before_the_next_attempt() -> None:
+def test_whoever_asks_is_told_before_the_next_attempt() -> None:
     asker = Listener(ScriptedProvider([[OverloadError("Full.", status=529)], says("Here.")]))
     _, error = ask(asker)
     assert error is None
-    assert asker.told == ["overload", "lost", "TextDelta", "Finished", "ended"]
+    assert asker.told == ["overload", "Retry", "TextDelta", "Finished", "ended"]
 
 
 def test_more_is_read_only_when_what_was_taken_is_written() -> None:

@@ -28,6 +28,7 @@ from segue.events import (
 from segue.exchange.attempt import Attempt
 from segue.exchange.exchange import Asker, Exchange
 from segue.routing.route import provider_of
+from segue.routing.router import GoTo, Retry
 from segue.sessions.entries import ModelReplied, NoteAdded, Switched
 
 if TYPE_CHECKING:
@@ -160,23 +161,24 @@ class TurnExchanges(Asker):
         if isinstance(error, InvalidRequestError) and error.status in _REFUSED:
             self._advise(error, attempt)
 
-    async def lose(self, attempt: Attempt) -> None:
-        if (usage := attempt.usage) != NO_USAGE:
-            lost = ModelReplied(Message("model", ()), attempt.reply.finish, usage, attempt.cost)
-            await self._session.journal.append(lost)
+    async def again(
+        self, route: Route, attempt: Attempt | None, error: SegueError, step: Retry | GoTo | None
+    ) -> None:
+        append = self._session.journal.append
+        if attempt is not None and (usage := attempt.usage) != NO_USAGE:
+            await append(ModelReplied(Message("model", ()), attempt.reply.finish, usage, attempt.cost))
+        if type(step) is Retry:
+            self._emit(Retrying(route.name, error, step.after))
+        elif type(step) is GoTo:
+            entered = step.route
+            await append(Switched(previous=route.name, model=entered.name, reason="failover"))
+            losses = self._session.losses(entered)
+            self._emit(Switch(route.name, entered.name, "failover", losses, error))
+            self._report_skipped()
 
     async def correct(self, attempt: Attempt, note: str) -> None:
         await self._keep(attempt)
         await self._add_note(note)
-
-    def retrying(self, route: Route, error: SegueError, seconds: float) -> None:
-        self._emit(Retrying(route.name, error, seconds))
-
-    async def moved(self, left: Route, entered: Route, error: SegueError) -> None:
-        switched = Switched(previous=left.name, model=entered.name, reason="failover")
-        await self._session.journal.append(switched)
-        self._emit(Switch(left.name, entered.name, "failover", self._session.losses(entered), error))
-        self._report_skipped()
 
     async def shrink(self, route: Route, error: SegueError) -> bool:
         if self._shrunk:

@@ -46,14 +46,11 @@ class Asker:
     async def correct(self, attempt: Attempt, note: str) -> None:
         """Remember a reply that cannot be read, and add a note that says why."""
 
-    async def lose(self, attempt: Attempt) -> None:
-        """Remember a reply that nobody gets to see, before the next attempt."""
-
-    def retrying(self, route: Route, error: SegueError, seconds: float) -> None:
-        """The same route is asked again after so many seconds."""
-
-    async def moved(self, left: Route, entered: Route, error: SegueError) -> None:
-        """Another route is asked, because of this."""
+    async def again(
+        self, route: Route, attempt: Attempt | None, error: SegueError, step: Retry | GoTo | None
+    ) -> None:
+        """Another attempt follows: nobody sees what came of this one. `step`: where the router sends it; None if it stays,
+        because a remedy may help."""
 
     async def shrink(self, route: Route, error: SegueError) -> bool:
         """Whether the conversation could be made shorter for a model that found it too long."""
@@ -131,23 +128,21 @@ class Exchange:
             helped = not self._asker.shown and await self._remedied(route, attempt, error, tried)
         except SegueError as refused:
             helped, error = False, refused
-        if helped:
-            if attempt is not None:
-                await self._asker.lose(attempt)
-            return True, error
-        shown = self._asker.shown
-        step = self.routing.failed(error, shown=shown, ran=self.ran)
-        if type(step) is GiveUp or shown or (type(step) is GoTo and self.ran):
-            return False, step.error if type(step) is GiveUp else error
-        if attempt is not None:
-            await self._asker.lose(attempt)
-        if type(step) is Retry:
-            self._asker.retrying(route, error, step.after)
-            await self._pause(step.after)
-        elif type(step) is GoTo:
+        step: Retry | GoTo | None = None
+        if not helped:
+            shown = self._asker.shown
+            following = self.routing.failed(error, shown=shown, ran=self.ran)
+            if type(following) is GiveUp:
+                return False, following.error
+            if shown or (type(following) is GoTo and self.ran):
+                return False, error
+            step = following
+        if type(step) is GoTo:
             tried.clear()
             self._refusal = None
-            await self._asker.moved(route, step.route, error)
+        await self._asker.again(route, attempt, error, step)
+        if type(step) is Retry:
+            await self._pause(step.after)
         return True, error
 
     async def _remedied(
