@@ -72,28 +72,22 @@ class Attempt:
         """Whether the reply came to its end."""
         self._began = monotonic()
         self._abort: asyncio.Event | None = None
-        self._reader = TextToolReader(ReActScanner()) if request.policy.text_form is REACT else None
+        self.reader = TextToolReader(ReActScanner()) if request.policy.text_form is REACT else None
+        """Of a model that writes its calls as text."""
+        self.rejected: ParsedReply | None = None
+        """A reply that cannot be read, for which the model is asked again."""
 
     @property
     def passed(self) -> float:
         """Seconds since it began."""
         return monotonic() - self._began
 
-    @property
-    def answers(self) -> bool:
-        """Whether what comes can be shown at once: a model that writes its calls as text has begun its final answer."""
-        return self._reader is None or self._reader.answers
-
-    @property
-    def rejected(self) -> ParsedReply | None:
-        """What is understood of a reply with an action that cannot be taken, if the model is asked again for it."""
-        return self.misread(self.events[-1]) if self._reader is not None and self.events else None
-
     def misread(self, last: Event) -> ParsedReply | None:
-        """The same for the reply that ends so."""
-        wrong = self._reader is not None and type(last) is Finished and last.reason == "stop"
-        parsed = self._reader.parsed if self._reader is not None and self.may_correct and wrong else None
-        return parsed if parsed is not None and parsed.problem is not None else None
+        """What is understood of a reply that ends so, if it has an action that cannot be taken and the model is asked again."""
+        if self.reader is None or not self.may_correct or type(last) is not Finished or last.reason != "stop":
+            return None
+        parsed = self.reader.parsed
+        return parsed if parsed.problem is not None else None
 
     @property
     def usage(self) -> Usage:
@@ -125,7 +119,7 @@ class Attempt:
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
         """What arrives, to its end. What ends it comes alone."""
-        reader, handover, ended = self._reader, None, False
+        reader, handover, ended = self.reader, None, False
         try:
             async with aclosing(_portions_of(self.provider, self.request)) as portions:
                 async for portion in portions:
@@ -194,7 +188,7 @@ class Attempt:
                 self.error, events = event.error, events[:place]
                 break
             if type(event) is Finished:
-                self.complete = True
+                self.complete, self.rejected = True, self.misread(event)
         self.events += events
         return take(self, events, data)
 

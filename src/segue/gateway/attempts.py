@@ -115,10 +115,10 @@ class TranslatedAttempt(Attempt):
     def received(self, events: list[Event], data: bytes) -> Piece:
         """What the client gets for these events. An action that cannot be read is not passed on: so the reply of a model that
         writes its calls as text is held back until its final answer begins, or until it is complete."""
-        if self.answers and not self._held:
+        reader, last = self.reader, events[-1]
+        if reader is None:
             return self._piece(events)
-        last = events[-1]
-        if not self.answers and type(last) not in (Finished, Failed):
+        if not reader.answers and type(last) not in (Finished, Failed):
             self._held += events
             return [], data
         held, self._held = self._held, []

@@ -137,7 +137,14 @@ class ClientExchange(ReportingAsker):
         """Try the routings one after another. What fails in the end is written as an error of the client's wire."""
         self._start_beat()
         try:
-            error = await self._asked(routings)
+            try:
+                _, error = await ask_one_after_another(self, routings)
+            except asyncio.CancelledError:
+                if self._attempt is not None:
+                    await self._remember_broken(self._attempt)
+                raise
+            if error is not None and self._not_held is not None:
+                error = error_of_holder(self._not_held, self._failed)
             attempt = self._attempt
             if error is None and attempt is not None:
                 await self._finish(attempt)
@@ -149,17 +156,6 @@ class ClientExchange(ReportingAsker):
                 self._note(self._seen())
         if error is not None and not self._committed:
             await self._fail(error)
-
-    async def _asked(self, routings: list[Callable[[], Routing]]) -> SegueError | None:
-        try:
-            _, error = await ask_one_after_another(self, routings)
-        except asyncio.CancelledError:
-            if self._attempt is not None:
-                await self._remember_broken(self._attempt)
-            raise
-        if error is None or self._not_held is None:
-            return error
-        return error_of_holder(self._not_held, self._failed)
 
     # What the engine asks of whoever asks
 
