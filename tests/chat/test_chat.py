@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.chat import attempt
 from segue.chat.chat import Chat
 from segue.chat.turn import Answer
 from segue.conversation.blocks import Media, Text, ToolResult
@@ -51,6 +50,7 @@ from segue.events import (
     Warned,
     as_dict,
 )
+from segue.exchange import attempt
 from segue.providers.adapter import ChatRequest, ProviderAdapter
 from segue.providers.registry import default_registry
 from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
@@ -277,7 +277,11 @@ def test_a_cancelled_stream_ends_with_one_cancellation_and_keeps_what_was_said()
                 events.append(event)
                 chat.cancel()
             assert kinds(events) == ["text", "finish"]
-            assert events[-1] == Finish("cancelled")
+            last = events[-1]
+            assert isinstance(last, Finish)
+            assert last.reason == "cancelled"
+            assert last.usage.input_tokens, "what was handed over is counted"
+            assert last.usage.output_tokens
             assert chat.conversation.messages[-1].text == "once upon"
             assert (await chat.send("more")).text == "go on"
             assert chat.cancel() is False

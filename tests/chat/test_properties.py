@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.chat import attempt
 from segue.chat.chat import Chat
 from segue.conversation.blocks import ToolResult
 from segue.conversation.events import ArgumentsDelta, CallStarted, Event, TextDelta
 from segue.conversation.message import Message
 from segue.errors import InvalidRequestError
 from segue.events import ChatEvent, Error, Finish, ToolCallChunk, ToolCallResult, ToolCallStart
+from segue.exchange import attempt
 from segue.providers.adapter import ChatRequest, ProviderAdapter
 from segue.providers.scripted import ScriptedProvider, ScriptLine, calls, says
 from segue.routing.retry import RetrySettings

@@ -79,7 +79,7 @@ def test_a_whole_reply_is_the_reply_that_a_stream_would_have_been(place: Place, 
             say(served, REPLIES[what])
             provider = provider_at(served, place)
             if asks_whole:
-                provider.ask_whole(place.model)
+                provider.learn_lack(place.model, "stream")
             events = events_of(provider, request_for(place, what))
             assert isinstance(events[-1], Finished), events[-1]
             # Not with its own origin, which names the port.
@@ -120,8 +120,8 @@ def test_a_model_that_may_not_be_streamed_is_asked_for_whole_replies_from_then_o
         conversation = conversation.append(reply.message).append(user("And now?"))
     asked = [(entry.status, entry.body.get("stream")) for entry in unverified.emulator.log]
     assert asked == [(400, True), (200, None), (200, None)]
-    assert not provider.streams(place.model)
-    assert provider.streams("another")
+    assert provider.lacks(place.model, "stream")
+    assert not provider.lacks("another", "stream")
     other = provider_at(unverified, place)
     assert isinstance(events_of(other, asking(place))[-1], Finished), "each provider learns for itself"
 
@@ -143,7 +143,7 @@ def test_a_request_that_was_previewed_before_the_refusal_is_written_anew(unverif
     provider = provider_at(unverified, OPENAI)
     request = asking(OPENAI)
     assert b'"stream":true' in provider.preview(request).body
-    provider.ask_whole(OPENAI.model)
+    provider.learn_lack(OPENAI.model, "stream")
     assert b"stream" not in sent_in(events_of(provider, request)).body
     assert [entry.status for entry in unverified.emulator.log] == [200]
 
@@ -215,7 +215,7 @@ MINE = Place("mine", "", "m")
 def test_an_answer_is_read_for_what_it_is(application: Any, *, asks_whole: bool) -> None:
     provider = local(application)
     if asks_whole:
-        provider.ask_whole("m")
+        provider.learn_lack("m", "stream")
     reply = fold_stream(events_of(provider, asking(MINE)))
     assert (reply.message.text, reply.finish, reply.id) == ("Good day.", "stop", "c1")
 
@@ -278,10 +278,10 @@ def test_a_whole_reply_is_waited_for_longer() -> None:
     limits = Timeouts(first_byte=0.05, whole_reply=5)
     provider = local(silent_for(0.2), timeouts=limits)
     assert failure_of(provider, asking(MINE)).code == "first_byte_timeout"
-    provider.ask_whole("m")
+    provider.learn_lack("m", "stream")
     assert isinstance(events_of(provider, asking(MINE))[-1], Finished)
     provider = local(silent_for(5), timeouts=structs.replace(limits, whole_reply=0.1))
-    provider.ask_whole("m")
+    provider.learn_lack("m", "stream")
     assert failure_of(provider, asking(MINE)).code == "whole_reply_timeout"
 
 
@@ -291,7 +291,7 @@ def test_an_abort_ends_the_wait_for_a_whole_reply() -> None:
         abort, began = asyncio.Event(), loop.time()
         loop.call_later(0.1, abort.set)
         provider = local(silent_for(20))
-        provider.ask_whole("m")
+        provider.learn_lack("m", "stream")
         stream = provider.chat_stream(asking(MINE, abort=abort))
         return [event async for event in stream][-1], loop.time() - began
 
@@ -352,4 +352,4 @@ def test_a_refusal_to_stream_is_recognised_by_what_it_names(wire: str, status: i
 def test_another_refusal_is_reported_and_not_tried_again(wire: str, body: bytes) -> None:
     provider = local(answering(body, status=400), wire)
     failure_of(provider, asking(MINE))
-    assert provider.streams("m")
+    assert not provider.lacks("m", "stream")

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from msgspec import structs
 
 from segue.chat.attachments import Content, user_message
-from segue.chat.attempt import unexpected
 from segue.chat.budget import Budget
 from segue.chat.compaction.trigger import CompactionSettings
 from segue.chat.event_stream import EventStream
@@ -29,6 +28,7 @@ from segue.conversation.json_safe import encodable
 from segue.conversation.options import Options
 from segue.errors import SegueError, UsageError
 from segue.events import Finish, Switch, Warned
+from segue.exchange.attempt import unexpected
 from segue.limits import MAX_EXCHANGES
 from segue.routing.route import parse_route
 from segue.sessions.entries import SettingsChanged, Switched

@@ -1,72 +1,106 @@
-"""One exchange of a turn: a request and its reply, tried again or elsewhere while nothing was shown.
+"""The exchanges of a chat's turn: asked from its journal, shown as events, and kept in the journal.
 
 Each attempt is rendered anew by the provider that it goes to. What came of a reply that broke off is kept.
 """
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from segue.chat.attempt import Attempt
-from segue.chat.lifecycle import ChatSession
 from segue.chat.output_type import ANSWER_CORRECTED, OutputMismatch, correction_of
 from segue.conversation.blocks import Reasoning, Text, ToolCall
+from segue.conversation.events import (
+    ArgumentsDelta,
+    CallStarted,
+    Cited,
+    Finished,
+    MediaArrived,
+    ReasoningDelta,
+    TextDelta,
+)
 from segue.conversation.message import Message, mint_missing
-from segue.conversation.usage import Usage
-from segue.dialects.errors import TOOLS_UNSUPPORTED
-from segue.errors import ContextLengthError, InvalidRequestError, SegueError
-from segue.events import Emit, Repaired, Retrying, Switch, Warned
-from segue.providers.models.prices import Bill
-from segue.providers.text_requests import schema_in_words, takes_schema
+from segue.conversation.usage import NO_USAGE
+from segue.errors import InvalidRequestError, SegueError
+from segue.events import (
+    Citations,
+    MediaChunk,
+    ReasoningChunk,
+    Repaired,
+    Retrying,
+    Switch,
+    TextChunk,
+    ToolCallChunk,
+    Warned,
+)
+from segue.exchange.attempt import Attempt
+from segue.exchange.exchange import Asker, Exchange
 from segue.routing.route import provider_of
-from segue.routing.router import GiveUp, GoTo, Retry, Routing
+from segue.routing.router import GoTo, Retry
 from segue.sessions.entries import ModelReplied, NoteAdded, Switched
-from segue.transcript.text_tools.react import MAX_CORRECTIONS, correction
+from segue.transcript.citations import is_listed
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from segue.chat.lifecycle import ChatSession
     from segue.chat.output_type import OutputType
-    from segue.conversation.events import Reply
-    from segue.providers.adapter import ChatRequest
+    from segue.conversation.blocks import Citation
+    from segue.conversation.events import Event, Reply
+    from segue.events import Emit
+    from segue.providers.adapter import RequestSent
+    from segue.providers.models.prices import Bill
     from segue.routing.route import Route
-    from segue.transcript.repairs import Repair
-    from segue.transcript.text_tools.form import ParsedReply
+    from segue.routing.router import Routing
 
 
 _REFUSED = (400, 422)
 """Statuses of a request that is wrong in itself."""
 
 
-class Exchanges(Struct, kw_only=True):
+@final
+class TurnExchanges(Asker):
     """All exchanges of one turn."""
 
-    session: ChatSession
-    routing: Routing
-    emit: Emit
-    abort: asyncio.Event
-    bill: Bill
-    checked: bool
-    """Whether the next request is known to fit: the first one was measured before the turn was routed."""
-    error: SegueError | None = None
-    ran: bool = False
-    """Whether a call of this turn has run: from then on it stays where it is."""
-    latest: ModelReplied = ModelReplied(Message("model", ()))
-    _torn: bool = False
-    """Whether the last reply was shown in part, or has calls that were closed."""
-    _shrunk: bool = False
-    _corrections: int = 0
-    _described: bool = False
-    """Whether the model has read the schema of the answer in words."""
-    _answered_wrong: bool = False
-    """Whether it was asked to correct an answer that does not have the type."""
+    def __init__(
+        self,
+        session: ChatSession,
+        routing: Routing,
+        *,
+        emit: Emit,
+        abort: asyncio.Event,
+        bill: Bill,
+        checked: bool,
+    ) -> None:
+        """`checked`: whether the next request is known to fit. The first one was measured before the turn was routed."""
+        self.exchange = Exchange(self, routing, abort=abort)
+        self.error: SegueError | None = None
+        self.latest = ModelReplied(Message("model", ()))
+        self._session = session
+        self._emit = emit
+        self._abort = abort
+        self._bill = bill
+        self._checked = checked
+        self._attempt: Attempt | None = None
+        self._called: dict[int, str] = {}
+        """The names of the calls so far, of the reply that arrives."""
+        self._cited: list[Citation] = []
+        """Its sources so far."""
+        self._torn = False
+        """Whether the last reply was shown in part, or has calls that were closed."""
+        self._shrunk = False
+        self._answered_wrong = False
+        """Whether the model was asked to correct an answer that does not have the type."""
 
     @property
-    def model(self) -> str:
-        """Who answers: provider/model."""
-        return self.routing.route.name
+    def route(self) -> Route:
+        """Who answers."""
+        return self.exchange.routing.route
+
+    @property
+    def shown(self) -> bool:
+        return self._attempt is not None and self._attempt.first_content is not None
 
     def report_route(self, previous: str, cause: SegueError | None = None) -> None:
         """Report who answers, where the router chose another member than before, and who could not.
@@ -74,67 +108,120 @@ class Exchanges(Struct, kw_only=True):
         `cause`: the error of the turn that this one continues.
         """
         self._report_skipped()
-        model, members = self.model, self.session.router.routes
+        model, members = self.route.name, self._session.router.routes
         if previous != model and any(member.name == previous for member in members):
             reason = "routed" if cause is None else "failover"
-            losses = self.session.losses(self.routing.route)
-            self.emit(Switch(previous, model, reason, losses, cause))
-
-    async def ask(self) -> Reply:
-        """A reply, complete or cut off, as it now stands in the conversation."""
-        session = self.session
-        self._shrunk = False
-        while True:
-            route = self.routing.route
-            if not self.checked:
-                try:
-                    await session.compactor.fit_request(route, self.emit, self.abort)
-                except ContextLengthError as error:
-                    if await self._try_again(error, shown=False):
-                        continue
-                    raise (self.error or error) from error
-            self.checked = False
-            if session.turn.output is not None and not self._described:
-                await self._describe_output(session.turn.output, route)
-            request = structs.replace(session.request(route), session=session.journal.session)
-            attempt = Attempt(self.emit, self.abort, self._report_repairs)
-            reply = await attempt.run(provider_of(route, session.providers), request)
-            shown = attempt.first_token is not None
-            if isinstance(reply.error, InvalidRequestError) and reply.error.status in _REFUSED:
-                self._advise(reply.error, attempt)
-            if reply.error is not None and await self._try_again(reply.error, shown=shown):
-                await self._count_lost(reply, route)
-                continue
-            kept = await self._keep(reply, attempt, request)
-            self._torn = shown or bool(kept.message.blocks)
-            if reply.finish != "stop":
-                return kept
-            if attempt.misread is not None and await self._correct(attempt.misread):
-                continue
-            if session.turn.output is None or self._answered_wrong or kept.message.calls:
-                return kept
-            if not await self._correct_output(session.turn.output, kept.message):
-                return kept
-
-    def _advise(self, error: InvalidRequestError, attempt: Attempt) -> None:
-        """A refusal of the request itself: how to find what is wrong with it, where that is not known already."""
-        if (
-            error.hint or attempt.sent is None or not attempt.sent.body
-        ):  # a provider of one's own, without a wire
-            return
-        session, dialect = self.session.journal.session, attempt.sent.origin.dialect
-        error.hint = f"Find the cause: segue sessions export {session} | segue doctor - --for {dialect}"
+            losses = self._session.losses(self.route)
+            self._emit(Switch(previous, model, reason, losses, cause))
 
     def continuation(self) -> Routing | None:
         """Where a turn that has failed can be continued: elsewhere, and only if its last reply left nothing behind."""
-        return None if self._torn or self.abort.is_set() else self.routing.continuation()
+        return None if self._torn or self._abort.is_set() else self.exchange.routing.continuation()
 
-    async def _describe_output(self, output: OutputType, route: Route) -> None:
-        """Words for a model whose provider does not take the schema of the answer. Written once, so prefixes stay."""
-        session = self.session
-        if not takes_schema(provider_of(route, session.providers), session.request(route)):
-            self._described = True
-            await self._add_note(schema_in_words(output.schema))
+    async def ask(self) -> Reply:
+        """A reply, complete or cut off, as it now stands in the conversation."""
+        output = self._session.turn.output
+        self._shrunk = False
+        while True:
+            attempt, self.error = await self.exchange.ask()
+            if attempt is None:
+                raise self.error or SegueError("The request was not made.")
+            kept = await self._keep(attempt)
+            if kept.finish != "stop" or output is None or self._answered_wrong or kept.message.calls:
+                return kept
+            if not await self._correct_output(output, kept.message):
+                return kept
+
+    # What the engine asks of whoever asks
+
+    async def attempt(self, route: Route) -> Attempt:
+        session, self._attempt = self._session, None
+        if not self._checked:
+            await session.compactor.fit_request(route, self._emit, self._abort)
+        self._checked = False
+        request = structs.replace(session.request(route), session=session.journal.session)
+        self._attempt = attempt = Attempt(provider_of(route, session.providers), request, route=route.name)
+        attempt.on_sent = self._report_repairs
+        self._called, self._cited = {}, []
+        return attempt
+
+    def take(self, attempt: Attempt, events: list[Event], data: bytes) -> None:
+        del data
+        chunk: TextChunk | ReasoningChunk | MediaChunk | ToolCallChunk
+        for event in events:
+            if type(event) is TextDelta and event.text:
+                chunk = TextChunk(event.text)
+            elif type(event) is ReasoningDelta and event.text:
+                chunk = ReasoningChunk(event.text)
+            elif type(event) is MediaArrived:
+                chunk = MediaChunk(event.media)
+            elif type(event) is CallStarted:
+                self._called[event.index] = event.name or self._called.get(event.index, "")
+                chunk = ToolCallChunk(event.index, self._called[event.index])
+            elif type(event) is ArgumentsDelta and event.text:
+                chunk = ToolCallChunk(event.index, self._called.get(event.index, ""), event.text)
+            else:
+                if type(event) is Cited:
+                    self._cited.append(event.citation)
+                elif type(event) is Finished and any(map(is_listed, self._cited)):
+                    self._emit(Citations(tuple(self._cited)))
+                continue
+            # A call that is being written is no output yet: the reply may still be asked for again.
+            if attempt.first_content is None and type(chunk) is not ToolCallChunk:
+                attempt.first_content = attempt.passed
+            self._emit(chunk)
+
+    def ended(self, route: Route, attempt: Attempt | None, error: SegueError | None) -> None:
+        if attempt is None:
+            return
+        attempt.cost = self._session.prices.charge(self._bill, attempt.usage, route.provider, route.model)
+        if isinstance(error, InvalidRequestError) and error.status in _REFUSED:
+            self._advise(error, attempt)
+
+    async def again(
+        self, route: Route, attempt: Attempt | None, error: SegueError, step: Retry | GoTo | None
+    ) -> None:
+        append = self._session.journal.append
+        if attempt is not None and (usage := attempt.usage) != NO_USAGE:
+            await append(ModelReplied(Message("model", ()), attempt.reply.finish, usage, attempt.cost))
+        if type(step) is Retry:
+            self._emit(Retrying(route.name, error, step.after))
+        elif type(step) is GoTo:
+            entered = step.route
+            await append(Switched(previous=route.name, model=entered.name, reason="failover"))
+            losses = self._session.losses(entered)
+            self._emit(Switch(route.name, entered.name, "failover", losses, error))
+            self._report_skipped()
+
+    async def correct(self, attempt: Attempt, note: str) -> None:
+        await self._keep(attempt)
+        await self._add_note(note)
+
+    async def shrink(self, route: Route, error: SegueError) -> bool:
+        if self._shrunk:
+            return False
+        self._shrunk = True
+        compactor = self._session.compactor
+        return await compactor.shrink(route, None, error.code, self._emit, self._abort)
+
+    # What is kept
+
+    async def _keep(self, attempt: Attempt) -> Reply:
+        journal, reply, usage = self._session.journal, attempt.reply, attempt.usage
+        message = reply.message if reply.finish in ("stop", "tool_calls") else _without_halves(reply.message)
+        # Minted here, so that the journal has the ids that the conversation will have.
+        message, _ = mint_missing(message, journal.state.conversation.minted)
+        repairs = 0 if attempt.sent is None else len(attempt.sent.repairs)
+        self.latest = ModelReplied(message, reply.finish, usage, attempt.cost, repairs)
+        self._torn = self.shown or bool(message.blocks)
+        if message.blocks or usage != NO_USAGE:
+            await journal.append(self.latest)
+        if counted := reply.usage.input_tokens:
+            self._session.compactor.reported[attempt.request.model] = attempt.request, counted
+        ended_well = reply.error is None and reply.finish != "cancelled"
+        if ended_well and all(type(block) is Reasoning for block in message.blocks):
+            self._emit(Warned("The reply is empty.", "empty_reply"))
+        return structs.replace(reply, message=message, error=self.error)
 
     async def _correct_output(self, output: OutputType, message: Message) -> bool:
         """Ask once more for an answer that does not have the type that it must have."""
@@ -142,7 +229,7 @@ class Exchanges(Struct, kw_only=True):
             output.read(message.text)
         except OutputMismatch as mismatch:
             self._answered_wrong = True
-            self.emit(Warned(f"The answer {mismatch}. It is asked for once more.", ANSWER_CORRECTED))
+            self._emit(Warned(f"The answer {mismatch}. It is asked for once more.", ANSWER_CORRECTED))
             await self._add_note(correction_of(output, mismatch))
             return True
         return False
@@ -150,83 +237,32 @@ class Exchanges(Struct, kw_only=True):
     async def _add_note(self, text: str) -> None:
         # An instruction: compaction must not take it for the user's prompt.
         note = Message("user", (Text(text),), instruction=True)
-        await self.session.journal.append(NoteAdded(note))
+        await self._session.journal.append(NoteAdded(note))
 
-    async def _correct(self, misread: ParsedReply) -> bool:
-        """Ask a model that writes its calls as text to use the right format; not for ever."""
-        if self._corrections >= MAX_CORRECTIONS:
-            return False
-        self._corrections += 1
-        await self._add_note(correction(misread))
-        return True
+    # What is reported
 
-    async def _try_again(self, error: SegueError, *, shown: bool) -> bool:
-        session, route = self.session, self.routing.route
-        # The provider may have learned it with this very request, so what it knows now does not count.
-        if not shown and error.code == TOOLS_UNSUPPORTED and route.name not in session.without_tools:
-            session.without_tools.add(route.name)
-            return True
-        if not shown and error.remedy == "shrink" and not self._shrunk:
-            self._shrunk = True
-            if await session.compactor.shrink(route, None, error.code, self.emit, self.abort):
-                return True
-        step = self.routing.failed(error, shown=shown, ran=self.ran)
-        if type(step) is Retry and not shown:
-            self.emit(Retrying(route.name, error, step.after))
-            if step.after > 0:
-                with suppress(TimeoutError):
-                    # A cancelled turn asks once more, and finds that it is cancelled.
-                    await asyncio.wait_for(self.abort.wait(), step.after)
-            return True
-        if type(step) is GoTo and not shown and not self.ran:
-            name = step.route.name
-            await session.journal.append(Switched(previous=route.name, model=name, reason="failover"))
-            self.emit(Switch(route.name, name, "failover", session.losses(step.route), error))
-            self._report_skipped()
-            return True
-        self.error = step.error if type(step) is GiveUp else error
-        return False
-
-    async def _count_lost(self, reply: Reply, route: Route) -> None:
-        """A reply that nobody saw may have cost something."""
-        if reply.usage != Usage():
-            cost = self.session.prices.charge(self.bill, reply.usage, route.provider, route.model)
-            lost = ModelReplied(Message("model", ()), reply.finish, reply.usage, cost)
-            await self.session.journal.append(lost)
-
-    async def _keep(self, reply: Reply, attempt: Attempt, request: ChatRequest) -> Reply:
-        journal, route, usage = self.session.journal, self.routing.route, reply.usage
-        message = reply.message if reply.finish in ("stop", "tool_calls") else _without_halves(reply.message)
-        # Minted here, so that the journal has the ids that the conversation will have.
-        message, _ = mint_missing(message, journal.state.conversation.minted)
-        cost = self.session.prices.charge(self.bill, usage, route.provider, route.model)
-        repairs = 0 if attempt.sent is None else len(attempt.sent.repairs)
-        self.latest = ModelReplied(message, reply.finish, usage, cost, repairs)
-        if message.blocks or usage != Usage():
-            await journal.append(self.latest)
-        if usage.input_tokens:
-            self.session.compactor.reported[request.model] = request, usage.input_tokens
-        if reply.finish == "cancelled":
-            self.routing.aborted()
-        elif reply.error is None:
-            self.routing.answered(usage, attempt.first_token, seconds=attempt.seconds, cost=cost)
-            if all(type(block) is Reasoning for block in message.blocks):
-                self.emit(Warned("The reply is empty.", "empty_reply"))
-        return structs.replace(reply, message=message, error=self.error)
+    def _advise(self, error: InvalidRequestError, attempt: Attempt) -> None:
+        """A refusal of the request itself: how to find what is wrong with it, where that is not known already."""
+        sent = attempt.sent
+        if error.hint or sent is None or not sent.body:  # a provider of one's own, without a wire
+            return
+        session, dialect = self._session.journal.session, sent.origin.dialect
+        error.hint = f"Find the cause: segue sessions export {session} | segue doctor - --for {dialect}"
 
     def _report_skipped(self) -> None:
         """Each member once, until it can be asked again."""
-        skipped, known = self.routing.skipped, self.session.skipped
+        skipped, known = self.exchange.routing.skipped, self._session.skipped
         for member in skipped:
             if known.get(member.name) != member.code:
-                self.emit(Warned(f"{member.name} is skipped: {member.reason}", "passed_over"))
-        self.session.skipped = {member.name: member.code for member in skipped}
+                self._emit(Warned(f"{member.name} is skipped: {member.reason}", "passed_over"))
+        self._session.skipped = {member.name: member.code for member in skipped}
 
-    def _report_repairs(self, repairs: tuple[Repair, ...]) -> None:
-        new = tuple(repair for repair in repairs if repair not in self.session.reported)
+    def _report_repairs(self, sent: RequestSent) -> None:
+        reported = self._session.reported
+        new = tuple(repair for repair in sent.repairs if repair not in reported)
         if new:
-            self.session.reported.update(new)
-            self.emit(Repaired(new, self.model))
+            reported.update(new)
+            self._emit(Repaired(new, self.route.name))
 
 
 def _without_halves(message: Message) -> Message:

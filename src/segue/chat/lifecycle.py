@@ -23,7 +23,7 @@ from segue.conversation.options import NO_OPTIONS, Options
 from segue.errors import JournalError, SegueError, UsageError
 from segue.providers.adapter import ChatRequest, Providers, RequestSent
 from segue.providers.models.prices import PriceBook, prices_of
-from segue.providers.text_requests import as_text_request
+from segue.providers.text_requests import fitted_to_model
 from segue.routing.route import Route, default_route, facts_from, parse_route, provider_of
 from segue.routing.router import Model, Router, router_for
 from segue.sessions.entries import Link, SessionStarted, SettingsChanged
@@ -35,8 +35,6 @@ from segue.tools.definition import Approves, Host, ToolSet
 from segue.tools.function_tools import as_tool
 from segue.tools.scheduler import Scheduler
 from segue.transcript.policy import Policy
-from segue.transcript.text_tools.form import offer_of
-from segue.transcript.text_tools.react import REACT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -87,8 +85,6 @@ class ChatSession:
         self.compactor = Compactor(self)
         self.reported: set[Repair] = set()
         """Repairs that were reported already."""
-        self.without_tools: set[str] = set()
-        """Routes that refused a request because it offered tools: theirs are written as text."""
         self.skipped: dict[str, str] = {}
         """Members of the router that the last turn could not go to, each with the code of the reason."""
         self.turn = TurnSettings()
@@ -191,7 +187,7 @@ class ChatSession:
         )
 
     def request(self, route: Route) -> ChatRequest:
-        """What a route would be sent now; to a model without tools, in words."""
+        """What a route would be sent now; what its model lacks, in words."""
         state, output = self.journal.state, self.turn.output
         options = self.turn.options.over(route.options.over(state.options))
         if output is not None:
@@ -208,12 +204,9 @@ class ChatSession:
             context=route.context,
             policy=self.settings.policy,
         )
-        takes_tools = not self.without_tools or route.name not in self.without_tools
         with suppress(SegueError):  # the router skips a route that cannot be used, and reports why
-            takes_tools = takes_tools and self.facts(route).tools
-        if takes_tools:
-            return request
-        return as_text_request(request, offer_of(request.tools, request.options), REACT)
+            return fitted_to_model(request, provider_of(route, self.providers))
+        return request
 
     def preview(self, route: Route) -> RequestSent:
         """The request that a route would get now. Raises where its provider cannot show it."""

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, final
 
 from msgspec import Struct, field
 
-from segue.chat.attempt import unexpected
 from segue.chat.budget import OVER_BUDGET
-from segue.chat.exchange import Exchanges
+from segue.chat.exchange import TurnExchanges
 from segue.chat.lifecycle import ChatSession
 from segue.chat.output_type import OutputMismatch, second_request
 from segue.conversation.blocks import Text, ToolResult
@@ -18,6 +17,7 @@ from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.errors import ProtocolError, SegueError
 from segue.events import Compaction, Emit, Error, ToolCallResult, TurnComplete, Warned
+from segue.exchange.attempt import unexpected
 from segue.providers.models.prices import Bill
 from segue.sessions.entries import (
     Entry,
@@ -130,7 +130,7 @@ class Turn(Struct):
     task: asyncio.Task[None] | None = None
     """Its own, from which it is run."""
     _bill: Bill = field(default_factory=Bill)
-    _exchanges: Exchanges | None = None
+    _exchanges: TurnExchanges | None = None
     _number: int = 0
     _output: Any = None
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
@@ -239,15 +239,10 @@ class Turn(Struct):
                 await journal.append(UserSaid(message))
             return "cancelled"
         previous = journal.state.model
-        exchanges = Exchanges(
-            session=session,
-            routing=routing,
-            emit=self.emit,
-            abort=self.abort,
-            bill=self._bill,
-            checked=not continued,
+        exchanges = TurnExchanges(
+            session, routing, emit=self.emit, abort=self.abort, bill=self._bill, checked=not continued
         )
-        name = exchanges.model
+        name = exchanges.route.name
         if continued:
             await journal.append(Switched(previous=previous, model=name, reason="failover"))
         await journal.append(*([UserSaid(message, name)] if message is not None else self._resumption(name)))
@@ -256,7 +251,7 @@ class Turn(Struct):
             exchanges.report_route(previous, cause)
         finish = await self._exchange_all(exchanges)
         if exchanges.error is None:
-            session.compactor.summariser = exchanges.routing.route
+            session.compactor.summariser = exchanges.route
         return finish
 
     async def _open_routing(self, message: Message | None) -> Routing:
@@ -283,7 +278,7 @@ class Turn(Struct):
         note = second_request(output, last.text) if state.answered else _CONTINUE
         return [TurnResumed(model), NoteAdded(Message("user", (Text(note),), instruction=True))]
 
-    async def _exchange_all(self, exchanges: Exchanges) -> TurnFinish:
+    async def _exchange_all(self, exchanges: TurnExchanges) -> TurnFinish:
         """Ask the model and run what it calls, one after the other, until a reply has no calls or a limit is reached."""
         session = self._session
         while self._number < session.turn.budget.max_turns:
@@ -294,7 +289,7 @@ class Turn(Struct):
                 if reply.finish not in ("error", "cancelled"):
                     self._complete(exchanges)
                 return _ENDS[reply.finish]
-            exchanges.ran = exchanges.ran or closed is None
+            exchanges.exchange.ran = exchanges.exchange.ran or closed is None
             results = await session.scheduler.run(calls, session.tools, self.emit, self.abort, closed=closed)
             self._complete(exchanges)
             if closed is not None:
@@ -305,9 +300,9 @@ class Turn(Struct):
                 return "cancelled"
         return "max_turns"
 
-    def _complete(self, exchanges: Exchanges) -> None:
+    def _complete(self, exchanges: TurnExchanges) -> None:
         latest = exchanges.latest
-        self.emit(TurnComplete(self._number, exchanges.model, latest.usage, latest.cost))
+        self.emit(TurnComplete(self._number, exchanges.route.name, latest.usage, latest.cost))
         spent = self._session.turn.budget.exceeded(self._bill)
         if spent and latest.message.calls:  # a turn that ends anyway needs no stopping
             self.emit(Warned(spent, OVER_BUDGET))
@@ -340,7 +335,7 @@ class Turn(Struct):
             usage=usage,
             cost=cost,
             at_least=at_least,
-            model=exchanges.model,
+            model=exchanges.route.name,
             exchanges=self._number,
             error=error,
         )

@@ -117,6 +117,9 @@ class LoggedProvider(ProviderAdapter):
     def card(self, model: str) -> ModelCard:
         return self.provider.card(model)
 
+    def takes_schema(self, request: ChatRequest) -> bool:
+        return self.provider.takes_schema(request)
+
     async def chat_stream(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:
         log = self._log
         # A request for a summary has no tools; its reasoning is not part of the story.

@@ -77,6 +77,10 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     nine_character_ids: bool = False
     """Whether call ids must be nine letters and digits."""
 
+    def takes_schema(self, *, with_tools: bool) -> bool:
+        """Whether its answer can be held to a JSON Schema. `with_tools`: while functions are offered."""
+        return self.answer_schema and (self.schema_with_tools or not with_tools)
+
 
 UNKNOWN = ModelCard()
 

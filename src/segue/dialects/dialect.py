@@ -131,6 +131,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     encode_error: Callable[[SegueError], tuple[int, bytes]]
     server: ServerFacts
     """Paths, headers and lists of a server of this wire."""
+    takes_schema: Callable[[dict[str, Any]], bool] = lambda _schema: True
+    """Whether the wire can hold an answer to this JSON Schema, if the model can."""
 
     def with_model(self, fields: Mapping[str, Any], model: str) -> dict[str, Any]:
         """The body of a request with another model; where the address names it, with one, if the body names none."""

@@ -27,7 +27,7 @@ from segue.gateway.client_errors import busy_error, error_response, path_error, 
 from segue.gateway.control import METRICS, open_control
 from segue.gateway.disconnection import work_until_gone
 from segue.gateway.doors import Doors, check_signature, keys_of, unknown_key
-from segue.gateway.exchange import Exchange
+from segue.gateway.exchange import ClientExchange
 from segue.gateway.large_bodies import read_beside
 from segue.gateway.members import Members
 from segue.gateway.names import ModelNames
@@ -364,7 +364,7 @@ class Gateway:
             if (compacted := await self._services.compacted(turn, report, switched)) is not None:
                 await writer.whole(compacted)
                 return
-            exchange = Exchange(
+            exchange = ClientExchange(
                 turn,
                 writer,
                 report,

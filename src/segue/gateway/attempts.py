@@ -1,14 +1,14 @@
-"""One request to one route, as pieces of the reply: what arrived, and the bytes that the client gets for it.
+"""One request to one route for a client: the bytes that it gets for each piece of the reply.
 
 A reply is translated event by event, or forwarded byte by byte where client and provider use the same wire.
 """
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from itertools import groupby
+from secrets import token_hex
 from time import monotonic, time
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, final
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from msgspec import structs
 
@@ -25,72 +25,29 @@ from segue.conversation.events import (
     UsageReported,
     fold,
 )
-from segue.conversation.usage import Usage
+from segue.conversation.usage import NO_USAGE, Usage
 from segue.dialects.reply_translation import ReplyTranslation
 from segue.dialects.whole_reply import WholeReplyDecoder, decoder_for
 from segue.errors import ProtocolError, SegueError
-from segue.gateway.handovers import estimate_of, hand_over
+from segue.exchange.attempt import Attempt, Piece
+from segue.exchange.handovers import estimate_of, hand_over
 from segue.gateway.model_field import ModelField, WholeFrames, renamed
-from segue.gateway.text_tool_replies import portions_of, split_sent, text_tool_portions
 from segue.gateway.usage_estimates import input_estimate, mark_of
 from segue.transcript.client_wire import ClientRequest
 from segue.transcript.repairs import Repair
 from segue.transcript.respond import Responder
-from segue.transcript.text_tools.react import REACT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
     from segue.conversation.blocks import Reasoning
     from segue.dialects.dialect import ReplyEncoder
-    from segue.gateway.handovers import Handover
     from segue.gateway.turns import ClientTurn
     from segue.providers.adapter import ChatRequest, ProviderAdapter, RequestSent
-    from segue.providers.capabilities import Forward
     from segue.transcript.respond import Visibility
 
 
 _IN_WORDS: Final = Repair("calls_as_text", "", "tools", decision="the model gets its tools in words")
-
-
-Piece: TypeAlias = tuple[list[Event], bytes]
-"""Some of a reply, and what a client that streams gets for it."""
-
-
-class RouteAttempt(Protocol):
-    """Used once. What goes wrong is a `Failed` among the events; nothing is raised but cancellation."""
-
-    origin: Origin
-    made_under: str
-    repairs: tuple[Repair, ...]
-    """Of the request, from the client's bytes on."""
-    forwarded: bool
-    described: bool
-    """Whether the model gets its tools in words."""
-    headers: Mapping[str, str]
-    """Of the provider's response, as far as they are the client's affair."""
-    handovers: list[Handover]
-    """What was sent to the provider; set it before."""
-    estimated: Usage | None
-    """What the client is shown as usage where the provider reported none."""
-
-    def pieces(self) -> AsyncGenerator[Piece, None]: ...
-
-    def close(self) -> bytes:
-        """The last bytes of a streamed reply that succeeded."""
-        ...
-
-    def whole(self, reply: Reply) -> bytes:
-        """The whole reply, for a client that does not stream or asks for it later. `reply`: as it was folded."""
-        ...
-
-    def broken(self, error: SegueError) -> bytes:
-        """The bytes that end a stream which broke off."""
-        ...
-
-    def call_ids(self) -> dict[str, str]:
-        """The id of each call at the client → its canonical id."""
-        ...
 
 
 @final
@@ -115,10 +72,8 @@ class ReplyTiming:
 
 
 @final
-class TranslatedAttempt:
+class TranslatedAttempt(Attempt):
     """The request is planned for the provider's wire, and its reply made valid on the client's."""
-
-    forwarded = False
 
     def __init__(
         self,
@@ -127,26 +82,27 @@ class TranslatedAttempt:
         request: ChatRequest,
         *,
         route: str,
-        nonce: str,
         home: bool,
         reasoning: Visibility,
         capsule: Callable[[Reasoning], str],
+        spent: Usage,
     ) -> None:
-        self.origin = Origin(provider=provider.name, model=request.model)
-        self.made_under = ""
-        self.described = request.policy.text_form is not None
+        """`spent`: on replies before it that could not be read; the client's count includes them."""
+        super().__init__(provider, request, route=route)
         self.repairs: tuple[Repair, ...] = turn.repairs
+        """Of the request, from the client's bytes on."""
         self.headers: Mapping[str, str] = {}
-        self.handovers: list[Handover] = []
+        """Of the provider's response, as far as they are the client's affair."""
         self.estimated: Usage | None = None
+        """What the client is shown as usage where the provider reported none."""
         self._turn = turn
-        self._provider = provider
-        self._route = route
-        self._request = request
         self._home = home
         self._reasoning: Visibility = reasoning
         self._capsule = capsule
-        self._nonce = nonce
+        self._spent = spent
+        self._counted = NO_USAGE
+        self._held: list[Event] = []
+        """Of a model that writes its calls as text: what it wrote before its final answer."""
         self._shown: list[Event] = []
         self._whole = not turn.stream
         self._keep = turn.prepared.kept or self._whole
@@ -156,30 +112,21 @@ class TranslatedAttempt:
         self._encoder: ReplyEncoder = turn.dialect.new_encoder(turn.asked)
         self._timing = ReplyTiming()
 
-    async def pieces(self) -> AsyncGenerator[Piece, None]:
-        in_words = self._request.policy.text_form is REACT
-        arriving = (
-            text_tool_portions(self._provider, self._request, self._hand_over)
-            if in_words
-            else portions_of(self._provider, self._request)
-        )
-        handover: Handover | None = None
-        async with aclosing(arriving) as portions:
-            async for portion in portions:
-                sent, events = split_sent(portion)
-                if sent is not None:
-                    if not in_words:
-                        handover = self._hand_over(self._request, sent)
-                    self._begin(sent)
-                if handover is not None:
-                    events = handover.note(events)
-                if events:
-                    yield self._piece(events)
-
-    def _hand_over(self, request: ChatRequest, sent: RequestSent) -> Handover:
-        handover = hand_over(self._route, request, size=len(sent.body))
-        self.handovers.append(handover)
-        return handover
+    def received(self, events: list[Event], data: bytes) -> Piece:
+        """What the client gets for these events. An action that cannot be read is not passed on: so the reply of a model that
+        writes its calls as text is held back until its final answer begins, or until it is complete."""
+        reader, last = self.reader, events[-1]
+        if reader is None:
+            return self._piece(events)
+        if not reader.answers and type(last) not in (Finished, Failed):
+            self._held += events
+            return [], data
+        held, self._held = self._held, []
+        if self.misread(last) is not None:
+            return [*held, *events], data
+        before, shown = self._piece(held) if held else ([], b"")
+        after, rest = self._piece(events)
+        return [*before, *after], shown + rest
 
     def _piece(self, events: list[Event]) -> Piece:
         """What the client gets for these events."""
@@ -190,12 +137,14 @@ class TranslatedAttempt:
         ends = last is Failed or last is Finished
         if ends or not self._timing.began:
             events = self._timing.stamp(events)
+        if self._spent is not NO_USAGE:
+            events = [self._with_spent(event) if type(event) is UsageReported else event for event in events]
         if not (self._keep or ends):
             return events, translation.feed(events if self._shows_counts else _without_counts(events))
         if self._whole:
             events = _joined(events)
-        if last is Finished:
-            self.estimated = estimate_of(self.handovers)
+        if last is Finished and (estimated := estimate_of(self.handovers)) is not None:
+            self.estimated = self._spent.plus(estimated)
         reported = (
             [UsageReported(self.estimated)] if self.estimated is not None and self._shows_counts else []
         )
@@ -210,15 +159,18 @@ class TranslatedAttempt:
         mark = mark_of(self._turn.dialect.server) if reported else b""
         return events, mark + translation.encode(shown)
 
-    def _begin(self, sent: RequestSent) -> None:
+    def _with_spent(self, event: UsageReported) -> UsageReported:
+        self._counted = self._counted.updated(event.usage)
+        return UsageReported(self._spent.plus(self._counted))
+
+    def begin(self, sent: RequestSent) -> None:
+        super().begin(sent)
         turn = self._turn
-        self.origin, self.made_under = sent.origin, sent.made_under
-        if self._translation is not None:
-            return  # the model was asked again, and the client has got nothing yet
-        self.repairs = (*turn.repairs, *sent.repairs, *([_IN_WORDS] if self.described else ()))
+        in_words = self.request.policy.text_form is not None
+        self.repairs = (*turn.repairs, *sent.repairs, *([_IN_WORDS] if in_words else ()))
         asked = ClientRequest(
             wire=turn.dialect.client,
-            nonce=self._nonce,
+            nonce=token_hex(8),
             model=turn.asked,
             used_ids=turn.used_ids,
             tools=turn.tools,
@@ -238,33 +190,35 @@ class TranslatedAttempt:
             self._encoder.feed(UsageReported(Usage(input_tokens=input_estimate(turn))))
 
     def close(self) -> bytes:
+        """The last bytes of a streamed reply that succeeded."""
         return self._encoder.close()
 
     def whole(self, reply: Reply) -> bytes:
+        """The whole reply, for a client that does not stream or asks for it later. `reply`: as it was folded."""
         del reply  # the client was shown a part of it
         shown = fold(self._shown, Origin(dialect=self._turn.dialect.name, model=self._turn.asked))
         return self._turn.dialect.encode_reply(structs.replace(shown, model=self._turn.asked))
 
     def broken(self, error: SegueError) -> bytes:
+        """The bytes that end a stream which broke off."""
         return self._encoder.feed(Failed(error))
 
     def call_ids(self) -> dict[str, str]:
+        """The id of each call at the client → its canonical id."""
         known = self._responder.ids if self._responder is not None else {}
         return {client: ids.canonical for client, ids in known.items()}
 
 
 @final
-class ForwardedAttempt:
+class ForwardedAttempt(Attempt):
     """The client's bytes go to a provider of the same wire, and its bytes come back."""
 
     forwarded = True
-    described = False
-    made_under = ""
 
     def __init__(
         self,
         turn: ClientTurn,
-        forward: Forward,
+        provider: ProviderAdapter,
         target: Origin,
         request: ChatRequest,
         body: bytes,
@@ -273,15 +227,12 @@ class ForwardedAttempt:
         repairs: tuple[Repair, ...] = (),
     ) -> None:
         """`target`: who answers. `request`: what `body` asks for."""
-        self.origin = target
+        super().__init__(provider, request, route=route)
+        self.origin, self.streamed = target, turn.stream
         self.repairs = repairs
         self.headers: Mapping[str, str] = {}
-        self.handovers: list[Handover] = []
         self.estimated: Usage | None = None
         self._turn = turn
-        self._forward = forward
-        self._route = route
-        self._request = request
         self._body = body
         server = turn.dialect.server
         self._renaming: ModelField | WholeFrames = (
@@ -295,14 +246,15 @@ class ForwardedAttempt:
         self._ids: dict[str, str] = {}
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
-        turn, request = self._turn, self._request
-        server = turn.dialect.server
+        turn, request = self._turn, self.request
+        server, forward = turn.dialect.server, self.provider.capabilities.forward
+        assert forward is not None  # noqa: S101 - else nothing is forwarded there
         refers = bool(turn.prepared.at or turn.prepared.references) or turn.prepared.unread is not None
-        handover = hand_over(self._route, request, size=len(self._body), refers=refers)
+        handover = hand_over(self.route, request, size=len(self._body), refers=refers)
         self.handovers.append(handover)
         timing = ReplyTiming()
         try:
-            async with self._forward.send(
+            async with forward.send(
                 request.model,
                 self._body,
                 stream=turn.stream,
@@ -341,6 +293,9 @@ class ForwardedAttempt:
             failure.__cause__ = error
             yield handover.note([Failed(failure)]), b""
 
+    def received(self, events: list[Event], data: bytes) -> Piece:
+        return events, data
+
     def _before_failure(self, data: bytes) -> bytes:
         """The frames before the one that failed: an error of ours takes its place."""
         good: list[bytes] = []
@@ -370,6 +325,10 @@ class ForwardedAttempt:
     def keep_ids(self, reply: Reply) -> None:
         """The provider's own ids are the client's too."""
         self._ids = {call.native_id: call.id for call in reply.message.calls if call.native_id}
+
+
+ClientAttempt: TypeAlias = TranslatedAttempt | ForwardedAttempt
+"""Both have the same for a client: `close`, `whole`, `broken` and `call_ids`."""
 
 
 def _without_counts(events: list[Event]) -> list[Event]:

@@ -25,6 +25,7 @@ from segue.errors import (
     SegueError,
     TransportError,
 )
+from segue.exchange.remedies import WOULD_LOSE
 from segue.gateway.web import JSON_TYPE, WebResponse
 
 if TYPE_CHECKING:
@@ -131,8 +132,6 @@ def _addresses(error: BaseException | None) -> Iterator[tuple[str, str]]:
 
 
 STORE_AWAY_SECONDS: Final = 5.0
-WOULD_LOSE = "would_lose"
-"""The code of the error for a client that refuses losses."""
 CALLER = "unknown_caller"
 """The code of the error for a client without a key that is known here."""
 
@@ -255,15 +254,6 @@ def number_of_kinds(repairs: Sequence[Repair]) -> dict[str, int]:
     for repair in repairs:
         counts[repair.kind] = counts.get(repair.kind, 0) + 1
     return counts
-
-
-def is_refusal(error: SegueError) -> bool:
-    """Whether the provider did not accept the request as it is."""
-    if not isinstance(error, InvalidRequestError) or error.code == WOULD_LOSE:
-        return False
-    # What is not found may also be an item of the history, which this account does not keep.
-    missing = error.status == 404 and error.path not in ("", "model")
-    return missing or error.status in (400, 422)
 
 
 def strict_error(losses: Sequence[Repair], route: str, *, refusal: str = "") -> InvalidRequestError:

@@ -1,4 +1,4 @@
-"""One turn's request and its reply: tried at one member after another until something of a reply has reached the client.
+"""What a client gets of an exchange: its reply, encoded piece by piece and remembered.
 
 What precedes the first content of a stream is held back, so that a failure before it is never seen. After it the stream
 ends with an error in the client's own wire, and what came is remembered as broken off.
@@ -7,20 +7,20 @@ ends with an error in the client's own wire, and what came is remembered as brok
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 from time import monotonic, time
 from typing import TYPE_CHECKING, Final, final
 
 from msgspec import structs
 
-from segue.conversation.events import Event, Failed, Finished, ReplyStarted, UsageReported, fold
-from segue.conversation.message import mint_missing
-from segue.errors import InvalidRequestError, ProtocolError, SegueError
+from segue.conversation.blocks import Text
+from segue.conversation.events import Finished, ReplyStarted, UsageReported
+from segue.conversation.message import Message, mint_missing
+from segue.conversation.usage import NO_USAGE
+from segue.exchange.exchange import Asker, ask_one_after_another
 from segue.gateway.attempts import ForwardedAttempt
 from segue.gateway.client_errors import (
     counts_of,
     for_client,
-    is_refusal,
     log_failure,
     number_of_kinds,
     strict_error,
@@ -34,16 +34,17 @@ from segue.gateway.report import AttemptReport
 from segue.gateway.turns import plain_turn
 from segue.gateway.usage_estimates import mark_estimate
 from segue.gateway.web import JSON_TYPE, WebResponse
-from segue.routing.router import GiveUp, Retry
 from segue.transports.reply_meter import TOO_LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from segue.conversation.events import Reply
+    from segue.conversation.events import Event, Reply
     from segue.dialects.references import Reference
     from segue.dialects.server import Reframe
-    from segue.gateway.attempts import RouteAttempt
+    from segue.errors import SegueError
+    from segue.exchange.attempt import Attempt
+    from segue.gateway.attempts import ClientAttempt
     from segue.gateway.members import Members
     from segue.gateway.memory.memory import Memory
     from segue.gateway.report import RequestReport
@@ -56,8 +57,39 @@ _LIFECYCLE: Final = frozenset[type]({ReplyStarted, UsageReported, Finished})
 """Without content."""
 
 
+class ReportingAsker(Asker):
+    """Reports each attempt of a request, and holds a place at its route meanwhile."""
+
+    def __init__(self, report: RequestReport, members: Members) -> None:
+        self._report = report
+        self._members = members
+        self._entered = ""
+        """The route at which this request has a place."""
+
+    def _enter(self, route: Route) -> AttemptReport:
+        """Raises if the route has as many requests as it may have."""
+        tried = AttemptReport(route=route.name, began=time())
+        self._report.tries.append(tried)
+        self._members.enter(route.name)
+        self._entered = route.name
+        return tried
+
+    def ended(self, route: Route, attempt: Attempt | None, error: SegueError | None) -> None:
+        if self._entered:
+            self._members.leave(self._entered)
+            self._entered = ""
+        tried = self._report.tries[-1]
+        tried.seconds = time() - tried.began if attempt is None else attempt.passed
+        if error is None:
+            tried.error = "" if attempt is not None and attempt.complete else "cancelled"
+            return
+        tried.error = error.code
+        log_failure(error, route.name, self._report.request_id)
+        error.__traceback__ = None  # what failed is kept until the end, and its frames hold what had come
+
+
 @final
-class Exchange:
+class ClientExchange(ReportingAsker):
     """Serves one request for a reply."""
 
     def __init__(
@@ -73,20 +105,23 @@ class Exchange:
     ) -> None:
         """`keep` gets a complete reply as a whole, and the provider that has stored it too, if one has. `note` records the
         conversation where there is no reply to be remembered along with it."""
+        super().__init__(report, members)
         self._turn = turn
+        self._asking = turn
+        """The same as the present route is asked: perhaps without what it refused, or with replies that could not be read."""
         self._writer = writer
-        self._report = report
         self._memory = memory
-        self._members = members
         self._keep = keep
         self._note = note
         self._noted = False
         self._keep_alive = members.keep_alive
-        self._attempt: RouteAttempt | None = None
+        self._attempt: ClientAttempt | None = None
+        self._spent = NO_USAGE
+        """On replies of this route that could not be read."""
+        self._not_held: Reference | None = None
+        self._failed: SegueError | None = None
+        """What is referred to and a route does not hold; and why another one failed, that may hold it."""
         self._held: list[bytes] = []
-        self._events: list[Event] = []
-        self._first_content: float | None = None
-        self._started = 0.0
         self._reframe: Reframe | None = turn.door.reframed(turn.request.query, stream=turn.stream)
         writer.reframe = self._reframe
         self._alive: asyncio.TimerHandle | None = None
@@ -96,160 +131,102 @@ class Exchange:
         """Whether the client has got something of a reply: then nobody else may answer."""
 
     async def run(self, routings: list[Callable[[], Routing]]) -> None:
-        """Open and try the routings one after another. What fails in the end is written as an error of the client's wire."""
+        """Try the routings one after another. What fails in the end is written as an error of the client's wire."""
         self._start_beat()
         try:
-            error = await self._first_success(routings)
+            try:
+                _, error = await ask_one_after_another(self, routings)
+            except asyncio.CancelledError:
+                if self._attempt is not None:
+                    await self._remember_broken(self._attempt)
+                raise
+            if error is not None and self._not_held is not None:
+                error = error_of_holder(self._not_held, self._failed)
+            attempt = self._attempt
+            if error is None and attempt is not None:
+                await self._finish(attempt)
+            elif error is not None and attempt is not None and self._committed:
+                await self._break_off(attempt, error)
         finally:
             self._stop_beat()
             if not self._noted:
                 self._note(self._seen())
-        if error is not None:
+        if error is not None and not self._committed:
             await self._fail(error)
 
-    async def _first_success(self, routings: list[Callable[[], Routing]]) -> SegueError | None:
-        error: SegueError | None = None
-        for number, opened in enumerate(routings):
-            if number:
-                self._report.failovers += 1
-            try:
-                error = await self._try_members(opened())
-            except SegueError as none_free:
-                error = error or none_free
-            if error is None or self._committed:
-                return None
-            if not _may_go_elsewhere(error):
-                break
-        return error
+    # What the engine asks of whoever asks
 
-    async def _try_members(self, routing: Routing) -> SegueError | None:
-        """None if a reply was written, be it whole or broken off; else why there is none."""
-        not_held: Reference | None = None
-        failed: SegueError | None = None
-        while True:
-            route = routing.route
-            error = await self._try(route, routing, self._turn)
-            while error is not None and self._members.asks_otherwise(self._turn, route, error, self._attempt):
-                error = await self._try(route, routing, self._turn)
-            if error is not None and is_refusal(error) and not self._committed:
-                error = await self._try_plain(route, routing, error)
-            if error is None:
-                return None
-            refused = [one for one in self._turn.prepared.references if one.refusal is error]
-            not_held, failed = (refused[0], failed) if refused else (not_held, error)
-            step = routing.failed(error, shown=self._committed, ran=False)
-            if self._committed:
-                return None
-            match step:
-                case GiveUp(last):
-                    return last if not_held is None else error_of_holder(not_held, failed)
-                case Retry(after):
-                    await asyncio.sleep(after)
-                case _:
-                    self._report.failovers += 1
+    @property
+    def shown(self) -> bool:
+        return self._committed
 
-    async def _try_plain(self, route: Route, routing: Routing, refusal: SegueError) -> SegueError | None:
+    async def attempt(self, route: Route) -> ClientAttempt:
+        report = self._report
+        report.attempts += 1
+        if report.route != route.name:
+            report.failovers += report.attempts > 1
+            report.route, self._asking, self._spent = route.name, self._turn, NO_USAGE
+        self._attempt, self._held = None, []
+        tried = self._enter(route)
+        self._attempt = attempt = self._members.attempt(self._asking, route, self._spent)
+        tried.handovers = attempt.handovers
+        report.forwarded = attempt.forwarded
+        return attempt
+
+    def take(self, attempt: Attempt, events: list[Event], data: bytes) -> Awaitable[None] | None:
+        if attempt.rejected is not None or (attempt.error is not None and not self._committed):
+            return None
+        if attempt.first_content is None and not _LIFECYCLE.issuperset(map(type, events)):
+            attempt.first_content = self._report.first_content = attempt.passed
+            if self._turn.stream:
+                return self._commit(data)
+        outgoing = self._outgoing(data)
+        return self._writer.write(outgoing) if outgoing else None
+
+    def ended(self, route: Route, attempt: Attempt | None, error: SegueError | None) -> None:
+        super().ended(route, attempt, error)
+        if error is None:
+            return
+        refused = [one for one in self._turn.prepared.references if one.refusal is error]
+        self._not_held, self._failed = (refused[0], self._failed) if refused else (self._not_held, error)
+
+    async def correct(self, attempt: Attempt, note: str) -> None:
+        asked = Message("user", (Text(note),), instruction=True)
+        conversation = self._asking.conversation.append(attempt.reply.message).append(asked)
+        self._asking = structs.replace(self._asking, conversation=conversation)
+        self._spent = self._spent.plus(attempt.usage)
+
+    async def simplify(self, route: Route, attempt: Attempt, error: SegueError) -> bool:
         """A history from elsewhere may hold what this account or model cannot take: once more without it, if it is whole."""
-        if self._turn.prepared.is_part or not self._members.uses_wire_of(self._turn, route):
-            return refusal
-        plain = await plain_turn(self._turn, self._memory, planned=self._report.forwarded)
+        turn = self._turn
+        if turn.prepared.is_part or not self._members.uses_wire_of(turn, route):
+            return False
+        plain = await plain_turn(turn, self._memory, planned=attempt.forwarded)
         if plain is None:
-            return refusal
+            return False
         dropped = [
             repair
             for repair in plain.repairs
-            if repair.kind != "field_corrected" and repair not in self._turn.repairs
+            if repair.kind != "field_corrected" and repair not in turn.repairs
         ]
-        if dropped and self._turn.strict:
-            return strict_error(dropped, route.name, refusal=refusal.message)
-        error = await self._try(route, routing, plain)
-        # What is wrong with the client's own request is its affair; what else went wrong may pass, or be done elsewhere.
-        return refusal if error is not None and is_refusal(error) and not self._committed else error
-
-    async def _try(self, route: Route, routing: Routing, turn: ClientTurn) -> SegueError | None:
-        self._report.attempts += 1
-        self._report.route = route.name
-        self._attempt, self._held, self._events, self._first_content = None, [], [], None
-        self._started = monotonic()
-        tried = AttemptReport(route=route.name, began=time())
-        self._report.tries.append(tried)
-        try:
-            error = await self._sent(route, routing, turn, tried)
-        except BaseException:
-            tried.error = "cancelled"
-            raise
-        finally:
-            tried.seconds = monotonic() - self._started
-        if error is not None:
-            tried.error = error.code
-            log_failure(error, route.name, self._report.request_id)
-            error.__traceback__ = None  # what failed is kept until the end, and its frames hold what had come
-        return error
-
-    async def _sent(
-        self, route: Route, routing: Routing, turn: ClientTurn, tried: AttemptReport
-    ) -> SegueError | None:
-        try:
-            self._members.enter(route.name)
-            try:
-                self._attempt = attempt = self._members.attempt(turn, route)
-                attempt.handovers = tried.handovers
-                self._report.forwarded = attempt.forwarded
-                error = await self._read(attempt, routing)
-            finally:
-                self._members.leave(route.name)
-        except SegueError as refused:
-            return refused
-        if error is None:
-            reply = self._folded(attempt)
-            self._report.answer = reply.message
-            routing.answered(reply.usage, self._first_content, seconds=monotonic() - self._started)
-            await self._finish(attempt, reply)
-            return None
-        error.provider = error.provider or route.provider
-        if self._committed:
-            await self._break_off(attempt, error)
-        return error
-
-    async def _read(self, attempt: RouteAttempt, routing: Routing) -> SegueError | None:
-        """The pieces of a reply, written as they come from the first content on; None if it came to its end."""
-        finished = False
-        try:
-            async with aclosing(attempt.pieces()) as pieces:
-                async for events, data in pieces:
-                    for place, event in enumerate(events):
-                        if type(event) is Failed:
-                            if self._committed:
-                                self._events += events[:place]
-                                await self._writer.write(self._outgoing(data))
-                            return event.error
-                        if type(event) is Finished:
-                            finished = True
-                    if self._first_content is None and not _LIFECYCLE.issuperset(map(type, events)):
-                        await self._commit(attempt)
-                    self._events += events
-                    await self._writer.write(self._outgoing(data))
-        except asyncio.CancelledError:
-            routing.aborted()
-            await self._remember_broken(attempt)
-            raise
-        return None if finished else ProtocolError("The reply broke off before its end.", code="no_end")
+        if dropped and turn.strict:
+            raise strict_error(dropped, route.name, refusal=error.message)
+        self._asking = plain
+        return True
 
     # Writing
 
-    async def _commit(self, attempt: RouteAttempt) -> None:
+    async def _commit(self, data: bytes) -> None:
         """The first content has arrived: from now on this member answers."""
-        self._first_content = monotonic() - self._started
-        self._report.first_content = self._first_content
-        if not self._turn.stream:
-            return
+        attempt = self._attempt
+        assert attempt is not None  # noqa: S101 - content is that of an attempt
         self._committed = True
         headers = self._headers(attempt, (self._reframe or self._turn.dialect.server).stream_type)
         if attempt.forwarded:
             self._stop_beat()
         if not self._writer.started:
             await self._writer.start(200, headers)
-        held, self._held = b"".join(self._held), []
+        held, self._held = b"".join([*self._held, data]), []
         await self._writer.write(self._outgoing(held))
 
     def _outgoing(self, data: bytes) -> bytes:
@@ -262,8 +239,10 @@ class Exchange:
         self._last_write = monotonic()
         return data if self._reframe is None else self._reframe.feed(data)
 
-    async def _finish(self, attempt: RouteAttempt, reply: Reply) -> None:
+    async def _finish(self, attempt: ClientAttempt) -> None:
         """The reply is complete: it is remembered before its last byte leaves."""
+        reply = self._minted(attempt)
+        self._report.answer = reply.message
         if not self._turn.stream:
             body = attempt.whole(reply)
             await self._remember(attempt, reply)
@@ -273,7 +252,8 @@ class Exchange:
             await self._writer.whole(WebResponse(headers=headers, body=body))
             return
         if not self._committed:
-            await self._commit(attempt)
+            self._report.first_content = attempt.passed
+            await self._commit(b"")
         self._stop_beat()
         await self._remember(attempt, reply)
         last = attempt.close()
@@ -281,7 +261,7 @@ class Exchange:
             last = self._reframe.feed(last) + self._reframe.close()
         await self._writer.end(last)
 
-    async def _break_off(self, attempt: RouteAttempt, error: SegueError) -> None:
+    async def _break_off(self, attempt: ClientAttempt, error: SegueError) -> None:
         self._stop_beat()
         self._report.error = error.code
         await self._remember_broken(attempt, too_large=error.code in TOO_LARGE)
@@ -294,7 +274,7 @@ class Exchange:
         self._report.error = error.code
         await write_error(self._writer, error, self._turn.dialect)
 
-    def _headers(self, attempt: RouteAttempt, content_type: str) -> Mapping[str, str]:
+    def _headers(self, attempt: ClientAttempt, content_type: str) -> Mapping[str, str]:
         headers = {
             "content-type": content_type,
             "x-segue-route": self._report.route,
@@ -349,13 +329,12 @@ class Exchange:
 
     # Memory
 
-    def _folded(self, attempt: RouteAttempt) -> Reply:
+    def _minted(self, attempt: ClientAttempt) -> Reply:
         """The reply as it stands in the conversation, its calls with canonical ids."""
-        reply = fold(self._events, attempt.origin, made_under=attempt.made_under)
-        message, _ = mint_missing(reply.message, self._turn.conversation.minted)
-        return structs.replace(reply, message=message)
+        message, _ = mint_missing(attempt.reply.message, self._turn.conversation.minted)
+        return structs.replace(attempt.reply, message=message)
 
-    async def _remember(self, attempt: RouteAttempt, reply: Reply, *, broken: bool = False) -> None:
+    async def _remember(self, attempt: ClientAttempt, reply: Reply, *, broken: bool = False) -> None:
         if isinstance(attempt, ForwardedAttempt):
             attempt.keep_ids(reply)
         if reply.message.blocks:
@@ -398,12 +377,7 @@ class Exchange:
             route=report.route,
         )
 
-    async def _remember_broken(self, attempt: RouteAttempt, *, too_large: bool = False) -> None:
+    async def _remember_broken(self, attempt: ClientAttempt, *, too_large: bool = False) -> None:
         """`too_large`: it went beyond the limits of a reply. To remember it would take several times as much again."""
-        if self._events and self._committed and not too_large:
-            await self._remember(attempt, self._folded(attempt), broken=True)
-
-
-def _may_go_elsewhere(error: SegueError) -> bool:
-    """Whether another route may take what this one did not: it failed, or refused in its own way."""
-    return not isinstance(error, InvalidRequestError) and error.remedy != "report"
+        if attempt.events and self._committed and not too_large:
+            await self._remember(attempt, self._minted(attempt), broken=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
@@ -11,7 +10,7 @@ from msgspec import structs
 
 from segue.config.model_names import without_note
 from segue.conversation.options import Options
-from segue.dialects.errors import TOOLS_UNSUPPORTED, refuses_stream
+from segue.conversation.usage import NO_USAGE
 from segue.errors import RouteBusyError, SegueError
 from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
 from segue.gateway.client_errors import choices_error, strict_error
@@ -21,19 +20,18 @@ from segue.gateway.references import body_of_part, lost_in, may_hold
 from segue.providers.adapter import ChatRequest
 from segue.providers.addresses import is_home
 from segue.providers.models.cards import card_for_model
-from segue.providers.text_requests import as_text_request, with_schema_in_words
+from segue.providers.text_requests import fitted_to_model
 from segue.routing.route import provider_of
 from segue.routing.router import Need
 from segue.transcript.repairs import Repair
-from segue.transcript.text_tools.form import offer_of
-from segue.transcript.text_tools.react import REACT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from segue.config.schema import GatewaySettings
     from segue.conversation.blocks import Origin
-    from segue.gateway.attempts import RouteAttempt
+    from segue.conversation.usage import Usage
+    from segue.gateway.attempts import ClientAttempt
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
     from segue.gateway.turns import ClientTurn
@@ -85,15 +83,14 @@ class Members:
             return [partial(router.open, need, prefer=bound)]
         return [partial(self._names.single(bound).open, need), partial(router.open, need)]
 
-    def attempt(self, turn: ClientTurn, route: Route) -> RouteAttempt:
-        """Raises what keeps the request from being sent there."""
+    def attempt(self, turn: ClientTurn, route: Route, spent: Usage = NO_USAGE) -> ClientAttempt:
+        """Raises what keeps the request from being sent there. `spent`: on replies of this route that could not be read."""
         provider = provider_of(route, self._providers)
         request = self.request(turn, route)
-        forward = provider.capabilities.forward
         if turn.prepared.references:
             forwarded = self._forwarded_to_holder(turn, route, provider, request)
         else:
-            forwarded = self._forwarded(turn, route, forward, request)
+            forwarded = self._forwarded(turn, route, provider, request)
         if forwarded is not None:
             return forwarded
         if turn.prepared.unread is not None:
@@ -110,11 +107,11 @@ class Members:
             provider,
             request,
             route=route.name,
-            nonce=secrets.token_hex(8),
             # Behind a reply that the client began itself its provider takes no thoughts back: they would not come first.
             home=is_home(provider.name, turn.dialect.name) and not turn.prefilled,
             reasoning=self._settings.reasoning,
             capsule=lambda thought: self._memory.seal_capsule(turn.caller, thought.text.encode()),
+            spent=spent,
         )
 
     def require_whole(self, turn: ClientTurn, provider: ProviderAdapter, request: ChatRequest) -> None:
@@ -150,33 +147,16 @@ class Members:
             headers=forwarded_headers(turn) if same else {},
             came=turn.request.body if same else b"",
         )
-        if turn.tools and not self._names.knows_tools(route):
-            return as_text_request(request, offer_of(request.tools, request.options), REACT)
-        return with_schema_in_words(request, provider_of(route, self._providers))
-
-    def asks_otherwise(
-        self, turn: ClientTurn, route: Route, error: SegueError, refused: RouteAttempt | None
-    ) -> bool:
-        """Whether a model is asked in another way from now on, because of what an attempt was refused for: one that takes no
-        tools gets them in words, and one that does not stream is asked for whole replies."""
-        if refused is None:
-            return False
-        if error.code == TOOLS_UNSUPPORTED and turn.tools and not refused.described:
-            self._names.forget_tools(route)
-            return True
-        forward = provider_of(route, self._providers).capabilities.forward
-        if refused.forwarded and turn.stream and forward is not None and refuses_stream(error):
-            forward.ask_whole(route.model)
-            return not forward.streams(route.model)
-        return False
+        return fitted_to_model(request, provider_of(route, self._providers))
 
     def _forwarded(
-        self, turn: ClientTurn, route: Route, forward: Forward | None, request: ChatRequest
+        self, turn: ClientTurn, route: Route, provider: ProviderAdapter, request: ChatRequest
     ) -> ForwardedAttempt | None:
         """The client's own bytes, if this provider takes them as they are; None if they have to be planned."""
+        forward = provider.capabilities.forward
         if forward is None or turn.changed or turn.repairs or route.options != _NO_OPTIONS:
             return None
-        if request.policy.text_form is not None or (turn.stream and not forward.streams(route.model)):
+        if request.policy.text_form is not None or (turn.stream and provider.lacks(route.model, "stream")):
             return None
         target = forward.target(route.model)
         if turn.prepared.at and turn.prepared.at != target.provider:
@@ -188,7 +168,7 @@ class Members:
         field, body = turn.dialect.server.model_field, turn.request.body
         if field and turn.asked != target.model:
             body = renamed(body, field, target.model, turn.read)
-        return ForwardedAttempt(turn, forward, target, request, body, route=route.name)
+        return ForwardedAttempt(turn, provider, target, request, body, route=route.name)
 
     def _forwarded_to_holder(
         self, turn: ClientTurn, route: Route, provider: ProviderAdapter, request: ChatRequest
@@ -197,24 +177,24 @@ class Members:
         refusal of the client's wire."""
         if not may_hold(turn, route.provider):
             raise turn.prepared.references[0].refusal
-        forward = provider.capabilities.forward
-        forwarded = None if turn.prepared.is_part else self._forwarded(turn, route, forward, request)
+        forwarded = None if turn.prepared.is_part else self._forwarded(turn, route, provider, request)
         if (
             forwarded is not None
             or (refusal := lost_in(turn, self._planned(turn, provider, request))) is None
         ):
             return forwarded
-        forwarded = self._forwarded_part(turn, route, forward, request)
+        forwarded = self._forwarded_part(turn, route, provider, request)
         if forwarded is None:
             raise refusal
         return forwarded
 
     def _forwarded_part(
-        self, turn: ClientTurn, route: Route, forward: Forward | None, request: ChatRequest
+        self, turn: ClientTurn, route: Route, provider: ProviderAdapter, request: ChatRequest
     ) -> ForwardedAttempt | None:
         """What cannot be planned, such as the end of a conversation whose beginning its provider holds: that gets it as it is, and
         says itself what is wrong with it. None if this provider cannot."""
-        if forward is None or (turn.stream and not forward.streams(route.model)):
+        forward = provider.capabilities.forward
+        if forward is None or (turn.stream and provider.lacks(route.model, "stream")):
             return None
         target, body = forward.target(route.model, turn.dialect.name), body_of_part(turn)
         if (
@@ -241,7 +221,7 @@ class Members:
             for name in unsent
         ]
         whole = structs.replace(request, headers=forwarded_headers(turn))
-        return ForwardedAttempt(turn, forward, target, whole, body, route=route.name, repairs=tuple(repairs))
+        return ForwardedAttempt(turn, provider, target, whole, body, route=route.name, repairs=tuple(repairs))
 
     def uses_wire_of(self, turn: ClientTurn, route: Route) -> bool:
         """Whether a route is of the client's own wire, be it at its own provider or not."""

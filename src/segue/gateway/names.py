@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from segue.config.model_names import ModelChoice
     from segue.config.schema import Config, PolicyName
     from segue.providers.registry import KnownProviders
-    from segue.routing.route import Facts, Route
+    from segue.routing.route import Facts
     from segue.routing.router import Router
 
 _KEPT_NAMES = 10_000
@@ -47,8 +47,6 @@ class ModelNames:
         that very model, at its provider if that speaks the wire."""
         self.single = lru_cache(_KEPT_NAMES)(self._open)
         """The router of one provider/model, by the name of a route."""
-        self._tools: dict[str, bool] = {}
-        """By route, whether the model knows tools."""
 
     def router(self, asked: str) -> Router:
         """The router behind a name. Raises 404 if it leads nowhere."""
@@ -82,22 +80,6 @@ class ModelNames:
         """Whether a conversation stays with its last route, as far as the policy is concerned."""
         choice = self._choice(self._meant(asked))
         return choice is not None and choice.settings is not None and choice.settings.policy in _STICKY
-
-    def knows_tools(self, route: Route) -> bool:
-        """Whether a model takes tools as they are; else they have to be described to it."""
-        known = self._tools.get(route.name)
-        if known is None:
-            try:
-                known = self._facts(route).tools
-            except SegueError:  # the request will report what is wrong
-                return True
-            if len(self._tools) < _KEPT_NAMES:
-                self._tools[route.name] = known
-        return known
-
-    def forget_tools(self, route: Route) -> None:
-        """Note that a model knows no tools after all."""
-        self._tools[route.name] = False
 
     def served(self) -> list[ServedModel]:
         """All names that can be asked for, as models."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
-from segue.gateway.handovers import Handover
+from segue.exchange.handovers import Handover
 
 if TYPE_CHECKING:
     from segue.gateway.memory.originals import Originals

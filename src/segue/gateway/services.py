@@ -16,13 +16,13 @@ from segue.conversation.events import Finished, UsageReported, fold
 from segue.conversation.usage import Usage
 from segue.dialects.registry import DIALECTS, proper_name
 from segue.errors import InvalidRequestError, SegueError, TranscriptError, UsageError
+from segue.exchange.handovers import Handover
 from segue.gateway.archive import ReplyArchive
 from segue.gateway.background import BackgroundReplies
 from segue.gateway.client_errors import model_error
 from segue.gateway.client_requests import RequestReader
 from segue.gateway.compaction import ClientCompaction, compacted_events
 from segue.gateway.doors import Door
-from segue.gateway.handovers import Handover
 from segue.gateway.large_bodies import read_beside
 from segue.gateway.model_lists import ProviderModels
 from segue.gateway.references import ReferenceResolver

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from asyncio import Event as Abort
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final
 
 from msgspec import Struct
 
@@ -81,11 +81,16 @@ def fold_stream(events: Iterable[StreamEvent], origin: Origin = Origin()) -> Rep
     return fold(received, origin, made_under=made_under)
 
 
+Feature: TypeAlias = Literal["tools", "stream"]
+"""What a model may turn out to lack: tools that it calls natively, replies that arrive piece by piece."""
+
+
 class ProviderAdapter(Protocol):
     """Sends requests to models and streams their replies."""
 
     name: str
     capabilities: Capabilities = Capabilities()
+    _lacks: frozenset[tuple[str, Feature]] = frozenset()
 
     def chat_stream(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:
         """The reply while it arrives.
@@ -100,6 +105,24 @@ class ProviderAdapter(Protocol):
         """What is known about a model, without a request; None if nothing is."""
         del model
         return None
+
+    def lacks(self, model: str, feature: Feature) -> bool:
+        """Whether a model has refused something, as far as this process has seen."""
+        return (model, feature) in self._lacks
+
+    def learn_lack(self, model: str, feature: Feature) -> None:
+        """Note that a model refuses this: from now on it is asked without. The only place where that is kept."""
+        self._lacks |= {(model, feature)}
+
+    def takes_tools(self, model: str) -> bool:
+        """Whether a model can be offered tools as they are; else they are described to it in words."""
+        card = self.card(model)
+        return (card is None or card.tools) and not self.lacks(model, "tools")
+
+    def takes_schema(self, request: ChatRequest) -> bool:
+        """Whether the answer is held to the schema of a request; else the model reads the schema in words."""
+        del request
+        return False
 
     async def generate_chat(self, request: ChatRequest) -> dict[str, Any]:
         """The whole reply as one plain record; see `segue.dialects.response_view`. Raises what went wrong."""

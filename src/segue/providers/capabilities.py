@@ -121,14 +121,6 @@ class Forward(Protocol):
         """Who would answer, and in which dialect: in this one if the provider has it, else in the one that the model needs."""
         ...
 
-    def streams(self, model: str) -> bool:
-        """Whether a model streams, as far as is known."""
-        ...
-
-    def ask_whole(self, model: str) -> None:
-        """From now on ask a model that refused to stream for whole replies."""
-        ...
-
     def repairs(self, request: ChatRequest, size: int) -> tuple[Repair, ...]:
         """What would be repaired if the request, of `size` bytes or so, were written here instead. Raises what keeps it from
         being sent."""

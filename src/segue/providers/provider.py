@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from segue.conversation.options import Options
     from segue.dialects.card import ModelCard
     from segue.dialects.dialect import Dialect
-    from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent
+    from segue.providers.adapter import ChatRequest, Feature, RequestSent, StreamEvent
     from segue.providers.addresses import Address
     from segue.providers.capabilities import ConfigProblem, Health, ListModels
     from segue.providers.credentials import Credentials
@@ -208,7 +208,25 @@ class Provider(ProviderAdapter):
     def _card(self, model: str, dialect: str) -> ModelCard:
         card = self._learned.cards.get(model) or card_for_model(self._model_behind(model), dialect)
         facts = self._facts if self._context is None else {**self._facts, "context": self._context}
+        if self._lacks and super().lacks(model, "tools"):
+            facts = {**facts, "tools": False}
         return structs.replace(card, **facts) if facts else card
+
+    def lacks(self, model: str, feature: Feature) -> bool:
+        return bool(self._lacks) and super().lacks(self.endpoint_for(model)[1], feature)
+
+    def learn_lack(self, model: str, feature: Feature) -> None:
+        super().learn_lack(self.endpoint_for(model)[1], feature)
+
+    def takes_schema(self, request: ChatRequest) -> bool:
+        endpoint, name = self.endpoint_for(request.model)
+        schema, offered = request.options.response_schema, any(one.kind != "server" for one in request.tools)
+        card = self._card(name, endpoint.dialect.name)
+        return (
+            schema is not None
+            and card.takes_schema(with_tools=offered)
+            and endpoint.dialect.takes_schema(schema)
+        )
 
     async def _send(
         self, request: ChatRequest, prepared: _Prepared, waiting: Waiting, opened: AsyncExitStack
@@ -223,7 +241,7 @@ class Provider(ProviderAdapter):
             return plain_response(self._form, answer), stream
         except InvalidRequestError as error:
             if stream and refuses_stream(error):
-                self.ask_whole(request.model)
+                self.learn_lack(request.model, "stream")
                 return await self._send(request, self._prepare(request), waiting, opened)
             if self._form.learns and self._refusals.learn(error, request.headers, written.sent.body):
                 return await self._send(request, self._prepare(request), waiting, opened)
@@ -243,7 +261,7 @@ class Provider(ProviderAdapter):
         previewed, self._previewed = self._previewed, None
         if previewed is not None and previewed[0] is request:
             prepared = previewed[1]
-            streams = request.options.stream is not False and self.streams(request.model)
+            streams = request.options.stream is not False and not self.lacks(request.model, "stream")
             if prepared.card == self.card(request.model) and prepared.stream == streams:
                 return prepared
         return self._prepare(request)
@@ -284,7 +302,7 @@ class Provider(ProviderAdapter):
         asks_for_cache = asked.session and asked.asks_for_cache
         lasting = self._lasting(endpoint.dialect.name) if asks_for_cache else {}
         extra = {**lasting, **(fitting.extra or {})} or None
-        stream = fitting.stream is not False and name not in self._learned.unstreamed
+        stream = fitting.stream is not False and not self.lacks(name, "stream")
         return endpoint, asked, card, structs.replace(fitting, model=asked.model, stream=stream, extra=extra)
 
     def _lasting(self, dialect: str) -> Mapping[str, Any]:
@@ -340,12 +358,6 @@ class Provider(ProviderAdapter):
         endpoint, name = self.endpoint_for(model)
         endpoint = self._endpoints.get(dialect, endpoint)
         return Origin(endpoint.dialect.name, self.name, endpoint.base_url, name)
-
-    def streams(self, model: str) -> bool:
-        return self.endpoint_for(model)[1] not in self._learned.unstreamed
-
-    def ask_whole(self, model: str) -> None:
-        self._learned.unstreamed.add(self.endpoint_for(model)[1])
 
     def repairs(self, request: ChatRequest, size: int) -> tuple[Repair, ...]:
         endpoint, asked, card, options = self._fitted(request)

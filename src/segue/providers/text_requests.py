@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import structs
 
-from segue.errors import SegueError
+from segue.transcript.text_tools.form import offer_of
 from segue.transcript.text_tools.json_calls import RECORD
+from segue.transcript.text_tools.react import REACT
 
 if TYPE_CHECKING:
     from typing import Any
@@ -36,29 +37,17 @@ def as_text_request(request: ChatRequest, offer: Offer, form: Form) -> ChatReque
     )
 
 
-def takes_schema(provider: ProviderAdapter, request: ChatRequest) -> bool:
-    """Whether the schema of the answer reaches the model: found by making the request that it would get."""
-    preview = provider.capabilities.preview
-    if preview is None:
-        return False
-    try:
-        repairs = preview(request).repairs
-    except SegueError:  # the request itself will fail, with a remedy of its own
-        return True
-    return not any(
-        repair.kind == "option_not_sent" and repair.path.endswith("response_schema") for repair in repairs
-    )
-
-
 def schema_in_words(schema: dict[str, Any]) -> str:
     written = msgspec.json.encode(schema).decode()
     return f"Answer with JSON that follows this schema, and with nothing else: {written}"
 
 
-def with_schema_in_words(request: ChatRequest, provider: ProviderAdapter) -> ChatRequest:
-    """The same request; a schema that its provider does not take stands in the system prompt, too."""
+def fitted_to_model(request: ChatRequest, provider: ProviderAdapter) -> ChatRequest:
+    """The same request; what its model lacks, as far as its provider knows, stands in words."""
+    if request.tools and not provider.takes_tools(request.model):
+        return as_text_request(request, offer_of(request.tools, request.options), REACT)
     schema = request.options.response_schema
-    if schema is None or takes_schema(provider, request):
+    if schema is None or provider.takes_schema(request):
         return request
     words = schema_in_words(schema)
     return structs.replace(request, conversation=_with_words(request.conversation, words))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, final
 import msgspec
 from msgspec import Struct, structs
 
-from segue.chat.attempt import Attempt
 from segue.chat.compaction.compact import (
     CompactionResult,
     Strategy,
@@ -25,6 +24,8 @@ from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.errors import ContextLengthError, SegueError
 from segue.events import Compaction, Warned
+from segue.exchange.attempt import Attempt
+from segue.exchange.handovers import sum_of
 from segue.limits import COMPACT_AT, COMPACT_TO
 from segue.providers.adapter import ChatRequest
 from segue.providers.models.prices import Bill
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segue.chat.lifecycle import ChatSession
-    from segue.conversation.events import Reply
     from segue.conversation.message import Conversation
     from segue.events import Emit
     from segue.providers.adapter import ProviderAdapter
@@ -281,20 +281,16 @@ class Compactor:
         self, route: Route, abort: asyncio.Event, bill: Bill, conversation: Conversation
     ) -> str:
         request = ChatRequest(model=route.model, conversation=conversation, options=route.options)
-        attempt = Attempt(lambda _event: None, abort)
-        reply = await attempt.run(provider_of(route, self._session.providers), request)
-        self._session.prices.charge(bill, reply.usage, route.provider, route.model)
-        if reply.usage.input_tokens is None and attempt.sent is not None and not _is_unbilled(reply):
-            guess = Usage(estimate_request(request, family_of(route.model)), None)
-            bill.at_least += self._session.prices.least_cost(guess, route.provider, route.model)
-        if reply.error is not None:
-            raise reply.error
-        return reply.message.text
-
-
-def _is_unbilled(reply: Reply) -> bool:
-    """Whether it was refused before anything was read."""
-    return reply.error is not None and reply.error.unbilled
+        attempt = Attempt(provider_of(route, self._session.providers), request, route=route.name)
+        error = await attempt.run(lambda *_: None, abort)
+        prices = self._session.prices
+        prices.charge(bill, attempt.usage, route.provider, route.model)
+        if attempt.usage.input_tokens is None:
+            guess = sum_of(one.usage for one in attempt.handovers)
+            bill.at_least += prices.least_cost(guess, route.provider, route.model)
+        if error is not None:
+            raise error
+        return attempt.reply.message.text
 
 
 async def _count(provider: ProviderAdapter, request: ChatRequest, abort: asyncio.Event) -> int | None:

@@ -9,6 +9,7 @@ from segue.dialects.converse.shapes import REQUEST
 from segue.dialects.converse.stream import ReplyDecoder
 from segue.dialects.converse.stream_encoder import ReplyEncoder
 from segue.dialects.dialect import Dialect
+from segue.dialects.schemas.strict import can_be_closed
 
 __all__ = ["DIALECT"]
 
@@ -27,4 +28,5 @@ DIALECT = Dialect(
     decode_error=decode_error,
     encode_error=encode_error,
     server=SERVER,
+    takes_schema=can_be_closed,
 )

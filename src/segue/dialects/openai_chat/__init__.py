@@ -43,6 +43,7 @@ def _dialect(variant: Variant) -> Dialect:
         decode_error=partial(decode_error, variant),
         encode_error=encode_error,
         server=SERVER,
+        takes_schema=lambda _schema: variant.json_schema,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from segue.conversation.json_safe import ensure_json_safe
 from segue.dialects.schemas.cleanup import MANY, NAMED, ONE
 
 _REFUSED: Final = frozenset(
@@ -25,6 +26,10 @@ def closed_schema(schema: dict[str, Any]) -> tuple[dict[str, Any] | None, list[s
     if _refers_to_itself(schema):
         return None, ["the target takes no schema that refers to itself"]
     return written, lost
+
+
+def can_be_closed(schema: dict[str, Any]) -> bool:
+    return closed_schema(ensure_json_safe(schema))[0] is not None
 
 
 class _OpenError(Exception):

@@ -12,11 +12,11 @@ from segue.conversation.json_safe import storable
 from segue.conversation.usage import Usage
 from segue.dialects.server import CallerStanding, RateStanding
 from segue.errors import InvalidRequestError
+from segue.exchange.handovers import sum_of
 from segue.gateway.accounts import rate_limit
 from segue.gateway.accounts.admission import Charge, budget_share, micros
 from segue.gateway.accounts.store import UsageRow, add_usage
 from segue.gateway.client_errors import model_error
-from segue.gateway.handovers import sum_of
 from segue.gateway.report import Expense
 from segue.gateway.turns import model_of, read_fields
 from segue.gateway.usage_estimates import BYTES_PER_TOKEN, input_estimate

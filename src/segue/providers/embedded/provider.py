@@ -107,6 +107,10 @@ class EmbeddedProvider(ProviderAdapter):
                 for read in (event,) if reader is None or type(event) is RequestSent else reader.feed(event):
                     yield read
 
+    def takes_schema(self, request: ChatRequest) -> bool:
+        """A grammar holds every reply to it."""
+        return request.options.response_schema is not None
+
     def preview(self, request: ChatRequest) -> RequestSent:
         """The request that the engine would get."""
         return self._chat.preview(self._as_text(request)[1])

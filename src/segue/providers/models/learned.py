@@ -1,4 +1,4 @@
-"""Learned facts: what a server reports about its own models before the first chat with one, and which it does not stream.
+"""Learned facts: what a server reports about its own models before the first chat with one.
 
 It is asked once about a model, with a short limit, and only if the cards do not have the context window. A chat never
 fails because of it.
@@ -33,8 +33,6 @@ class LearnedCards(Struct):
     """The first model of the server, used if none is named; empty until it was asked for."""
     cards: dict[str, ModelCard | None] = {}
     """By model, as the server reports it; None where it took too long to."""
-    unstreamed: set[str] = set()
-    """Models that refused to stream, until the process ends: whole replies are asked for."""
 
     async def about(self, model: str, listed: ModelCard) -> None:
         """Ask what a model can do whose window is not known; where that is, so is the rest."""

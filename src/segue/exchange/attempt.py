@@ -1,0 +1,261 @@
+"""One request to one provider: the pieces of its reply as they arrive, and what was handed over for it.
+
+It is built to push: whoever listens is a plain call for each piece. What it gives back is waited for before more is read,
+so a slow listener slows its provider down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from functools import cached_property
+from time import monotonic
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from msgspec import structs
+
+from segue.conversation.blocks import Origin
+from segue.conversation.events import Event, Failed, Finished, UsageReported, fold
+from segue.errors import ProtocolError, SegueError
+from segue.exchange.handovers import Handover, hand_over, sum_of
+from segue.providers.adapter import RequestSent
+from segue.transcript.text_tools.react import REACT, ReActScanner
+from segue.transcript.text_tools.reader import TextToolReader
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from segue.conversation.events import Reply
+    from segue.conversation.usage import Usage
+    from segue.providers.adapter import ChatRequest, ProviderAdapter, StreamEvent
+    from segue.transcript.text_tools.form import ParsedReply
+
+Piece: TypeAlias = tuple[list[Event], bytes]
+"""Some of a reply; and its bytes, if it is passed on as bytes."""
+Take: TypeAlias = "Callable[[Attempt, list[Event], bytes], Awaitable[None] | None]"
+GRACE: Final = 1.0
+"""Seconds that a provider has to end its stream after it was aborted. Then it is cut off."""
+_ENDS: Final = frozenset[type]({Finished, Failed})
+
+
+class Attempt:
+    """Used once. What goes wrong is its error: nothing is raised but what its listener raises, and cancellation."""
+
+    forwarded = False
+    """Whether somebody else's bytes are sent as they came."""
+    streamed = True
+    """Whether they ask for a stream; of requests of its own making a provider knows best."""
+
+    def __init__(self, provider: ProviderAdapter, request: ChatRequest, *, route: str = "") -> None:
+        self.provider = provider
+        self.request = request
+        self.route = route or f"{provider.name}/{request.model}"
+        self.origin = Origin(provider=provider.name, model=request.model)
+        self.made_under = ""
+        self.sent: RequestSent | None = None
+        self.on_sent: Callable[[RequestSent], None] | None = None
+        """Called with the request as it goes out."""
+        self.handovers: list[Handover] = []
+        self.events: list[Event] = []
+        """All that came of the reply."""
+        self.error: SegueError | None = None
+        self.aborted = False
+        self.seconds = 0.0
+        self.first_content: float | None = None
+        """Seconds until its listener had something to show; it sets this."""
+        self.cost: float | None = None
+        """Dollars, if whoever asks has counted them."""
+        self.may_correct = False
+        """Whether the model would be asked again for a reply that cannot be read."""
+        self.complete = False
+        """Whether the reply came to its end."""
+        self._began = monotonic()
+        self._abort: asyncio.Event | None = None
+        self.reader = TextToolReader(ReActScanner()) if request.policy.text_form is REACT else None
+        """Of a model that writes its calls as text."""
+        self.rejected: ParsedReply | None = None
+        """A reply that cannot be read, for which the model is asked again."""
+
+    @property
+    def passed(self) -> float:
+        """Seconds since it began."""
+        return monotonic() - self._began
+
+    def misread(self, last: Event) -> ParsedReply | None:
+        """What is understood of a reply that ends so, if it has an action that cannot be taken and the model is asked again."""
+        if self.reader is None or not self.may_correct or type(last) is not Finished or last.reason != "stop":
+            return None
+        parsed = self.reader.parsed
+        return parsed if parsed.problem is not None else None
+
+    @property
+    def usage(self) -> Usage:
+        """What it came to: of a reply that did not come to its end at least what was sent, and what arrived."""
+        if self.handovers and not self.complete:
+            return sum_of(one.usage for one in self.handovers)
+        return self.reply.usage
+
+    async def run(self, take: Take, abort: asyncio.Event | None = None) -> SegueError | None:
+        """Read the reply. None if it came to its end, or was aborted; else why it did not."""
+        self._began = monotonic()
+        try:
+            if abort is None:
+                await self._read(take)
+            else:
+                await self._until_aborted(take, abort)
+        finally:
+            self.seconds = self.passed
+        if not (self.complete or self.aborted):
+            self.error = self.error or _no_end(self.provider.name)
+        return self.error
+
+    @cached_property
+    def reply(self) -> Reply:
+        """What came, as a message; for when it has ended."""
+        events = self.events if self.error is None else [*self.events, Failed(self.error)]
+        reply = fold(events, self.origin, made_under=self.made_under)
+        return structs.replace(reply, finish="cancelled", error=None) if self.aborted else reply
+
+    async def pieces(self) -> AsyncGenerator[Piece, None]:
+        """What arrives, to its end. What ends it comes alone."""
+        reader, handover, ended = self.reader, None, False
+        try:
+            async with aclosing(_portions_of(self.provider, self.request)) as portions:
+                async for portion in portions:
+                    first = portion[0]
+                    if type(first) is RequestSent:
+                        portion = portion[1:]  # noqa: PLW2901 - the rest of it
+                        # Of a provider without a wire nobody knows what it sends: it is code of this process.
+                        size = len(first.body)
+                        handover = hand_over(self.route, self.request, size=size, refers=not size)
+                        self.handovers.append(handover)
+                        self.begin(first)
+                    events: list[Event] = portion  # type: ignore[assignment]  # only the first is no event
+                    if handover is not None:
+                        events = handover.note(events)
+                    if reader is not None:
+                        events = [read for event in events for read in reader.feed(event)]
+                    if not events:
+                        continue
+                    ended = type(events[-1]) in _ENDS
+                    if ended and len(events) > 1:
+                        yield events[:-1], b""
+                        events = events[-1:]
+                    yield events, b""
+                    if ended:
+                        return
+            if reader is not None:
+                for event in reader.close():
+                    yield [event], b""
+        except SegueError as error:
+            yield _failed(error, handover), b""
+        except Exception as error:  # whatever a provider does, who asked stays usable
+            yield _failed(unexpected(error), handover), b""
+
+    def begin(self, sent: RequestSent) -> None:
+        """The request goes out."""
+        self.sent, self.origin, self.made_under = sent, sent.origin, sent.made_under
+        if self.on_sent is not None:
+            self.on_sent(sent)
+
+    def received(self, events: list[Event], data: bytes) -> Piece:
+        """What a listener gets for it."""
+        last = events[-1] if events else None
+        if type(last) is Finished and last.reason == "error":
+            return [*events[:-1], Failed(_ended_in_error(self.provider.name, last.raw))], data
+        return events, data
+
+    async def _read(self, take: Take) -> None:
+        async with aclosing(self.pieces()) as pieces:
+            async for events, data in pieces:
+                heard = (events,) if self._abort is None else ([event] for event in events)
+                for some in heard:
+                    if (wait := self._hear(some, data, take)) is not None:
+                        await wait
+                if self.error is not None:
+                    return
+
+    def _hear(self, events: list[Event], data: bytes, take: Take) -> Awaitable[None] | None:
+        if self._abort is not None and self._abort.is_set():
+            self.aborted = True
+        if self.aborted:  # from now on everything but the usage is ignored
+            self.events += [event for event in events if type(event) is UsageReported]
+            return None
+        events, data = self.received(events, data)
+        for place, event in enumerate(events):
+            if type(event) is Failed:
+                self.error, events = event.error, events[:place]
+                break
+            if type(event) is Finished:
+                self.complete, self.rejected = True, self.misread(event)
+        self.events += events
+        return take(self, events, data)
+
+    async def _until_aborted(self, take: Take, abort: asyncio.Event) -> None:
+        if abort.is_set():
+            self.aborted = True
+            return
+        self._abort, self.request = abort, structs.replace(self.request, abort=abort)
+        reading = asyncio.create_task(self._read(take))
+        waiting = asyncio.ensure_future(abort.wait())
+        try:
+            await asyncio.wait({reading, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done():
+                self.aborted = True
+                await asyncio.wait({reading}, timeout=GRACE)
+        finally:
+            waiting.cancel()
+            if not reading.done():
+                reading.cancel()
+                await asyncio.wait({reading}, timeout=GRACE)
+        if reading.done() and not reading.cancelled():
+            reading.result()
+
+
+def _portions_of(provider: ProviderAdapter, request: ChatRequest) -> AsyncGenerator[list[StreamEvent], None]:
+    """The provider's events, in the portions in which they arrived if it can give them so."""
+    portions = provider.capabilities.portions
+    return portions(request) if portions is not None else _one_by_one(provider.chat_stream(request))
+
+
+async def _one_by_one(stream: AsyncIterator[StreamEvent]) -> AsyncGenerator[list[StreamEvent], None]:
+    try:
+        async for event in stream:
+            yield [event]
+    finally:
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()
+
+
+def _failed(error: SegueError, handover: Handover | None) -> list[Event]:
+    failed: list[Event] = [Failed(error)]
+    return failed if handover is None else handover.note(failed)
+
+
+def unexpected(error: Exception) -> SegueError:
+    """Any exception as an error that can be reported."""
+    wrapped = SegueError(
+        f"Unexpected {type(error).__name__}: {error}",
+        code="unexpected",
+        hint="This is a defect of segue, of a provider or of a tool's code. The chat stays usable.",
+    )
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def _ended_in_error(provider: str, word: str) -> ProtocolError:
+    """Some providers end a reply with a single word for what went wrong."""
+    return ProtocolError(
+        f"{provider} ended its reply with: {word or 'error'}.",
+        code="reply_failed",
+        hint="Try again, or use another provider.",
+    )
+
+
+def _no_end(provider: str) -> ProtocolError:
+    return ProtocolError(
+        f"{provider} stopped in the middle of its reply.",
+        code="no_end",
+        hint="Try again, or use another provider.",
+    )
