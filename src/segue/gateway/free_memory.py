@@ -32,4 +32,4 @@ def _trim_of_glibc() -> Callable[[int], int] | None:
     except (AttributeError, OSError, TypeError):  # musl, macOS, Windows
         return None
     found.argtypes, found.restype = [ctypes.c_size_t], ctypes.c_int
-    return found  # type: ignore[no-any-return]
+    return found

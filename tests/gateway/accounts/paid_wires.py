@@ -192,7 +192,13 @@ def _messages_whole(script: Scripted) -> dict[str, Any]:
 def _messages_frames(script: Scripted) -> list[bytes]:
     counts = script.counts or {}
     begun = {**counts, "output_tokens": 1} if counts else {}
-    started = {**_MESSAGE, "stop_reason": None, "stop_sequence": None, "content": [], "usage": begun}
+    started: dict[str, Any] = {
+        **_MESSAGE,
+        "stop_reason": None,
+        "stop_sequence": None,
+        "content": [],
+        "usage": begun,
+    }
     values: list[dict[str, Any]] = [
         {"type": "message_start", "message": started},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},

@@ -242,7 +242,7 @@ def test_a_second_try_counts_and_the_refused_first_one_does_not(end: str, *, str
     async def main() -> None:
         async with paid_world() as world:
             world.provider.scripts += [Scripted(status=400), again[end]]
-            new = {"context_management": {"edits": []}, "stream": stream}
+            new: dict[str, Any] = {"context_management": {"edits": []}, "stream": stream}
             await world.ask("anthropic", "anthropic", WORD * PROMPT, **new)
             standing, reserved, (row,) = await world.settled()
             assert len(world.provider.got) == 2
