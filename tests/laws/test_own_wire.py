@@ -213,6 +213,10 @@ _CALLED = {**_SAID, "tool_calls": [_CALL]}
 _DONE = {"role": "tool", "tool_call_id": "functions.weather:0", "content": "rain"}
 
 
+_CALLED_AGAIN = {**_SAID, "tool_calls": [{**_CALL, "id": "functions.weather:1"}]}
+_DONE_AGAIN = {**_DONE, "tool_call_id": "functions.weather:1"}
+
+
 @pytest.mark.parametrize("wire", _CHAT)
 @pytest.mark.parametrize(
     "replies",
@@ -222,6 +226,12 @@ _DONE = {"role": "tool", "tool_call_id": "functions.weather:0", "content": "rain
         [_THOUGHT, _CALLED, _DONE],
         [_SAID, _THOUGHT, _CALLED, _DONE],
         [_SAID, {**_CALLED, "reasoning_content": "Hm."}, _DONE, _SAID],
+        [{**_CALLED, "reasoning_content": "Hm."}, _DONE, _THOUGHT, _CALLED_AGAIN, _DONE_AGAIN],
+        [
+            *({**_CALLED, "reasoning_content": "Hm."}, _DONE, _THOUGHT, _CALLED_AGAIN, _DONE_AGAIN),
+            *(_THOUGHT, {**_CALLED, "tool_calls": [{**_CALL, "id": "functions.weather:2"}]}),
+            {**_DONE, "tool_call_id": "functions.weather:2"},
+        ],
     ],
 )
 def test_each_message_of_several_has_the_thought_that_its_own_wire_insists_on(

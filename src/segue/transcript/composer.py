@@ -240,7 +240,7 @@ class Composer:
         if calls and self.stand_in is not None:
             self._seal_first_call(message, blocks)
         if rules.reasoning.required == "all" or (calls and rules.reasoning.required == "calls"):
-            self._ensure_thoughts(message, blocks)
+            self.ensure_thoughts(message, blocks)
         last = self.steps[-1] if self.steps else None
         if type(last) is not ModelStep or self.last_calls:
             if rules.opens_with_user and all(map(_is_note, self.steps)):
@@ -294,7 +294,8 @@ class Composer:
             for thought in reversed(thoughts)
         ]
 
-    def _ensure_thoughts(self, message: int, blocks: list[StepBlock]) -> None:
+    def ensure_thoughts(self, message: int, blocks: list[StepBlock]) -> None:
+        """Put in what stands for the reasoning that the target insists on, and that is not there."""
         if not self.has_thoughts or not any(type(block) is Reasoning for block in blocks):
             blocks.insert(0, self.fill(message, blocks))
             return

@@ -153,9 +153,10 @@ def _report(
     path, ids, sent = f"messages[{start}]", (encodable(answered.call_id),), (answered.id,)
     if answered.seal is composer.stand_in is not None:
         composer.report_stand_in(start, answered)
-    if composer.fills and not (composer.has_thoughts and any(type(block) is Reasoning for block in own)):
-        repairs.append(Repair("reasoning_filled", dialect, path, ids, sent, sent))
-        own = (composer.filler, *own)
+    if composer.fills:
+        whole: list[StepBlock] = [*own, answered]
+        composer.ensure_thoughts(start, whole)
+        own = whole[:-1]
     for kind, decision in dropped:
         if kind == "reasoning_dropped":
             repairs.append(Repair(kind, dialect, path, ids, sent, sent, decision))

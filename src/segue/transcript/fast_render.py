@@ -167,8 +167,8 @@ def compose_exchange(composer: Composer, message: Message, answer: Message, star
     if not composer.last_calls or composer.rules.calls_per_step:
         composer.push_model(start, composed, calls)
         return True
-    if composer.fills and not (first and any(type(block) is Reasoning for block in composed)):
-        composed.insert(0, composer.fill(start, composed))
+    if composer.fills:
+        composer.ensure_thoughts(start, composed)
     composer.steps.append(ModelStep(tuple(composed)))
     composer.last_calls = calls
     return True
