@@ -26,7 +26,8 @@ def parts_of(contents: list) -> list:
         return reply.candidates[0].content.parts
     chunks = client.models.generate_content_stream(model=MODEL, contents=contents, config=CONFIG)
     held = [chunk.candidates[0].content for chunk in chunks if chunk.candidates]
-    return [part for content in held if content for part in content.parts or ()]
+    parts = [part for content in held if content for part in content.parts or ()]
+    return [part for part in parts if part.text or part.function_call]  # Vertex refuses empty texts
 
 
 def ask(history: list) -> str:
