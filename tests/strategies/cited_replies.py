@@ -199,7 +199,7 @@ CHAT: Final = CitedReply(
     (URL, "zoology.pdf"),
     _CHAT,
 )
-_BESIDE: Final = {
+_BESIDE: Final[dict[str, Any]] = {
     "citations": [URL, "https://example.org/wolf"],
     "search_results": [
         {"title": "About foxes", "url": URL, "date": "2026-01-01", "snippet": "Foxes are red."},
