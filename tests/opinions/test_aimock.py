@@ -11,12 +11,12 @@ import pytest
 
 from opinions.aimock_server import fetched_aimock, running
 from segue.conversation.blocks import ToolCall, ToolResult
-from segue.conversation.events import Failed, Finished
+from segue.conversation.events import Failed, Finished, Reply
 from segue.conversation.message import Conversation, tool, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.errors import RateLimitError
-from segue.providers.adapter import ChatRequest, Reply, fold_stream
+from segue.providers.adapter import ChatRequest, fold_stream
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
 from segue.providers.provider import Provider
@@ -44,7 +44,7 @@ WEATHER: Final = ToolSpec(
 )
 CLAUDE: Final = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 VERTEX: Final = "/v1/projects/p/locations/global/publishers"
-PLACES: Final = {
+PLACES: Final[dict[str, tuple[str, str, str, dict[str, Any]]]] = {
     "converse": ("bedrock", "", CLAUDE, {}),
     "nova": ("bedrock", "", "us.amazon.nova-lite-v1:0", {}),
     "invoke": ("bedrock-invoke", "", CLAUDE, {}),
@@ -82,7 +82,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def provider(address: str, place: str) -> tuple[Provider, str]:
     name, path, model, fields = PLACES[place]
-    key = {} if name.startswith("bedrock") else {"api_key": "sk-other"}
+    key: dict[str, Any] = {} if name.startswith("bedrock") else {"api_key": "sk-other"}
     config = ProviderConfig(base_url=address + path, **key, **fields)
     return connect(name, config, environ=SIGNING, keyring=False), model
 

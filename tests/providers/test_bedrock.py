@@ -777,7 +777,12 @@ def test_tokens_are_counted_for_invoke_model(segue_emulator_server: Served) -> N
     at = at_aws(segue_emulator_server, "bedrock-invoke", "bedrock", SIGNING)
     assert at.capabilities.count_tokens is not None
     request = ChatRequest(model=CLAUDE, conversation=Conversation().append(user("Hello.")))
-    assert asyncio.run(at.capabilities.count_tokens(request)) > 0
+    count = at.capabilities.count_tokens
+
+    async def main() -> int:
+        return await count(request)
+
+    assert asyncio.run(main()) > 0
     assert [entry.rule for entry in segue_emulator_server.emulator.log if entry.rule] == []
 
 

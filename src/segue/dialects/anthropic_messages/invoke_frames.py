@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from binascii import Error as NotBase64Error
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import Any, Final, final
 
 import msgspec
 
@@ -18,12 +18,9 @@ from segue.dialects.event_frames import (
     exception_frame,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 _CHUNK: Final = "chunk"
 _ERROR: Final = "error"
-_TYPES: Final[Mapping[str, str]] = {
+_TYPES: Final = {
     "throttlingException": "rate_limit_error",
     "validationException": "invalid_request_error",
     "serviceUnavailableException": "overloaded_error",
