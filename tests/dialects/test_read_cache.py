@@ -140,6 +140,15 @@ def test_a_mark_for_the_cache_may_move_along_with_the_end() -> None:
     assert read.known > 10
 
 
+@pytest.mark.parametrize("name", WIRES)
+def test_known_tools_do_not_make_a_request_look_as_if_it_referred_to_something(name: str) -> None:
+    cache = ReadCache(1_000_000, least=0)
+    for exchanges in (8, 9, 10):
+        read = cache.read(DIALECTS[name], written(name, example(exchanges)))
+    assert read.known
+    assert not read.refers
+
+
 def test_requests_of_another_owner_or_model_are_not_known() -> None:
     cache = ReadCache(1_000_000, least=0)
     body, dialect = written("openai_chat", example(9)), DIALECTS["openai_chat"]
