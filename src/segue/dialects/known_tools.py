@@ -154,7 +154,7 @@ class ParsedBody(Struct, frozen=True):
 STAND_IN: Final = "=known tools="
 """Takes the place of what need not be parsed, and shows whether that was a field of the body. No client offers this text as
 its tools; to one that did, while it had known tools somewhere else, those would be offered. It is written without an escape:
-where one is, a name may be hidden (see `may_refer`)."""
+where one is, a name may be hidden (see `holds_mark`)."""
 _STAND_IN_JSON: Final = msgspec.json.encode(STAND_IN)
 
 

@@ -29,7 +29,6 @@ from segue.dialects.message_bytes import (
     split_messages,
     start_of_messages,
 )
-from segue.dialects.references import may_refer
 from segue.dialects.request_fields import wrong_type
 from segue.transcript import fast_paths
 from segue.transcript.adopt import adopt
@@ -169,8 +168,8 @@ class _Reader(Struct, frozen=True):
             repairs = (*decoded.repairs, *adoption.repairs)
             return _read(fields, decoded, adoption.conversation, repairs), None
         conversation = Conversation(tuple(clean[0]), decoded.system, clean[1])
-        table = self.dialect.server.references
-        read = structs.replace(_read(fields, decoded, conversation), refers=may_refer(body, table))
+        refers = self.dialect.server.may_refer(body)
+        read = structs.replace(_read(fields, decoded, conversation), refers=refers)
         field = self.dialect.messages_field
         given = fields[field]
         if not keep or type(given) is not list:
@@ -220,7 +219,7 @@ class _Reader(Struct, frozen=True):
         conversation = Conversation((*known.conversation.messages, *clean[0]), decoded.system, clean[1])
         count_known = len(known.conversation.messages)
         read = _read(fields, decoded, conversation, (), count_known, known.begin, parsed.text)
-        refers = known.refers or may_refer(parsed.text, self.dialect.server.references)
+        refers = known.refers or self.dialect.server.may_refer(parsed.text)
         added = AddedMessages(
             new,
             parsed.text,
@@ -273,7 +272,7 @@ class _Reader(Struct, frozen=True):
             known.ids | ids if (ids := ids_of(read.given[:at])) else known.ids,
             known.counted + self.dialect.server.count_in(added),
             Conversation(messages[: len(messages) - count], read.conversation.system, minted - calls),
-            known.refers or may_refer(added, self.dialect.server.references),
+            known.refers or self.dialect.server.may_refer(added),
         )
 
     def _end(self, known: KnownRequest, body: bytes, read: AddedMessages, at: int) -> int:

@@ -51,11 +51,11 @@ class RequestReader:
         self._nothing = ReadCache(0)
 
     def read(self, door: Door, request: WebRequest, caller: str) -> ReadRequest | None:
-        """None if it has to be read in another way: it refers to earlier replies, or something is wrong with it. Raises if it has
+        """None if it has to be read in another way: something is wrong with it. Raises if it has
         too many messages."""
         check_messages(request.body, door.dialect.messages_field, self._most_messages)
         server = door.dialect.server
-        if door.operation != "chat" or server.stored is not None:
+        if door.operation != "chat":
             return None
         body = request.body
         asked = _named_model(body, server.model_field) if server.model_field else model_of(door, {})

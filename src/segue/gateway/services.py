@@ -116,7 +116,8 @@ class ClientServices:
     async def read_chat(self, door: Door, request: WebRequest, caller: str) -> ClientTurn:
         """A request for a reply."""
         read = await read_beside(request.weight, partial(self._requests.read, door, request, caller))
-        if read is None:
+        known = None if read is None else await self._references.read_before(door, request.body, read)
+        if known is None:
             prepared = await self._references.resolve(door, read_fields(request.body), caller)
             try:
                 return await self.read(door, request, prepared, caller)
@@ -124,13 +125,9 @@ class ClientServices:
                 if prepared.changed:
                     raise
                 return unread_turn(door, request, prepared, error, caller=caller, memory=self._memory)
-        prepared = self._references.read_before(door, request.body, read)
-        if any(one.fill for one in prepared.references):
-            prepared = await self._references.resolve(door, read_fields(request.body), caller)
-            return await self.read(door, request, prepared, caller)
-        writer = self._writer(door, prepared)
+        writer = self._writer(door, known)
         return await read_turn(
-            door, request, prepared, caller=caller, memory=self._memory, writer=writer, read=read
+            door, request, known, caller=caller, memory=self._memory, writer=writer, read=read
         )
 
     async def read(
