@@ -106,7 +106,7 @@ def test_of_each_request_that_follows_another_only_the_last_exchanges_are_read(n
         assert parts(read) == alone(name, body)
         if exchanges > 4:
             assert read.known >= len(read.conversation.messages) - 7
-    assert cache.held < 5 * len(body)
+    assert cache.budget.held < 5 * len(body)
 
 
 @pytest.mark.parametrize("name", WIRES)
@@ -164,7 +164,7 @@ def test_what_is_kept_has_a_bound() -> None:
     cache = ReadCache(20_000, least=0)
     for number in range(30):
         cache.read(DIALECTS["openai_chat"], written("openai_chat", example(8, f"{number} " * 100)))
-        assert 0 < cache.held <= 20_000
+        assert 0 < cache.budget.held <= 20_000
     assert not ReadCache(100, least=0).read(DIALECTS["openai_chat"], written("openai_chat", example(8))).known
 
 
@@ -173,7 +173,7 @@ def test_the_switch_for_fast_paths_turns_it_off() -> None:
     with fast_paths.disabled():
         for exchanges in (8, 9):
             assert not cache.read(DIALECTS["anthropic"], written("anthropic", example(exchanges))).known
-    assert not cache.held
+    assert not cache.budget.held
 
 
 def test_a_request_that_is_none_is_refused_as_ever() -> None:
