@@ -38,10 +38,11 @@ ROUTE = "openai/gpt-4.1"
 class Translation:
     """Requests as the gateway takes them in and plans them, without any HTTP."""
 
-    def __init__(self) -> None:
-        config = Config(gateway=GatewaySettings(models={"claude-*": ROUTE}))
+    def __init__(self, route: str = ROUTE, path: str = "/v1/messages") -> None:
+        config = Config(gateway=GatewaySettings(models={"*": route}))
+        nowhere = ProviderConfig(base_url="http://127.0.0.1:9/v1", api_key=Secret("none"))
         self._providers = default_registry(
-            {"openai": ProviderConfig(base_url="http://127.0.0.1:9/v1", api_key=Secret("none"))},
+            dict.fromkeys(("anthropic", "mistral", "openai"), nowhere),
             environ={},
             keyring=False,
         )
@@ -51,13 +52,14 @@ class Translation:
         self._services = ClientServices(
             names, self._members, self._providers, memory, ByteBudget(config.gateway.limits.held_bytes)
         )
-        self._route = parse_route(ROUTE)
+        self._route = parse_route(route)
+        self._path = path
         self._doors = Doors()
 
     async def __call__(self, body: bytes, headers: dict[str, str]) -> bytes:
-        door = self._doors.find("POST", "/v1/messages", headers)
+        door = self._doors.find("POST", self._path, headers)
         assert door is not None
-        request = WebRequest(method="POST", path="/v1/messages", headers=headers, body=body)
+        request = WebRequest(method="POST", path=self._path, headers=headers, body=body)
         turn = await self._services.read_chat(door, request, "bench")
         preview = provider_of(self._route, self._providers).capabilities.preview
         assert preview is not None
@@ -76,12 +78,12 @@ def history_rows(size: int = 400) -> list[Row]:
     at = iter(range(10_000))
 
     def first() -> None:
-        _result(translation(*firsts[next(at) % len(firsts)]))
+        result_of(translation(*firsts[next(at) % len(firsts)]))
 
     strangers = iter([Translation() for _ in range(8)])
 
     def fresh() -> None:
-        _result(next(strangers)(*firsts[0]))
+        result_of(next(strangers)(*firsts[0]))
 
     taken = interleaved({"floor": lambda: _floor(firsts[0][0]), "from nothing": fresh}, rounds=7)
     rows: list[Row] = [
@@ -98,7 +100,7 @@ def history_rows(size: int = 400) -> list[Row]:
     known = interleaved(
         {
             "floor": lambda: _floor(seconds[0][0]),
-            "next": lambda: _result(translation(*next(turns))),
+            "next": lambda: result_of(translation(*next(turns))),
         },
         rounds=len(seconds) - 1,
     )
@@ -108,7 +110,7 @@ def history_rows(size: int = 400) -> list[Row]:
     return rows
 
 
-def _result(translated: Coroutine[object, None, bytes]) -> bytes:
+def result_of(translated: Coroutine[object, None, bytes]) -> bytes:
     """A memory in this process never waits, so that a loop, which a gateway has anyway, is not needed, nor measured."""
     try:
         translated.send(None)

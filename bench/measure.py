@@ -15,7 +15,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 def interleaved(subjects: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Nanoseconds per run of each subject: the median over rounds in which each runs once."""
-    _keep_memory()
+    keep_memory()
     taken: dict[str, list[int]] = {name: [] for name in subjects}
     for run in subjects.values():
         run()
@@ -29,7 +29,7 @@ def interleaved(subjects: Mapping[str, Callable[[], object]], rounds: int) -> di
 
 
 @cache
-def _keep_memory() -> list[bytes]:
+def keep_memory() -> list[bytes]:
     """Have the process keep its memory, as one does that runs for a while.
 
     Otherwise each round gets fresh pages from the system, up to 5 µs each in a virtual machine, and chance decides which

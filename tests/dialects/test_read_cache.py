@@ -106,7 +106,7 @@ def test_of_each_request_that_follows_another_only_the_last_exchanges_are_read(n
         assert parts(read) == alone(name, body)
         if exchanges > 4:
             assert read.known >= len(read.conversation.messages) - 7
-    assert cache.held < 5 * len(body)
+    assert cache.budget.held < 5 * len(body)
 
 
 @pytest.mark.parametrize("name", WIRES)
@@ -140,6 +140,15 @@ def test_a_mark_for_the_cache_may_move_along_with_the_end() -> None:
     assert read.known > 10
 
 
+@pytest.mark.parametrize("name", WIRES)
+def test_known_tools_do_not_make_a_request_look_as_if_it_referred_to_something(name: str) -> None:
+    cache = ReadCache(1_000_000, least=0)
+    for exchanges in (8, 9, 10):
+        read = cache.read(DIALECTS[name], written(name, example(exchanges)))
+    assert read.known
+    assert not read.refers
+
+
 def test_requests_of_another_owner_or_model_are_not_known() -> None:
     cache = ReadCache(1_000_000, least=0)
     body, dialect = written("openai_chat", example(9)), DIALECTS["openai_chat"]
@@ -155,7 +164,7 @@ def test_what_is_kept_has_a_bound() -> None:
     cache = ReadCache(20_000, least=0)
     for number in range(30):
         cache.read(DIALECTS["openai_chat"], written("openai_chat", example(8, f"{number} " * 100)))
-        assert 0 < cache.held <= 20_000
+        assert 0 < cache.budget.held <= 20_000
     assert not ReadCache(100, least=0).read(DIALECTS["openai_chat"], written("openai_chat", example(8))).known
 
 
@@ -164,7 +173,7 @@ def test_the_switch_for_fast_paths_turns_it_off() -> None:
     with fast_paths.disabled():
         for exchanges in (8, 9):
             assert not cache.read(DIALECTS["anthropic"], written("anthropic", example(exchanges))).known
-    assert not cache.held
+    assert not cache.budget.held
 
 
 def test_a_request_that_is_none_is_refused_as_ever() -> None:

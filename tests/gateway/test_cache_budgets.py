@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from gateway.world import ROUTES, GatewayWorld
+from segue.config.schema import GatewayLimits
 from segue.conversation.blocks import Block, Origin, Reasoning, Seal, Text, ToolCall
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
@@ -25,8 +27,8 @@ from segue.gateway.memory.originals import recall_originals
 from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_reply
 from segue.gateway.memory.store import ConversationInfo, MemoryRecord
 from segue.gateway.memory.volatile_store import VolatileStore
-from segue.providers import request_writer
 from segue.providers.adapter import ChatRequest
+from segue.providers.kept_plans import KeptPlans
 from segue.providers.models.cards import card_for_model
 from segue.providers.request_writer import RequestWriter
 
@@ -99,9 +101,9 @@ def test_what_a_reply_takes_is_given_back_with_its_last_key() -> None:
             message = Message("model", tuple(calling_reply(number)), origin=ORIGIN)
             calls = {f"shown_{call.id}": call.id for call in message.calls}
             await memory.remember("ann", b"place", RememberedReply(message, "anthropic/m", calls))
-        for key in [*memory._cache]:
-            memory._forget(key)
-        assert memory._cached_bytes == 0
+        while memory.at_hand.held:
+            memory.at_hand.drop_oldest()
+        assert await memory.recall(memory.call_keys("ann", ["shown_call_1_0"])) == {}
 
     asyncio.run(story())
 
@@ -145,22 +147,18 @@ def test_requests_that_were_read_take_no_more_than_their_budget(messages: int, w
         cache = ReadCache(BUDGET)
         for number in range(count):
             cache.read(DIALECTS["openai_chat"], body_of(number, messages, words))
-        assert cache.held <= BUDGET
+        assert cache.budget.held <= BUDGET
         return cache
 
     assert taken(fill, 50) <= BUDGET + ALWAYS
 
 
 @pytest.mark.parametrize(("messages", "words"), SIZES)
-def test_planned_requests_take_no_more_than_their_budget(
-    messages: int, words: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(request_writer, "KEPT_BYTES", BUDGET)
-    monkeypatch.setattr(request_writer, "KEPT_SESSIONS", 10**6)
+def test_planned_requests_take_no_more_than_their_budget(messages: int, words: int) -> None:
     card = card_for_model("gpt-4.1", "openai_chat")
 
     def fill(count: int) -> Any:
-        writer = RequestWriter("openai_chat", "openai", "https://api.example")
+        writer = RequestWriter("openai_chat", "openai", "https://api.example", KeptPlans(BUDGET))
         for number in range(count):
             said = tuple(
                 Message("model" if at % 2 else "user", (Text(f"{number} {at} " + "word " * words),))
@@ -172,3 +170,36 @@ def test_planned_requests_take_no_more_than_their_budget(
 
     # What a conversation says is held once more, by the steps of its transcript.
     assert taken(fill, 500 if messages < 50 else 50) <= 2 * BUDGET + ALWAYS
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+def test_all_that_a_gateway_keeps_of_conversations_is_within_one_budget(path: str) -> None:
+    budget = 2 << 20
+
+    def asked(number: int, turns: int) -> dict[str, Any]:
+        said: list[dict[str, Any]] = []
+        for at in range(turns):
+            said += [
+                {"role": "user", "content": f"{number} {at} " + "word " * 1_000},
+                {"role": "assistant", "content": f"Yes, {at}."},
+            ]
+        field = "input" if path == "/v1/responses" else "messages"
+        return {"model": ROUTES["anthropic"], field: [*said, {"role": "user", "content": "next"}]}
+
+    def fill(count: int) -> GatewayWorld:
+        world = GatewayWorld(limits=GatewayLimits(warm_bytes=budget))
+        world.gateway.memory.store = NoStore()
+
+        async def ask() -> None:
+            for number in range(count):
+                for turns in (4, 5):
+                    assert (await world.ask(path, asked(number, turns))).status == 200
+                    world.emulator.log.clear()
+                    held = world.reports.pop().warm_bytes
+                    assert sum(held.values()) <= budget
+                    assert held["requests"]
+
+        asyncio.run(ask())
+        return world
+
+    assert taken(fill, 40) <= budget + 2 * ALWAYS

@@ -20,7 +20,7 @@ from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.replies import RememberedReply
 from segue.gateway.memory.volatile_store import VolatileStore
 from segue.gateway.model_field import renamed
-from segue.gateway.turns import PreparedRequest, read_turn
+from segue.gateway.turns import ClientTurn, PreparedRequest, read_turn
 from segue.gateway.web import WebRequest
 
 DOORS = Doors()
@@ -144,6 +144,123 @@ def test_what_goes_to_a_provider_is_the_same_with_and_without_earlier_requests()
         assert (await other.ask("/v1/messages", body(4), headers=MARKS)).status == 200
         sent, alone = one.asked(ROUTES["chat"])[-1], other.asked(ROUTES["chat"])[-1]
         assert sent.body == alone.body
+
+    asyncio.run(main())
+
+
+def items(turns: int) -> dict[str, Any]:
+    """The same on the Responses wire, as Codex sends it."""
+    given: list[Any] = [
+        {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be brief."}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "word " * 4000}]},
+    ]
+    for turn in range(turns):
+        said = {"type": "output_text", "text": f"{turn}"}
+        given.append({"type": "message", "role": "assistant", "content": [said]})
+        call = {"name": "weather", "arguments": '{"city":"Rome"}', "call_id": f"call_{turn:024}"}
+        given.append({"type": "function_call", **call})
+        output = {"call_id": call["call_id"], "output": f"result {turn}"}
+        given.append({"type": "function_call_output", **output})
+    return {"model": "m", "instructions": "Work.", "input": given, "stream": False}
+
+
+async def turn_of(world: GatewayWorld, fields: Any) -> ClientTurn:
+    door = DOORS.find("POST", "/v1/responses", {})
+    assert door is not None
+    data = msgspec.json.encode(fields)
+    request = WebRequest(method="POST", path="/v1/responses", headers={}, body=data)
+    return await world.gateway._services.read_chat(door, request, "me")
+
+
+def test_of_the_next_request_on_the_responses_wire_only_the_end_is_read() -> None:
+    async def main() -> None:
+        world = GatewayWorld(model=ROUTES["chat"])
+        for turns in (40, 41, 42):
+            read = (await turn_of(world, {**items(turns), "store": False})).read
+        assert read is not None
+        assert len(read.conversation.messages) - read.known <= 20
+        assert read.known > 60
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("route", [ROUTES["chat"], ROUTES["responses"], ROUTES["anthropic"]])
+@pytest.mark.parametrize("store", [None, False])
+def test_what_a_provider_gets_of_items_is_the_same_with_and_without_earlier_requests(
+    route: str, store: bool | None
+) -> None:
+    async def main() -> None:
+        one, other = GatewayWorld(model=route), GatewayWorld(model=route)
+        more = {} if store is None else {"store": store}
+        for turns in (10, 11, 12):
+            assert (await one.ask("/v1/responses", {**items(turns), **more})).status == 200
+        assert (await other.ask("/v1/responses", {**items(12), **more})).status == 200
+        assert one.asked(route)[-1].body == other.asked(route)[-1].body
+        assert one.refusals() == other.refusals() == []
+
+    asyncio.run(main())
+
+
+def test_a_kept_reply_has_all_of_its_input_also_where_most_of_that_was_known() -> None:
+    async def main() -> None:
+        world = GatewayWorld(model=ROUTES["chat"])
+        for turns in (20, 21, 22):
+            reply = (await world.ask("/v1/responses", items(turns))).json()
+        listed = await world.ask(f"/v1/responses/{reply['id']}/input_items?limit=100&order=asc", method="GET")
+        assert [{**item, "id": ""} for item in listed.json()["data"]] == [
+            {**item, "id": ""} for item in items(22)["input"]
+        ]
+
+    asyncio.run(main())
+
+
+def test_an_item_that_stands_for_another_is_put_in_also_behind_a_known_beginning() -> None:
+    async def main() -> None:
+        world = GatewayWorld(model=ROUTES["chat"])
+        first = (await world.ask("/v1/responses", {"model": "m", "input": "Hello."})).json()
+        named = next(item["id"] for item in first["output"] if item["type"] == "message")
+        for turns in (10, 11):
+            assert (await world.ask("/v1/responses", items(turns))).status == 200
+        fields = items(12)
+        fields["input"] += [{"type": "item_reference", "id": named}, {"role": "user", "content": "And now?"}]
+        assert (await world.ask("/v1/responses", fields)).status == 200
+        said = first["output"][0]["content"][0]["text"]
+        assert said in str(world.asked(ROUTES["chat"])[-1].body["messages"][-2])
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("known", "new", "more"),
+    [
+        (
+            {
+                "type": "shell_call",
+                "call_id": "s1",
+                "action": {"commands": ["ls"]},
+                "environment": {"type": "container_auto"},
+            },
+            {"type": "shell_call_output", "call_id": "s1", "output": []},
+            {},
+        ),
+        (
+            {"type": "reasoning", "id": "rs_1", "summary": []},
+            {"role": "user", "content": "x"},
+            {"store": True},
+        ),
+    ],
+)
+def test_items_that_mean_something_else_by_what_stands_elsewhere_are_read_together(
+    known: Any, new: Any, more: dict[str, Any]
+) -> None:
+    async def main() -> None:
+        one, other = GatewayWorld(model=ROUTES["chat"]), GatewayWorld(model=ROUTES["chat"])
+        fields = {**items(10), "store": False}
+        fields["input"].insert(4, known)
+        await turn_of(one, fields)
+        longer = {**fields, "input": [*fields["input"], *items(11)["input"][-3:], new], **more}
+        turn, alone = await turn_of(one, longer), await turn_of(other, longer)
+        assert turn.conversation == alone.conversation
 
     asyncio.run(main())
 

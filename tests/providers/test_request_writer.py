@@ -6,13 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from segue.conversation.blocks import Origin
 from segue.conversation.interaction import Ledger
 from segue.conversation.message import Conversation, model, user
 from segue.conversation.options import Options
 from segue.dialects.card import UNKNOWN, ModelCard
 from segue.dialects.registry import DIALECTS, WIRES
 from segue.providers.adapter import ChatRequest
-from segue.providers.request_writer import KEPT_SESSIONS, RequestWriter
+from segue.providers.kept_plans import KeptPlans
+from segue.providers.request_writer import RequestWriter
 from segue.transcript.policy import Policy
 from strategies.histories import conversations
 from strategies.provider_places import WEATHER
@@ -21,7 +23,7 @@ HELLO = Conversation().append(user("Hello."))
 
 
 def writer(wire: str = "openai_chat") -> RequestWriter:
-    return RequestWriter(wire, "somewhere", "https://host.test/v1")
+    return RequestWriter(wire, "somewhere", "https://host.test/v1", KeptPlans())
 
 
 def asked(conversation: Conversation, session: str = "s", ledger: Ledger | None = None) -> ChatRequest:
@@ -46,18 +48,28 @@ def test_a_session_gets_what_a_fresh_start_would_get_however_it_goes_on(
 
 def test_only_so_many_sessions_are_kept_and_the_oldest_goes_first() -> None:
     kept = writer()
-    for number in range(KEPT_SESSIONS + 5):
+    kept.plans = KeptPlans(100_000)
+    target = Origin("openai_chat", "somewhere", "https://host.test/v1", "m")
+    for number in range(100):
         kept.write(asked(HELLO, session=f"s{number}"), Options(model="m"), UNKNOWN)
         kept.write(asked(HELLO, session="busy"), Options(model="m"), UNKNOWN)
-    assert len(kept._kept) == KEPT_SESSIONS
-    assert ("busy", "m") in kept._kept
-    assert ("s0", "m") not in kept._kept
+        assert kept.plans.held <= 100_000
+    assert kept.plans.get("busy", target) is not None
+    assert kept.plans.get("s99", target) is not None
+    assert kept.plans.get("s0", target) is None
+
+
+def test_a_request_may_bring_the_place_where_its_plan_is_kept() -> None:
+    kept, own = writer(), KeptPlans()
+    kept.write(structs.replace(asked(HELLO), plans=own), Options(model="m"), UNKNOWN)
+    assert own.held
+    assert not kept.plans.held
 
 
 def test_no_session_is_kept_for_those_who_name_none() -> None:
     kept = writer()
     kept.write(asked(HELLO, session=""), Options(model="m"), UNKNOWN)
-    assert not kept._kept
+    assert not kept.plans.held
 
 
 def test_tools_are_part_of_what_seals_are_bound_to_unless_somebody_knows_better() -> None:

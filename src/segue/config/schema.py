@@ -180,6 +180,9 @@ class GatewayLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     held_bytes: Count = 256 << 20
     """Of all requests and background replies that a process holds at a time, with 80 for each value of JSON in them, and half of
     it for one caller; beyond it a request gets 503 or 529. What they take of the memory is at most eight times as much."""
+    warm_bytes: Count = 160 << 20
+    """Of all that a process keeps for the next requests of conversations: what was read, recalled, planned and answered. What was
+    not used longest goes first, which costs time and nothing else."""
     messages: Count = 20_000
     """Of a request, with those that it continues; one with more gets 413."""
     values: Count = 200_000

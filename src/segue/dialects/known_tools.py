@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, final
 import msgspec
 from msgspec import Raw, Struct
 
+from segue.cache_budget import CacheBudget
 from segue.conversation.tools import ToolSpec
 
 if TYPE_CHECKING:
@@ -151,9 +152,10 @@ class ParsedBody(Struct, frozen=True):
         return self.text.count(mark) + (self.known.count(mark) if self.known is not None else 0)
 
 
-STAND_IN: Final = "\0known tools\0"
+STAND_IN: Final = "=known tools="
 """Takes the place of what need not be parsed, and shows whether that was a field of the body. No client offers this text as
-its tools; to one that did, while it had known tools somewhere else, those would be offered."""
+its tools; to one that did, while it had known tools somewhere else, those would be offered. It is written without an escape:
+where one is, a name may be hidden (see `holds_mark`)."""
 _STAND_IN_JSON: Final = msgspec.json.encode(STAND_IN)
 
 
@@ -161,10 +163,13 @@ _STAND_IN_JSON: Final = msgspec.json.encode(STAND_IN)
 class ToolCache:
     """The tools of the requests read last. It holds `budget` bytes or so; what was not used longest goes first."""
 
+    budget: CacheBudget
+
     def __init__(self, budget: int, least: int = LEAST_TOOLS) -> None:
-        self._budget, self._least = budget, least
+        self._least = least
         self.held = 0
         self._known: OrderedDict[bytes, GivenTools] = OrderedDict()
+        CacheBudget(budget).share(tools=self)
 
     def parse(self, body: bytes, start: int = 0, before: bytes = b"") -> ParsedBody:
         """The body from `start` on, with something else `before` it. Tools are parsed only if they are new. Raises what
@@ -214,14 +219,16 @@ class ToolCache:
 
     def _keep(self, body: bytes, given: list[Any]) -> list[Any]:
         known = _tools_in(body)
-        if len(known) < self._least or len(known) * _HELD > self._budget:
+        if len(known) < self._least or len(known) * _HELD > self.budget.most:
             return given
         tools = self._known[known] = GivenTools(given, known)
         self.held += len(known) * _HELD
-        while self.held > self._budget:
-            dropped, _ = self._known.popitem(last=False)
-            self.held -= len(dropped) * _HELD
+        self.budget.fit()
         return tools
+
+    def drop_oldest(self) -> None:
+        dropped, _ = self._known.popitem(last=False)
+        self.held -= len(dropped) * _HELD
 
 
 def _tools_in(body: bytes) -> bytes:

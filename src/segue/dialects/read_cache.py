@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 import msgspec
 from msgspec import Struct, structs
 
+from segue.cache_budget import CacheBudget
 from segue.conversation.message import Conversation, Message, Speaker
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
@@ -29,7 +30,6 @@ from segue.dialects.message_bytes import (
     split_messages,
     start_of_messages,
 )
-from segue.dialects.references import may_refer
 from segue.dialects.request_fields import wrong_type
 from segue.transcript import fast_paths
 from segue.transcript.adopt import adopt
@@ -83,10 +83,14 @@ class ReadCache:
     read as fast as they are looked for.
     """
 
+    budget: CacheBudget
+
     def __init__(self, budget: int, *, least: int = _LEAST) -> None:
-        self._tools = ToolCache(budget // 4, min(least, LEAST_TOOLS))
-        self._budget, self._least = budget - budget // 4, least
-        self._held = 0
+        self.tools = ToolCache(budget, min(least, LEAST_TOOLS))
+        """The tools of the same requests, within the same budget."""
+        self._least = least
+        self.held = 0
+        CacheBudget(budget).share(requests=self, tools=self.tools)
         self._serial = 0
         self._order: OrderedDict[int, _Place] = OrderedDict()
         self._known: dict[_Place, dict[int, KnownRequest]] = {}
@@ -106,7 +110,7 @@ class ReadCache:
         `owner`: whose requests it may be compared with. `model` is used instead of the one that the body names. `prepare`
         changes decoded messages before they are adopted, each on its own.
         """
-        reader = _Reader(dialect, model, prepare, self._speakers.setdefault(dialect.name, {}), self._tools)
+        reader = _Reader(dialect, model, prepare, self._speakers.setdefault(dialect.name, {}), self.tools)
         if len(body) < self._least or not fast_paths.enabled():
             return reader.read_whole(body, keep=False)[0]
         place = owner, dialect.name, model, body[:_BEGINNING]
@@ -120,25 +124,22 @@ class ReadCache:
             self._keep(place, new)
         return read
 
-    @property
-    def held(self) -> int:
-        """How many bytes it takes."""
-        return self._held + self._tools.held
-
     def _keep(self, place: _Place, new: KnownRequest, instead: int | None = None) -> None:
         if instead is not None:
             self._drop(instead)
         self._serial += 1
         self._order[self._serial] = place
         self._known.setdefault(place, {})[self._serial] = new
-        self._held += new.size * _HELD
-        while self._held > self._budget:
-            self._drop(next(iter(self._order)))
+        self.held += new.size * _HELD
+        self.budget.fit()
+
+    def drop_oldest(self) -> None:
+        self._drop(next(iter(self._order)))
 
     def _drop(self, serial: int) -> None:
         place = self._order.pop(serial)
         alike = self._known[place]
-        self._held -= alike.pop(serial).size * _HELD
+        self.held -= alike.pop(serial).size * _HELD
         if not alike:
             del self._known[place]
 
@@ -169,8 +170,8 @@ class _Reader(Struct, frozen=True):
             repairs = (*decoded.repairs, *adoption.repairs)
             return _read(fields, decoded, adoption.conversation, repairs), None
         conversation = Conversation(tuple(clean[0]), decoded.system, clean[1])
-        table = self.dialect.server.references
-        read = structs.replace(_read(fields, decoded, conversation), refers=may_refer(body, table))
+        refers = self.dialect.server.may_refer(body)
+        read = structs.replace(_read(fields, decoded, conversation), refers=refers)
         field = self.dialect.messages_field
         given = fields[field]
         if not keep or type(given) is not list:
@@ -220,7 +221,7 @@ class _Reader(Struct, frozen=True):
         conversation = Conversation((*known.conversation.messages, *clean[0]), decoded.system, clean[1])
         count_known = len(known.conversation.messages)
         read = _read(fields, decoded, conversation, (), count_known, known.begin, parsed.text)
-        refers = known.refers or may_refer(parsed.text, self.dialect.server.references)
+        refers = known.refers or self.dialect.server.may_refer(parsed.text)
         added = AddedMessages(
             new,
             parsed.text,
@@ -273,7 +274,7 @@ class _Reader(Struct, frozen=True):
             known.ids | ids if (ids := ids_of(read.given[:at])) else known.ids,
             known.counted + self.dialect.server.count_in(added),
             Conversation(messages[: len(messages) - count], read.conversation.system, minted - calls),
-            known.refers or may_refer(added, self.dialect.server.references),
+            known.refers or self.dialect.server.may_refer(added),
         )
 
     def _end(self, known: KnownRequest, body: bytes, read: AddedMessages, at: int) -> int:

@@ -7,7 +7,7 @@ dropped like an option: the model would answer to a part of the conversation, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Literal, TypeAlias, final
 
 import msgspec
@@ -68,10 +68,8 @@ def references_in(fields: Mapping[str, Any], table: tuple[ReferenceField, ...], 
     return [_reference(field, path, name, wire) for field in table for path, name in _found(field, fields)]
 
 
-def may_refer(body: bytes, table: tuple[ReferenceField, ...]) -> bool:
-    """Whether the messages in the bytes of a request may refer to anything: nearly always a look at the bytes shows that they do
-    not, and no message need be read for it."""
-    marks = {mark for field in table for mark in field.marks}
+def holds_mark(body: bytes, marks: Collection[bytes]) -> bool:
+    """Whether one of the marks may stand in the bytes of a request."""
     # A name may be written in another way.
     return bool(marks) and (b"\\u00" in body or any(mark in body for mark in marks))
 

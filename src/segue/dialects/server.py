@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final
 
 from msgspec import Raw, Struct
 
-from segue.dialects.references import ReferenceField
+from segue.dialects.references import ReferenceField, holds_mark
 from segue.errors import SegueError
 
 if TYPE_CHECKING:
@@ -162,6 +162,8 @@ class StoredReplies(Struct, frozen=True, kw_only=True):
     without_compaction: Callable[[Mapping[str, Any], Callable[[str], str | None]], dict[str, Any] | None]
     """A request in which payloads of compacted items that can be opened are text again, and nothing asks for
     compaction; None if there is nothing of the kind."""
+    marks: tuple[bytes, ...]
+    """No body without one of them holds an item that stands for something, or asks for compaction."""
     background: BackgroundFacts
 
 
@@ -330,6 +332,12 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
         for name in self.choices_field:
             wanted = wanted.get(name, 1) if isinstance(wanted, Mapping) else 1
         return wanted if isinstance(wanted, int) else 1
+
+    def may_refer(self, text: bytes) -> bool:
+        """Whether messages in the bytes of a request may refer to anything: nearly always a look at the bytes shows that they do
+        not, and no message need be read for it."""
+        marks = {mark for field in self.references for mark in field.marks}
+        return holds_mark(text, marks.union(self.stored.marks if self.stored is not None else ()))
 
     def count_in(self, text: bytes) -> int:
         """How many of what the provider counts are in a part of a request."""

@@ -141,6 +141,8 @@ class Gateway:
             self.running -= 1
             report.status, report.reply_bytes = writer.status, writer.sent
             report.seconds = monotonic() - started
+            report.warm_bytes = self._services.warm_bytes()
+            report.held_bytes = self._budget.held
             if self._on_report is not None:
                 self._on_report(report)
 

@@ -93,7 +93,10 @@ class ReplyArchive:
         if stored is None or not isinstance(reply_id, str) or not reply_id:
             return
         record = StoredReply(
-            Raw(body), stored.input_items(turn.fields), whole=not turn.prepared.is_part, provider=provider
+            Raw(body),
+            stored.input_items(turn.whole_fields),
+            whole=not turn.prepared.is_part,
+            provider=provider,
         )
         try:
             await self.put(stored, turn.caller, reply_id, record)

@@ -45,22 +45,22 @@ class RequestReader:
         """`writer`: who evidently wrote the replies that we did not see, by the model that is asked for and the wire."""
         self._writer = writer
         self._most_messages = most_messages
-        self._cache = ReadCache(max_bytes // 2)
-        self._large = ReadCache(max_bytes // 2)
-        """Of large bodies: these are read in a thread of their own."""
+        self.cache = ReadCache(max_bytes // 2)
+        self.large = ReadCache(max_bytes // 2)
+        """Of large bodies: these are read in a thread of their own, so that their budget is their own, too."""
         self._nothing = ReadCache(0)
 
     def read(self, door: Door, request: WebRequest, caller: str) -> ReadRequest | None:
-        """None if it has to be read in another way: it refers to earlier replies, or something is wrong with it. Raises if it has
+        """None if it has to be read in another way: something is wrong with it. Raises if it has
         too many messages."""
         check_messages(request.body, door.dialect.messages_field, self._most_messages)
         server = door.dialect.server
-        if door.operation != "chat" or server.stored is not None:
+        if door.operation != "chat":
             return None
         body = request.body
         asked = _named_model(body, server.model_field) if server.model_field else model_of(door, {})
         dense = request.weight > _DENSE * len(body)
-        cache = self._nothing if dense else self._large if request.weight > LARGE else self._cache
+        cache = self._nothing if dense else self.large if request.weight > LARGE else self.cache
         try:
             read = self._read(cache, door, body, asked, caller)
             if (named := model_of(door, read.fields)) != asked:

@@ -19,6 +19,7 @@ from segue.gateway.model_field import renamed
 from segue.gateway.references import body_of_part, lost_in, may_hold
 from segue.providers.adapter import ChatRequest
 from segue.providers.addresses import is_home
+from segue.providers.kept_plans import KeptPlans
 from segue.providers.models.cards import card_for_model
 from segue.providers.text_requests import fitted_to_model
 from segue.routing.route import provider_of
@@ -60,6 +61,8 @@ class Members:
         self.lists_models = settings.provider_models
         self.keep_alive = settings.limits.keep_alive
         """Seconds of silence after which a stream gets a frame that keeps its connection open."""
+        self.plans = KeptPlans()
+        """What was planned for conversations, whichever provider they went to."""
         self._busy: Counter[str] = Counter()
 
     def routings(self, turn: ClientTurn, switched: str = "") -> list[Callable[[], Routing]]:
@@ -143,6 +146,7 @@ class Members:
             tools=turn.tools,
             options=route.options.over(turn.options),
             session=turn.conversation_id,
+            plans=self.plans,
             asks_for_cache=not same,  # on its own wire the client does that itself
             headers=forwarded_headers(turn) if same else {},
             came=turn.request.body if same else b"",

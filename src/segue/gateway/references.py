@@ -63,15 +63,24 @@ class ReferenceResolver:
                 missing.append(reference)
         return structs.replace(prepared, fields=whole, references=tuple(missing))
 
-    def read_before(self, door: Door, body: bytes, read: ReadRequest) -> PreparedRequest:
-        """The same of a request that was read, on a wire whose server keeps nothing. What was known of it is not looked at again:
-        its bytes show whether there may be anything."""
-        table, whole = door.dialect.server.references, read.fields
+    async def read_before(self, door: Door, body: bytes, read: ReadRequest) -> PreparedRequest | None:
+        """The same of a request that was read. What was known of it is not looked at again: its bytes show whether there may be
+        anything. None if something has to be put in first."""
+        table, whole, stored = door.dialect.server.references, read.fields, door.dialect.server.stored
+        if stored is not None:
+            if read.refers or stored.previous(whole) or stored.background.asked(whole):
+                return None
+            if stored.insists(whole):
+                await self._archive.check()
         if not read.refers:
             table = tuple(field for field in table if not field.marks)
         elif read.known:
             whole = read_fields(body)
-        return PreparedRequest(read.fields, references=tuple(references_in(whole, table, door.dialect.name)))
+        found = references_in(whole, table, door.dialect.name)
+        if any(one.fill for one in found):
+            return None
+        kept = stored is not None and stored.keeps(whole)
+        return PreparedRequest(read.fields, kept=kept, references=tuple(found))
 
     async def _with_stored(self, door: Door, fields: dict[str, Any], caller: str) -> PreparedRequest:
         """With replies and items of them that we have stored."""

@@ -61,6 +61,10 @@ class RequestReport(Struct, kw_only=True):
     """Seconds until the provider sent something of the reply."""
     request_bytes: int = 0
     reply_bytes: int = 0
+    warm_bytes: dict[str, int] = {}
+    """Kept in the process for the next requests of conversations, by kind, at the end of this one."""
+    held_bytes: int = 0
+    """Held in the process by all that runs then."""
     usage: Usage = Usage()
     """Of all requests to providers together."""
     usage_estimated: bool = False

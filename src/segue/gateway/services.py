@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
+from segue.cache_budget import CacheBudget
 from segue.conversation.blocks import Origin
 from segue.conversation.events import Finished, UsageReported, fold
 from segue.conversation.usage import Usage
@@ -76,6 +77,15 @@ class ClientServices:
         self._archive = ReplyArchive(memory)
         self.background = BackgroundReplies(self._archive, members.limits, budget)
         self._requests = RequestReader(names.writer, most_messages=members.limits.messages)
+        self._warm = CacheBudget(members.limits.warm_bytes)
+        self._warm.share(
+            requests=self._requests.cache,
+            tools=self._requests.cache.tools,
+            histories=memory.histories,
+            replies=memory.at_hand,
+            plans=members.plans,
+            conversations=memory.recent,
+        )
         self._compactor = ClientCompaction(members, providers, memory)
         self._references = ReferenceResolver(self._archive, self._compactor, memory)
         self._provider_models = ProviderModels(providers) if members.lists_models else None
@@ -116,7 +126,8 @@ class ClientServices:
     async def read_chat(self, door: Door, request: WebRequest, caller: str) -> ClientTurn:
         """A request for a reply."""
         read = await read_beside(request.weight, partial(self._requests.read, door, request, caller))
-        if read is None:
+        known = None if read is None else await self._references.read_before(door, request.body, read)
+        if known is None:
             prepared = await self._references.resolve(door, read_fields(request.body), caller)
             try:
                 return await self.read(door, request, prepared, caller)
@@ -124,13 +135,9 @@ class ClientServices:
                 if prepared.changed:
                     raise
                 return unread_turn(door, request, prepared, error, caller=caller, memory=self._memory)
-        prepared = self._references.read_before(door, request.body, read)
-        if any(one.fill for one in prepared.references):
-            prepared = await self._references.resolve(door, read_fields(request.body), caller)
-            return await self.read(door, request, prepared, caller)
-        writer = self._writer(door, prepared)
+        writer = self._writer(door, known)
         return await read_turn(
-            door, request, prepared, caller=caller, memory=self._memory, writer=writer, read=read
+            door, request, known, caller=caller, memory=self._memory, writer=writer, read=read
         )
 
     async def read(
@@ -160,6 +167,10 @@ class ClientServices:
             _LOG.warning("%s was switched to %s, which is not known.", turn.conversation_id, chosen)
             return ""
         return chosen
+
+    def warm_bytes(self) -> dict[str, int]:
+        """What is kept for the next requests of conversations, by its kind."""
+        return {**self._warm.by_kind(), "large_requests": self._requests.large.budget.held}
 
     def keep(self, turn: ClientTurn, body: bytes, provider: str) -> Awaitable[None]:
         """Keep a reply that its client may ask for by its id."""

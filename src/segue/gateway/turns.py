@@ -108,6 +108,12 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
         return self.prepared.fields
 
     @property
+    def whole_fields(self) -> Mapping[str, Any]:
+        """The same, with all messages also where most of them were known."""
+        is_part = self.read is not None and self.read.known
+        return read_fields(self.request.body) if is_part else self.fields
+
+    @property
     def changed(self) -> bool:
         return self.prepared.changed
 

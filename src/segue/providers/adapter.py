@@ -19,6 +19,7 @@ from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.response_view import as_response
 from segue.providers.capabilities import Capabilities
+from segue.providers.kept_plans import KeptPlans
 from segue.transcript.policy import Policy
 from segue.transcript.repairs import Repair
 
@@ -42,6 +43,8 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
     policy: Policy = Policy()
     session: str = ""
     """Requests of one session may reuse what was rendered and encoded for the previous one."""
+    plans: KeptPlans | None = None
+    """Where that is kept; None: at the provider."""
     asks_for_cache: bool = True
     """Whether a session's prompt should be kept by providers that cache it only when asked to."""
     headers: Mapping[str, str] = {}

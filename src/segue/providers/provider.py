@@ -23,6 +23,7 @@ from segue.providers.embeddings import Embeddings
 from segue.providers.framed_reply import plain_response
 from segue.providers.health import check_health
 from segue.providers.host_form import HostForm, HostRefusals, fitted_body, fitted_headers
+from segue.providers.kept_plans import KeptPlans
 from segue.providers.models.cards import card_for_model, default_model
 from segue.providers.models.catalog import models_of
 from segue.providers.models.learned import LearnedCards
@@ -101,8 +102,10 @@ class Provider(ProviderAdapter):
             for dialect in (endpoint.dialect, *others)
         }
         self.endpoint = endpoint = self._endpoints[endpoint.dialect.name]
+        plans = KeptPlans()
         self._writers = {
-            name: RequestWriter(name, self.name, place.base_url) for name, place in self._endpoints.items()
+            name: RequestWriter(name, self.name, place.base_url, plans)
+            for name, place in self._endpoints.items()
         }
         self._previewed: tuple[ChatRequest, _Prepared] | None = None
         self._learned = LearnedCards(endpoint)

@@ -128,7 +128,7 @@ def test_known_histories_hold_no_more_bytes_than_they_may() -> None:
     for number in range(20):
         known.keep(("me", str(number), 0), empty, 300)
     known.keep(("me", "large", 0), empty, 5000)
-    assert known.bytes == 900
+    assert known.held == 900
     assert known.get(("me", "19", 0)) is not None
     assert known.get(("me", "0", 0)) is None
     assert known.get(("me", "large", 0)) is None

@@ -186,6 +186,20 @@ def test_content_is_an_event_of_its_span_where_events_are_asked_for() -> None:
     asyncio.run(story())
 
 
+def test_metrics_show_what_is_kept_for_next_requests_and_what_running_ones_hold() -> None:
+    async def story() -> None:
+        world, metrics = GatewayWorld(), GatewayMetrics()
+        world.gateway._on_report = metrics.record
+        assert (await world.ask(CHAT, chat())).status == 200
+        text = metrics.text()
+        kinds = ("histories", "plans", "conversations", "replies")
+        assert all(sample(text, "segue_warm_bytes", kind=kind) > 0 for kind in kinds)
+        assert sample(text, "segue_warm_bytes") < world.config.gateway.limits.warm_bytes
+        assert b"segue_held_bytes" in text
+
+    asyncio.run(story())
+
+
 def test_metrics_count_seals_the_known_prefix_and_what_is_reserved() -> None:
     async def story() -> None:
         settings = {

@@ -48,12 +48,11 @@ _PARTS = FieldKinds(
 )
 
 
-def read_items(given: list[Any], origin: Origin) -> Iterator[Message]:
-    """Items of the model in a row are one message, and so are results in a row."""
+def read_items(given: list[Any], origin: Origin, there: frozenset[str]) -> Iterator[Message]:
+    """Items of the model in a row are one message, and so are results in a row. `there`: ids of calls that the provider performs."""
     speaker: Speaker = "user"
     run: list[Block] = []
     fast = fast_paths.enabled()
-    there = client_calls.performed_there(given)
     for index, item in enumerate(given):
         if is_additional(item):
             continue  # tools, and no message

@@ -229,5 +229,6 @@ STORED = StoredReplies(
     },
     encode_compaction=_encode_compaction,
     without_compaction=_without_compaction,
+    marks=(b'"item_reference"', b'"compaction'),
     background=BACKGROUND,
 )

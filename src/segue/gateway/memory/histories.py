@@ -1,7 +1,7 @@
 """Histories that clients sent a moment ago, with their originals: the next request of a conversation repeats them.
 
 What was found out about a message holds for as long as it and all before it return unchanged, so only new ones cost
-anything. Bounded by bytes, least recently used first.
+anything.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TypeAlias, final
 
 from msgspec import Struct
 
+from segue.cache_budget import CacheBudget
 from segue.conversation.message import Message
 from segue.gateway.memory.fingerprints import HistoryFingerprints
 from segue.gateway.memory.replies import RememberedReply
@@ -73,10 +74,12 @@ class KnownHistory(Struct, frozen=True, eq=False):
 class KnownHistories:
     """Of all callers."""
 
+    budget: CacheBudget
+
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._max_bytes = max_bytes
         self._held: OrderedDict[HistoryKey, tuple[KnownHistory, int]] = OrderedDict()
-        self.bytes = 0
+        self.held = 0
+        CacheBudget(max_bytes).share(histories=self)
 
     def get(self, key: HistoryKey) -> KnownHistory | None:
         held = self._held.get(key)
@@ -88,14 +91,16 @@ class KnownHistories:
     def keep(self, key: HistoryKey, history: KnownHistory, size: int) -> None:
         """`size`: the bytes that it takes, by a rough estimate."""
         self.drop(key)
-        if size > self._max_bytes:
+        if size > self.budget.most:
             return
         self._held[key] = history, size
-        self.bytes += size
-        while self.bytes > self._max_bytes:
-            self.drop(next(iter(self._held)))
+        self.held += size
+        self.budget.fit()
+
+    def drop_oldest(self) -> None:
+        self.drop(next(iter(self._held)))
 
     def drop(self, key: HistoryKey) -> None:
         held = self._held.pop(key, None)
         if held is not None:
-            self.bytes -= held[1]
+            self.held -= held[1]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
+from segue.cache_budget import CacheBudget
 from segue.conversation.blocks import Media
 from segue.errors import JournalError
 from segue.gateway.byte_budget import weight_of
@@ -56,6 +57,43 @@ class _AtHand(Struct):
     keys: int = 0
 
 
+@final
+class _RepliesAtHand:
+    """Replies by their keys."""
+
+    budget: CacheBudget
+
+    def __init__(self, max_bytes: int) -> None:
+        self._held: OrderedDict[bytes, _AtHand] = OrderedDict()
+        self.held = 0
+        CacheBudget(max_bytes).share(replies=self)
+
+    def get(self, key: bytes) -> RememberedReply | None:
+        if (held := self._held.get(key)) is None:
+            return None
+        self._held.move_to_end(key)
+        return held.reply
+
+    def keep(self, keys: tuple[bytes, ...], reply: RememberedReply, data: bytes) -> None:
+        """`data`: the reply as it is stored. What is read from it takes several times as much, above all of a short one."""
+        new = _AtHand(reply, weight_of(data))
+        for key in keys:
+            self._forget(key)
+            self._held[key] = new
+            new.keys += 1
+        self.held += new.size + _KEY_BYTES * len(keys)
+        self.budget.fit()
+
+    def drop_oldest(self) -> None:
+        self._forget(next(iter(self._held)))
+
+    def _forget(self, key: bytes) -> None:
+        if (held := self._held.pop(key, None)) is None:
+            return
+        held.keys -= 1
+        self.held -= _KEY_BYTES if held.keys else _KEY_BYTES + held.size
+
+
 class Memory:
     """Encrypts, signs and keeps at hand; a store holds it all."""
 
@@ -68,9 +106,8 @@ class Memory:
         """The conversations that were answered last."""
         self.failed_reads = 0
         self._key = key
-        self._cache: OrderedDict[bytes, _AtHand] = OrderedDict()
-        self._cache_bytes = cache_bytes
-        self._cached_bytes = 0
+        self.at_hand = _RepliesAtHand(cache_bytes)
+        """Replies that were remembered or recalled last."""
         self._conversations: dict[tuple[str, str], str] = {}
 
     def call_keys(self, caller: str, call_ids: Sequence[str]) -> list[bytes]:
@@ -131,7 +168,7 @@ class Memory:
         data = encode_reply(reply)
         # Those by which `recall_originals` looks for it; `sole_conversation` asks the store.
         exact = own[:2] if reply.name or reply.message.calls else ()
-        self._keep_at_hand(tuple(dict.fromkeys((*keys, *exact))), reply, data)
+        self.at_hand.keep(tuple(dict.fromkeys((*keys, *exact))), reply, data)
         keys, firsts = tuple(dict.fromkeys((*keys, *own))), tuple(map(self._first, own))
         record = MemoryRecord(keys, self._sealed((*keys, *firsts), data), firsts)
         try:
@@ -147,17 +184,16 @@ class Memory:
         found: dict[bytes, RememberedReply] = {}
         missing: list[bytes] = [*anew]
         for key in keys:
-            if (held := self._cache.get(key)) is None:
+            if (held := self.at_hand.get(key)) is None:
                 missing.append(key)
             else:
-                self._cache.move_to_end(key)
-                found[key] = held.reply
+                found[key] = held
         if missing:
             for key, body in (await self._read(missing)).items():
                 data = self._opened(key, body)
                 if data is not None:
                     found[key] = decode_reply(data)
-                    self._keep_at_hand((key,), found[key], data)
+                    self.at_hand.keep((key,), found[key], data)
         return found
 
     async def sole_conversation(self, place: bytes, name: str) -> str:
@@ -281,23 +317,6 @@ class Memory:
             self.failed_reads += 1
             _LOG.warning("Replies were not recalled: %s", error)
             return {}
-
-    def _keep_at_hand(self, keys: tuple[bytes, ...], reply: RememberedReply, data: bytes) -> None:
-        """`data`: the reply as it is stored. What is read from it takes several times as much, above all of a short one."""
-        held = _AtHand(reply, weight_of(data))
-        for key in keys:
-            self._forget(key)
-            self._cache[key] = held
-            held.keys += 1
-        self._cached_bytes += held.size + _KEY_BYTES * len(keys)
-        while self._cached_bytes > self._cache_bytes:
-            self._forget(next(iter(self._cache)))
-
-    def _forget(self, key: bytes) -> None:
-        if (held := self._cache.pop(key, None)) is None:
-            return
-        held.keys -= 1
-        self._cached_bytes -= _KEY_BYTES if held.keys else _KEY_BYTES + held.size
 
 
 def new_conversation_id() -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct, structs
 
+from segue.cache_budget import CacheBudget
 from segue.conversation.blocks import Reasoning
 from segue.conversation.message import Conversation, Message
 
@@ -59,22 +60,26 @@ def _size_of(reply: Message) -> int:
 class RecentConversations:
     """Of all callers. The ids are short, so that two callers may have the same."""
 
+    budget: CacheBudget
+
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._max_bytes = max_bytes
         self._held: OrderedDict[tuple[str, str], tuple[RecentConversation, int, int]] = OrderedDict()
-        self.bytes = 0
+        self.held = 0
+        CacheBudget(max_bytes).share(recent=self)
 
     def keep(self, caller: str, conversation_id: str, recent: RecentConversation, size: int) -> None:
         """`size`: the bytes of its last request. What the model made is counted beside it: an image is asked for in a few words,
         and not every client sends it back, but the originals of our replies stay."""
         key = caller, conversation_id
         made = self._drop(key) + _size_of(recent.reply)
-        if size + made > self._max_bytes:
+        if size + made > self.budget.most:
             return
         self._held[key] = recent, size, made
-        self.bytes += size + made
-        while self.bytes > self._max_bytes:
-            self._drop(next(iter(self._held)))
+        self.held += size + made
+        self.budget.fit()
+
+    def drop_oldest(self) -> None:
+        self._drop(next(iter(self._held)))
 
     def get(self, caller: str, conversation_id: str) -> RecentConversation | None:
         held = self._held.get((caller, conversation_id))
@@ -83,5 +88,5 @@ class RecentConversations:
     def _drop(self, key: tuple[str, str]) -> int:
         """The bytes that the model made of it."""
         _, size, made = self._held.pop(key, (None, 0, 0))
-        self.bytes -= size + made
+        self.held -= size + made
         return made

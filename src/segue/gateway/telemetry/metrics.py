@@ -80,6 +80,20 @@ class GatewayMetrics:
             multiprocess_mode="livesum",
         )
         self._reserved = cache(reserved.labels)
+        warm = Gauge(
+            "segue_warm_bytes",
+            "Kept for the next requests of conversations, within gateway.limits.warm_bytes; large requests beside it",
+            ("kind",),
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
+        self._warm = cache(warm.labels)
+        self._held = Gauge(
+            "segue_held_bytes",
+            "Held by running requests and background replies, within gateway.limits.held_bytes",
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
         self._faults = counter(
             "stream_faults", "Streams that failed, before or after the first content", "phase"
         )
@@ -100,6 +114,7 @@ class GatewayMetrics:
         if not report.operation:
             return
         self._measure(report)
+        self._measure_memory(report)
         for expense in report.expenses:
             for kind in _TOKENS:
                 if count := getattr(expense.usage, kind):
@@ -142,6 +157,13 @@ class GatewayMetrics:
         if len(self._codes) < _MOST_CODES:
             self._codes.add(code)
         return code if code in self._codes else "other"
+
+    def _measure_memory(self, report: RequestReport) -> None:
+        if not report.warm_bytes:
+            return  # a reply in the background
+        self._held.set(report.held_bytes)
+        for kind, size in report.warm_bytes.items():
+            self._warm(kind).set(size)
 
     def _measure(self, report: RequestReport) -> None:
         self._duration(report.route, report.caller).observe(report.seconds)

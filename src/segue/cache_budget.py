@@ -1,0 +1,57 @@
+"""One budget of bytes for several caches: where they hold more together, the largest drops what it used longest ago.
+
+What a cache drops only costs time. So no part of the budget is set aside for one of them: the requests of clients decide
+which kind is worth how much.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, final
+
+
+class BoundedCache(Protocol):
+    """What is kept only to be faster, oldest first."""
+
+    budget: CacheBudget
+
+    @property
+    def held(self) -> int:
+        """The bytes that it takes, by an estimate that is rather too high."""
+        ...
+
+    def drop_oldest(self) -> None:
+        """Drop what was not used longest; there is something."""
+        ...
+
+
+@final
+class CacheBudget:
+    """Of one process, or of one cache alone. All of its caches belong to one thread."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._caches: dict[str, BoundedCache] = {}
+
+    def share(self, **caches: BoundedCache) -> None:
+        """Bound these caches together, with those that were given before."""
+        self._caches |= caches
+        for cache in caches.values():
+            cache.budget = self
+        self.fit()
+
+    @property
+    def held(self) -> int:
+        return sum([cache.held for cache in self._caches.values()])
+
+    def by_kind(self) -> dict[str, int]:
+        """The bytes that each cache takes."""
+        return {kind: cache.held for kind, cache in self._caches.items()}
+
+    def fit(self) -> None:
+        """To be called by a cache that has grown."""
+        while self.held > self.most:
+            max(self._caches.values(), key=_held).drop_oldest()
+
+
+def _held(cache: BoundedCache) -> int:
+    return cache.held
