@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SYNCED := .venv/.synced
+# Where this is set, every process of the tests would compile its modules anew, and pytest would rewrite every test.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo chat test quick release check lint types typing documents coverage laws gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack memory-curve fuzz chaos clients drift sessions moves bench bench-gateway bench-callers toolbench docs pictures format clean
