@@ -116,18 +116,24 @@ def read_whole(wire: str, body: bytes) -> object:
     return None
 
 
-def measured(wire: str, body: bytes) -> int:
-    gc.freeze()  # all that the run holds by now: to look through it takes longer than what is measured
+def kept_of(read: Callable[[], object]) -> int:
+    """Bytes that stay of what is read."""
+    read()  # what is loaded once
+    # All that the run holds by now, also from here on: to look through it takes longer than what is measured.
+    gc.freeze()
     tracemalloc.start()
     try:
-        kept = read_whole(wire, body)
+        kept = read()
         gc.collect()
         size = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-        gc.unfreeze()
     del kept
-    return size + len(body)
+    return size
+
+
+def kept_of_request(wire: str, body: bytes) -> int:
+    return kept_of(lambda: read_whole(wire, body)) + len(body)
 
 
 @given(
@@ -155,8 +161,7 @@ def test_what_is_kept_of_a_request_is_bounded_by_what_it_was_charged(
     wire: str, unit: str, count: int, place: str
 ) -> None:
     body = body_of(wire, unit, count, place)
-    read_whole(wire, body)  # what is loaded once
-    assert measured(wire, body) <= FACTOR * weight_of(body) + ALWAYS
+    assert kept_of_request(wire, body) <= FACTOR * weight_of(body) + ALWAYS
 
 
 @given(wire=st.sampled_from(WIRES), piece=st.text(min_size=1, max_size=20), count=st.integers(1_000, 20_000))
@@ -169,8 +174,7 @@ def test_what_is_kept_of_a_text_is_bounded(wire: str, piece: str, count: int) ->
         {"model": "m", field: [{"role": "user", "content": text, "parts": [{"text": text}]}]},
         ensure_ascii=True,
     ).encode()
-    read_whole(wire, body)
-    assert measured(wire, body) <= FACTOR * weight_of(body) + ALWAYS
+    assert kept_of_request(wire, body) <= FACTOR * weight_of(body) + ALWAYS
 
 
 json_values = st.recursive(
@@ -335,21 +339,6 @@ def streamed(wire: str, portion: dict[str, Any]) -> bytes:
 
 def test_every_wire_has_its_portions() -> None:
     assert STREAMS.keys() == set(WIRES)
-
-
-def kept_of(read: Callable[[], object]) -> int:
-    """Bytes that stay of what is read."""
-    read()  # what is loaded once
-    gc.collect()
-    tracemalloc.start()
-    try:
-        kept = read()
-        gc.collect()
-        size = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-    del kept
-    return size
 
 
 @pytest.mark.parametrize(
