@@ -6,10 +6,7 @@ Kept: the parsed fields, the conversation with its tools and options, and the bo
 
 from __future__ import annotations
 
-import gc
 import json
-import tracemalloc
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kept_memory import kept_of
 from segue.conversation.blocks import Origin
 from segue.conversation.events import Event, fold
 from segue.dialects.converse.frames import event_frame
@@ -116,23 +114,8 @@ def read_whole(wire: str, body: bytes) -> object:
     return None
 
 
-def kept_of(read: Callable[[], object]) -> int:
-    """Bytes that stay of what is read."""
-    read()  # what is loaded once
-    # All that the run holds by now, also from here on: to look through it takes longer than what is measured.
-    gc.freeze()
-    tracemalloc.start()
-    try:
-        kept = read()
-        gc.collect()
-        size = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-    del kept
-    return size
-
-
 def kept_of_request(wire: str, body: bytes) -> int:
+    read_whole(wire, body)
     return kept_of(lambda: read_whole(wire, body)) + len(body)
 
 
@@ -354,6 +337,7 @@ def test_what_is_kept_of_a_streamed_reply_is_bounded_by_its_bytes(wire: str, num
             events += decoder.feed(data[start : start + (1 << 14)])
         return events, fold(events, Origin())
 
+    read()
     assert kept_of(read) <= (FACTOR if number else 3) * len(data) + ALWAYS
 
 
@@ -428,4 +412,5 @@ def test_what_is_kept_of_a_whole_reply_is_bounded_by_its_bytes_and_values(
         events = dialect.decode_reply(body)
         return events, fold(events, Origin())
 
+    read()
     assert kept_of(read) <= FACTOR * weight_of(body) + ALWAYS
