@@ -71,7 +71,7 @@ laws: $(SYNCED)  ## the laws with a hundred times as many examples and a fresh r
 	@seed=$(or $(SEED),$$($(BIN)/python -c "import secrets; print(secrets.randbelow(2**32))")); \
 	echo "Random seed $$seed. Repeat this very run with: make laws SEED=$$seed EXAMPLES=$(or $(EXAMPLES),4000)"; \
 	HYPOTHESIS_PROFILE=laws LAW_EXAMPLES=$(or $(EXAMPLES),4000) $(BIN)/pytest -q -n 2 --timeout 3600 \
-		--hypothesis-seed=$$seed --hypothesis-show-statistics tests/laws
+		--hypothesis-seed=$$seed --hypothesis-show-statistics tests/laws tests/dialects/openai_chat/test_second_opinion.py
 
 gateway-laws: $(SYNCED) ## any client's history through any door, and machines of turns, faults, switches and restarts (EXAMPLES=)
 	HYPOTHESIS_PROFILE=laws LAW_EXAMPLES=$(or $(EXAMPLES),1000) nice -n 10 $(BIN)/pytest -q -n 2 --timeout 3600 \
