@@ -73,7 +73,7 @@ laws: $(SYNCED)  ## the laws with a hundred times as many examples and a fresh r
 	HYPOTHESIS_PROFILE=laws LAW_EXAMPLES=$(or $(EXAMPLES),4000) $(BIN)/pytest -q -n 2 --timeout 3600 \
 		--hypothesis-seed=$$seed --hypothesis-show-statistics tests/laws
 
-properties: $(SYNCED) ## every test of the suite that draws examples, with fresh ones and ten times as many (half an hour; SEED=, EXAMPLES=)
+properties: $(SYNCED) ## every test of the suite that draws examples, with 200 fresh ones each (half an hour; SEED=, EXAMPLES=)
 	@seed=$(or $(SEED),$$($(BIN)/python -c "import secrets; print(secrets.randbelow(2**32))")); \
 	echo "Random seed $$seed. Repeat this very run with: make properties SEED=$$seed EXAMPLES=$(or $(EXAMPLES),200)"; \
 	HYPOTHESIS_PROFILE=laws LAW_EXAMPLES=$(or $(EXAMPLES),200) nice -n 10 $(BIN)/pytest -q -n 2 --timeout 3600 \

@@ -20,7 +20,7 @@ from strategies.samples import DAY
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 _PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink]
 settings.register_profile(
-    "default", max_examples=20, deadline=None, derandomize=True, suppress_health_check=_QUIET, phases=_PHASES
+    "default", max_examples=30, deadline=None, derandomize=True, suppress_health_check=_QUIET, phases=_PHASES
 )
 # Fresh examples in every run: `make laws` prints its seed and how to repeat the run.
 settings.register_profile(
