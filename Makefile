@@ -2,9 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SYNCED := .venv/.synced
+# Where this is set, every process of the tests would compile its modules anew, and pytest would rewrite every test.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test quick release check lint types typing documents coverage laws gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack memory-curve fuzz chaos clients drift sessions moves bench bench-gateway bench-callers toolbench docs pictures format clean
+.PHONY: help demo chat test quick release check lint types typing documents coverage laws properties gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack memory-curve fuzz chaos clients drift sessions moves bench bench-gateway bench-callers toolbench docs pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -71,6 +73,12 @@ laws: $(SYNCED)  ## the laws with a hundred times as many examples and a fresh r
 	HYPOTHESIS_PROFILE=laws LAW_EXAMPLES=$(or $(EXAMPLES),4000) $(BIN)/pytest -q -n 2 --timeout 3600 \
 		--hypothesis-seed=$$seed --hypothesis-show-statistics tests/laws
 
+properties: $(SYNCED) ## every test of the suite that draws examples, with 200 fresh ones each (half an hour; SEED=, EXAMPLES=)
+	@seed=$(or $(SEED),$$($(BIN)/python -c "import secrets; print(secrets.randbelow(2**32))")); \
+	echo "Random seed $$seed. Repeat this very run with: make properties SEED=$$seed EXAMPLES=$(or $(EXAMPLES),200)"; \
+	HYPOTHESIS_PROFILE=laws LAW_EXAMPLES=$(or $(EXAMPLES),200) nice -n 10 $(BIN)/pytest -q -n 2 --timeout 3600 \
+		--hypothesis-seed=$$seed -m hypothesis
+
 gateway-laws: $(SYNCED) ## any client's history through any door, and machines of turns, faults, switches and restarts (EXAMPLES=)
 	HYPOTHESIS_PROFILE=laws LAW_EXAMPLES=$(or $(EXAMPLES),1000) nice -n 10 $(BIN)/pytest -q -n 2 --timeout 3600 \
 		tests/gateway/test_laws.py tests/gateway/test_machine.py tests/gateway/test_ten_clients.py
@@ -81,17 +89,19 @@ replies: $(SYNCED) ## every recorded reply on every wire, read by the official c
 same-wire: $(SYNCED) ## every recorded request comes back on its own wire as it came, and is accepted on all others
 	SEGUE_SAME_WIRE=1 $(BIN)/pytest -q -n 2 --timeout 600 tests/laws/test_same_wire.py
 
-own-wire: $(SYNCED) ## recorded requests, broken: what we write for their own wire is accepted there, and stays as it is (CASES=, SEED=)
+own-wire: $(SYNCED) ## recorded requests, broken: what we write for their own wire and for others is accepted there (CASES=, SEED=)
 	@seed=$(or $(SEED),$$($(BIN)/python -c "import secrets; print(secrets.randbelow(2**32))")); \
 	echo "Random seed $$seed. Repeat this very run with: make own-wire SEED=$$seed CASES=$(or $(CASES),2000)"; \
-	SEGUE_OWN_WIRE=$(or $(CASES),2000) SEGUE_OWN_WIRE_SEED=$$seed nice -n 10 $(BIN)/pytest -q -n 2 --timeout 3600 \
-		tests/laws/test_own_wire.py tests/gateway/test_own_wire.py
+	SEGUE_OWN_WIRE=$(or $(CASES),2000) SEGUE_OWN_WIRE_SEED=$$seed \
+	SEGUE_MUTATED_REQUESTS=$(or $(CASES),2000) SEGUE_MUTATION_SEED=$$seed nice -n 10 $(BIN)/pytest -q -n 2 --timeout 3600 \
+		tests/laws/test_own_wire.py tests/gateway/test_own_wire.py tests/gateway/test_mutated_requests.py
 
 recordings: $(SYNCED) ## how often the emulators agree with recorded traffic and captured clients, as a table
 	PYTHONPATH=tests $(BIN)/python -m emulators.agreement
 
-stories: $(SYNCED) ## the acceptance stories over all ordered pairs of models, two of every provider family (minutes)
-	SEGUE_STORIES=1 $(BIN)/pytest -q -n 2 --timeout 600 tests/stories/test_acceptance.py tests/stories/test_handoffs.py
+stories: $(SYNCED) ## the acceptance stories over all ordered pairs of models, two of every provider family, and the promises of all providers (minutes)
+	SEGUE_STORIES=1 $(BIN)/pytest -q -n 2 --timeout 600 tests/stories/test_acceptance.py tests/stories/test_handoffs.py \
+		tests/providers/test_conformance.py
 
 mutants: $(SYNCED) ## 600 small changes of the core, one at a time: does a test notice? (an hour; SAMPLE=, SEED=)
 	nice -n 15 $(BIN)/python -m scripts.mutants --sample $(or $(SAMPLE),600) $(if $(SEED),--seed $(SEED))

@@ -8,12 +8,14 @@ import signal
 import sys
 import tempfile
 import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from postgres_server import PLACE
+from strategies.samples import DAY
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 _PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink]
@@ -33,14 +35,19 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def pytest_configure() -> None:
-    """One PostgreSQL server for the run: its workers inherit where it is."""
+    """One PostgreSQL server and one day for the run, which its workers inherit."""
     os.environ.setdefault(PLACE, str(Path(tempfile.gettempdir()) / f"segue-tests-{os.getpid()}"))
+    os.environ.setdefault(DAY, datetime.now(UTC).date().isoformat())
 
 
-def pytest_report_header() -> str:
+def pytest_report_header() -> list[str]:
+    samples = f"samples: those of {os.environ[DAY]}; repeat them with {DAY}={os.environ[DAY]}"
     if settings().derandomize:
-        return f"hypothesis: the same {settings().max_examples} examples in every run; fresh ones: make laws"
-    return "hypothesis: fresh examples; a run is repeated with the same --hypothesis-seed"
+        return [
+            f"hypothesis: the same {settings().max_examples} examples in every run; more and fresh ones: make laws, make properties",
+            samples,
+        ]
+    return ["hypothesis: fresh examples; a run is repeated with the same --hypothesis-seed", samples]
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

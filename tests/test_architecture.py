@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,48 @@ DIALECTS = [
 PARTS = {"wire.py", "rules.py", "request.py", "stream.py", "reply.py", "errors.py", "server.py"}
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_module_has_one_subject_told_in_its_first_lines_and_at_most_700_lines(module: Path) -> None:
+@dataclass(frozen=True)
+class _Facts:
+    """What the tests below ask of a module. Its syntax tree is not kept: 700 of them slow down the rest of the run."""
+
+    lines: int
+    docstring: str | None
+    classes: list[str]
+    aliases: list[str]
+    offered: list[str]
+
+
+def _facts(module: Path) -> _Facts:
     text = module.read_text()
-    assert len(text.splitlines()) <= 700
-    assert ast.get_docstring(ast.parse(text))
+    parsed = ast.parse(text)
+    return _Facts(
+        len(text.splitlines()),
+        ast.get_docstring(parsed),
+        [node.name for node in parsed.body if isinstance(node, ast.ClassDef)],
+        [
+            ast.unparse(node.target)
+            for node in parsed.body
+            if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias"
+        ],
+        [
+            name
+            for node in parsed.body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+            for name in ast.literal_eval(node.value)
+        ],
+    )
+
+
+@pytest.fixture(scope="module")
+def facts() -> dict[Path, _Facts]:
+    return {module: _facts(module) for module in MODULES}
+
+
+def test_a_module_has_one_subject_told_in_its_first_lines_and_at_most_700_lines(
+    facts: dict[Path, _Facts],
+) -> None:
+    assert [module for module, told in facts.items() if not told.docstring] == []
+    assert [module for module, told in facts.items() if told.lines > 700] == []
 
 
 @pytest.mark.parametrize("folder", DIALECTS, ids=lambda path: path.name)
@@ -85,15 +123,14 @@ def _vocabulary(module: Path) -> str:
     return "segue"
 
 
-def test_one_class_name_means_one_thing() -> None:
+def test_one_class_name_means_one_thing(facts: dict[Path, _Facts]) -> None:
     classes: dict[tuple[str, str], list[Path]] = {}
     aliases: dict[tuple[str, str], list[Path]] = {}
-    for module in MODULES:
-        for node in ast.parse(module.read_text()).body:
-            if isinstance(node, ast.ClassDef):
-                classes.setdefault((_vocabulary(module), node.name), []).append(module)
-            elif isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias":
-                aliases.setdefault((_vocabulary(module), ast.unparse(node.target)), []).append(module)
+    for module, told in facts.items():
+        for name in told.classes:
+            classes.setdefault((_vocabulary(module), name), []).append(module)
+        for name in told.aliases:
+            aliases.setdefault((_vocabulary(module), name), []).append(module)
     ambiguous = {
         key[1]
         for key, modules in classes.items()
@@ -102,12 +139,8 @@ def test_one_class_name_means_one_thing() -> None:
     assert ambiguous <= PARTS_OF_A_DIALECT
 
 
-def test_what_a_module_offers_is_sorted() -> None:
-    for module in MODULES:
-        for node in ast.parse(module.read_text()).body:
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-                names = ast.literal_eval(node.value)
-                assert names == sorted(names), module
+def test_what_a_module_offers_is_sorted(facts: dict[Path, _Facts]) -> None:
+    assert [module for module, told in facts.items() if told.offered != sorted(told.offered)] == []
 
 
 def test_type_checkers_read_the_names_that_exist() -> None:

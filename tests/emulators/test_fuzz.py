@@ -175,8 +175,12 @@ requests = st.fixed_dictionaries(
 )
 
 
+def brought_down(body: bytes) -> list[str]:
+    """The routes that answer this with a status of 500 or above, except where the real server's own rule says so."""
+    return [" ".join(route) for route in ROUTES if not survives(route, body)]
+
+
 def survives(route: tuple[str, str, str], body: bytes) -> bool:
-    """No status of 500 or above, except where the real server's own rule says so."""
     provider, method, pattern = route
     path = re.sub(r"\{\w+(:path)?\}", "m", pattern)
     app = App()
@@ -185,21 +189,19 @@ def survives(route: tuple[str, str, str], body: bytes) -> bool:
     return answer.status < 500 or app.emulator.log[-1].rule is not None
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=" ".join)
-@settings(max_examples=25, deadline=2000, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(body=values | requests)
-def test_no_json_brings_a_server_down(route: tuple[str, str, str], body: Any) -> None:
-    assert survives(route, msgspec.json.encode(body))
+def test_no_json_brings_a_server_down(body: Any) -> None:
+    assert brought_down(msgspec.json.encode(body)) == []
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=" ".join)
 @pytest.mark.parametrize(
     "body",
     [b"", b"{", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 100_000, b"null", b'"' + b"x" * 1_000_000 + b'"'],
     ids=["empty", "open", "binary", "deep-list", "deep-object", "null", "long"],
 )
-def test_no_bytes_bring_a_server_down(route: tuple[str, str, str], body: bytes) -> None:
-    assert survives(route, body)
+def test_no_bytes_bring_a_server_down(body: bytes) -> None:
+    assert brought_down(body) == []
 
 
 def _deep_tools(levels: int) -> list[bytes]:
@@ -218,8 +220,10 @@ def _deep_tools(levels: int) -> list[bytes]:
     ]
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=" ".join)
 @pytest.mark.parametrize("levels", [20, 60, 300])
-def test_no_depth_brings_a_server_down(route: tuple[str, str, str], levels: int) -> None:
-    for body in _deep_tools(levels):
-        assert survives(route, body)
+def test_no_depth_brings_a_server_down(levels: int) -> None:
+    assert [(number, brought_down(body)) for number, body in enumerate(_deep_tools(levels))] == [
+        (0, []),
+        (1, []),
+        (2, []),
+    ]

@@ -4,15 +4,14 @@ they look like: long or short, few or many. Counted by tracemalloc, not by us.""
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
-import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from gateway.world import ROUTES, GatewayWorld
+from kept_memory import kept_of
 from segue.config.schema import GatewayLimits
 from segue.conversation.blocks import Block, Origin, Reasoning, Seal, Text, ToolCall
 from segue.conversation.message import Conversation, Message
@@ -50,17 +49,8 @@ class NoStore(VolatileStore):
 
 def taken(fill: Callable[[int], object], count: int) -> int:
     """Bytes that stay of so many."""
-    fill(2)  # what is loaded once
-    gc.collect()
-    tracemalloc.start()
-    try:
-        kept = fill(count)
-        gc.collect()
-        size = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-    assert kept is not None
-    return size
+    fill(2)
+    return kept_of(lambda: fill(count))
 
 
 def short_reply(number: int) -> list[Block]:

@@ -18,7 +18,7 @@ from laws.real_chats import real_requests
 from segue.dialects.references import references_in
 from segue.dialects.registry import DIALECTS
 
-CASES = int(os.environ.get("SEGUE_MUTATED_REQUESTS", "1200"))
+CASES = int(os.environ.get("SEGUE_MUTATED_REQUESTS", "400"))
 ENDS = {
     "/messages": "anthropic",
     "/responses": "openai_responses",

@@ -124,13 +124,20 @@ def check_prefixes(requests: list[list[bytes]]) -> None:
         assert after[: len(before)] == before
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-@pytest.mark.parametrize("other", ["chat", "anthropic", "gemini", "responses", "kimi"])
-@pytest.mark.parametrize("wire", AGENTS)
-def test_earlier_bytes_stay_equal_after_a_turn_elsewhere(wire: str, other: str, spelling: str) -> None:
-    if OWN[wire] == other:
-        return
+ELSEWHERE = ["chat", "anthropic", "gemini", "responses", "kimi"]
 
+
+@pytest.mark.parametrize(
+    ("wire", "other", "spelling"),
+    [
+        # Each wire meets each spelling and each other provider; the law below draws from all combinations.
+        (wire, other, list(SPELLINGS)[(row + column) % len(SPELLINGS)])
+        for row, wire in enumerate(AGENTS)
+        for column, other in enumerate(ELSEWHERE)
+        if OWN[wire] != other
+    ],
+)
+def test_earlier_bytes_stay_equal_after_a_turn_elsewhere(wire: str, other: str, spelling: str) -> None:
     async def main() -> None:
         home, elsewhere = ROUTES[OWN[wire]], ROUTES[other]
         client = Client(wire, spelling, "wide", stream=False)

@@ -34,6 +34,7 @@ from segue.errors import TranscriptError, UsageError
 from segue.interop.convert import write_request
 from segue.interop.doctor import examine
 from segue.interop.session_files import read_file, read_session_file
+from segue.interop.session_readers import llm
 from segue.providers.models.cards import default_model
 from segue.sessions.imports import read_history
 
@@ -437,7 +438,8 @@ ENDLESS = """
 @pytest.mark.parametrize(
     "script", ["CREATE TABLE other (id);", "CREATE TABLE responses (id, datetime_utc);", ENDLESS]
 )
-def test_another_database_is_refused_with_advice(script: str) -> None:
+def test_another_database_is_refused_with_advice(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llm, "_STEPS", 2)
     with closing(sqlite3.connect(":memory:")) as database:
         database.executescript(script)
         data = database.serialize()

@@ -6,10 +6,7 @@ Kept: the parsed fields, the conversation with its tools and options, and the bo
 
 from __future__ import annotations
 
-import gc
 import json
-import tracemalloc
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kept_memory import kept_of
 from segue.conversation.blocks import Origin
 from segue.conversation.events import Event, fold
 from segue.dialects.event_frames import event_frame
@@ -116,18 +114,9 @@ def read_whole(wire: str, body: bytes) -> object:
     return None
 
 
-def measured(wire: str, body: bytes) -> int:
-    gc.freeze()  # all that the run holds by now: to look through it takes longer than what is measured
-    tracemalloc.start()
-    try:
-        kept = read_whole(wire, body)
-        gc.collect()
-        size = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-        gc.unfreeze()
-    del kept
-    return size + len(body)
+def kept_of_request(wire: str, body: bytes) -> int:
+    read_whole(wire, body)
+    return kept_of(lambda: read_whole(wire, body)) + len(body)
 
 
 @given(
@@ -155,8 +144,7 @@ def test_what_is_kept_of_a_request_is_bounded_by_what_it_was_charged(
     wire: str, unit: str, count: int, place: str
 ) -> None:
     body = body_of(wire, unit, count, place)
-    read_whole(wire, body)  # what is loaded once
-    assert measured(wire, body) <= FACTOR * weight_of(body) + ALWAYS
+    assert kept_of_request(wire, body) <= FACTOR * weight_of(body) + ALWAYS
 
 
 @given(wire=st.sampled_from(WIRES), piece=st.text(min_size=1, max_size=20), count=st.integers(1_000, 20_000))
@@ -169,8 +157,7 @@ def test_what_is_kept_of_a_text_is_bounded(wire: str, piece: str, count: int) ->
         {"model": "m", field: [{"role": "user", "content": text, "parts": [{"text": text}]}]},
         ensure_ascii=True,
     ).encode()
-    read_whole(wire, body)
-    assert measured(wire, body) <= FACTOR * weight_of(body) + ALWAYS
+    assert kept_of_request(wire, body) <= FACTOR * weight_of(body) + ALWAYS
 
 
 json_values = st.recursive(
@@ -337,21 +324,6 @@ def test_every_wire_has_its_portions() -> None:
     assert STREAMS.keys() == set(WIRES)
 
 
-def kept_of(read: Callable[[], object]) -> int:
-    """Bytes that stay of what is read."""
-    read()  # what is loaded once
-    gc.collect()
-    tracemalloc.start()
-    try:
-        kept = read()
-        gc.collect()
-        size = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-    del kept
-    return size
-
-
 @pytest.mark.parametrize(
     ("wire", "number"), [(wire, number) for wire in sorted(STREAMS) for number in range(len(STREAMS[wire]))]
 )
@@ -365,6 +337,7 @@ def test_what_is_kept_of_a_streamed_reply_is_bounded_by_its_bytes(wire: str, num
             events += decoder.feed(data[start : start + (1 << 14)])
         return events, fold(events, Origin())
 
+    read()
     assert kept_of(read) <= (FACTOR if number else 3) * len(data) + ALWAYS
 
 
@@ -439,4 +412,5 @@ def test_what_is_kept_of_a_whole_reply_is_bounded_by_its_bytes_and_values(
         events = dialect.decode_reply(body)
         return events, fold(events, Origin())
 
+    read()
     assert kept_of(read) <= FACTOR * weight_of(body) + ALWAYS

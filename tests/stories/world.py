@@ -17,6 +17,7 @@ from segue.routing.profiles import PolicyName, Profile, build_router
 from segue.routing.retry import RetrySettings
 from segue.routing.route import facts_from
 from strategies.provider_places import CLOUDS, PLACES, Place, mount_of, provider_at
+from strategies.samples import sample
 
 _MORE = (
     Place("openai", "/v1", "gpt-4o-mini"),
@@ -62,6 +63,8 @@ PAIRS = [
     *((_HOMES[name.partition("/")[0]], name) for name in _CLOUD_NAMES),
     *zip(_CLOUD_NAMES, (*_CLOUD_NAMES[1:], NAMES[0]), strict=True),
 ]
+SOME_PAIRS = PAIRS if os.environ.get("SEGUE_STORIES") else sample(PAIRS, 20)
+"""For the long stories: a sample of the pairs, and all of them in `make stories`."""
 
 
 class StoryResponder:

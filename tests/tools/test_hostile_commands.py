@@ -286,6 +286,43 @@ def test_known_programs_start_no_other_without_a_question(command: str, harmless
     assert asyncio.run(exact.refusal(ToolCall("c", "run_shell", {"command": command}), tool)) == ""
 
 
+def asked_about(command: str) -> bool:
+    """By patterns alone, with one that allows the program."""
+    approval = Approval("ask", allow=[f"run_shell({command.partition(' ')[0]} *)"])
+    call = ToolCall("c", "run_shell", {"command": command})
+    return asyncio.run(approval.refusal(call, shell_in(Path.cwd(), "off"))) != ""
+
+
+def test_no_known_way_to_write_to_run_or_to_send_something_passes_a_pattern() -> None:
+    """Each line is an attack on a pattern such as `run_shell(git *)`."""
+    attacks = Path(__file__).with_name("attacking_commands.txt").read_text().splitlines()
+    assert len(attacks) > 700
+    assert [command for command in attacks if not asked_about(command)] == []
+
+
+EVERYDAY = """
+git status -sb|git log --oneline -5|git diff --stat HEAD~1|git show HEAD|git add -A|git commit -am 'Fix it'
+git checkout -b topic|git branch -vv|git stash list|git fetch origin|git pull --rebase|git push origin main
+git blame src/a.py|git grep -n word|git log -p -3 -- a.py|git rev-parse HEAD|git merge topic|git reset HEAD a
+go test ./...|go test -run TestA -v ./...|go build ./...|go vet ./...|go list ./...|go test -race -count=1 ./...
+cargo test|cargo build --release|cargo check|cargo clippy -- -D warnings|cargo fmt --check|cargo tree
+pytest|pytest -q|pytest -x -q tests/a.py|pytest -k name -vv|pytest -n 2 --lf|pytest --durations=10 -s
+make|make test|make -j4 build|make -n install|make -k check|npm ls|npm outdated|npm view x|npm ping
+tar -tf a.tar|tar -xzf a.tgz|tar -czf a.tgz src|rsync -av a b|find . -name x -type f|fd -e py word
+sed -n 5,10p readme.md|sed s/a/b/g words.txt|sed -E 's/x+/y/' a|awk '{print $1}' a|awk -F: '{print $2}' a
+sort -u a|sort -k2 -n a|curl -sSL https://example.org|curl -I https://example.org|curl -fsS https://example.org
+docker ps -a|docker logs x|docker images|docker inspect x|kubectl get pods -A|kubectl describe pod x|kubectl logs x
+pip list|pip show x|pip freeze|uv tree|python3 tool.py|node x.js|ruff check .|ruff format --check .|mypy .|mypy --strict src
+terraform plan|terraform validate|terraform show|sqlite3 a.db 'select * from words'|psql -l|openssl version
+gcc -O2 -Wall -c a.c|gcc -o a a.c|rg -n word src|tree -L 2|less a|vim a|gh pr list|gh pr view 5|bat a|date -u
+"""
+
+
+def test_everyday_commands_pass_their_pattern() -> None:
+    commands = [command for line in EVERYDAY.strip().splitlines() for command in line.split("|")]
+    assert [command for command in commands if asked_about(command)] == []
+
+
 def test_a_child_finds_no_program_in_the_current_folder_by_its_name() -> None:
     found = child_environment({"PATH": f".::bin:/usr/bin:../x:{os.sep}bin"})
     assert found == {"PATH": "/usr/bin:/bin"}

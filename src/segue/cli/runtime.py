@@ -250,9 +250,18 @@ class Runtime:
         if not self.runs_commands or not await in_thread(lambda: self.sandbox.is_missing):
             return []
         why = self.sandbox.mechanism.why
+        if not self.asks_about_commands:
+            return [
+                f"No sandbox works here ({why}), and commands run without a question: they can do what you can do."
+            ]
         return [
             f"No sandbox works here ({why}), so every command is asked about. To do without: --sandbox off"
         ]
+
+    @property
+    def asks_about_commands(self) -> bool:
+        """Whether commands that nothing holds are asked about."""
+        return self.approval.mode != "yolo"
 
     def chat(self, *, session: str | None = None, model: str | Model = "") -> Chat:
         """A chat that is not opened yet."""

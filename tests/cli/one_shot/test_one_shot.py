@@ -16,6 +16,7 @@ import pytest
 from cli.cli_runs import Cloud, Here
 from segue.cli.exit_codes import Exit
 from segue.emulators.model_reply import Call, Think
+from segue.tools.sandbox.mechanisms import Mechanism
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = jsonschema_rs.validator_for(json.loads((ROOT / "docs" / "events.schema.json").read_text()))
@@ -250,6 +251,17 @@ def test_tools_that_do_things_are_refused_where_nobody_can_be_asked(cloud: Cloud
     cloud.reply(wish)
     asked("write", "-T", "all", "--yolo")
     assert file.exists()
+
+
+def test_without_a_sandbox_the_first_line_says_whether_commands_are_asked_about(
+    asked: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = Mechanism(name="none", why="not in this kernel")
+    monkeypatch.setattr("segue.tools.sandbox.sandbox.mechanism_here", lambda: nothing)
+    assert "every command is asked about" in asked("hello", "-T", "all").err
+    told = asked("hello", "-T", "all", "--yolo").err
+    assert "commands run without a question" in told
+    assert "asked about" not in told
 
 
 def test_a_function_of_the_users_own_is_a_tool(cloud: Cloud, asked: Here) -> None:

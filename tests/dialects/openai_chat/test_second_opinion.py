@@ -90,10 +90,14 @@ options = st.builds(
 )
 
 
+EXAMPLES = max(12, settings().max_examples // 10)
+"""For each of the servers, which are more than ten."""
+
+
 @pytest.mark.requirement("Property 13")
 @pytest.mark.parametrize("name", JUDGES)
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=EXAMPLES)
 def test_no_history_and_no_wish_makes_a_server_complain(name: str, data: st.DataObject) -> None:
     provider, judge = JUDGES[name]
     known = [model for model in listed(provider) if "embed" not in model] or ["model-1"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import http.server
 import os
-import pwd
 import shutil
 import subprocess
 import sys
@@ -31,8 +30,10 @@ from segue.tools.sandbox.mechanisms import Mechanism, mechanism_here
 from segue.tools.sandbox.policy import Grant
 from segue.tools.sandbox.refusals import Blocked
 from segue.tools.sandbox.sandbox import Sandbox
+from tools.sandbox.lasting_folders import lasting_folder
 
 HERE = mechanism_here()
+
 pytestmark = [
     pytest.mark.skipif(not HERE.holds, reason=f"no sandbox works here: {HERE.why}"),
     pytest.mark.timeout(120),
@@ -45,7 +46,7 @@ NOTHING = Mechanism(name="none", why="it is not there")
 @pytest.fixture
 def base() -> Iterator[Path]:
     """Not in a temporary folder: of these the sandbox has its own."""
-    made = Path(tempfile.mkdtemp(prefix=".segue-test-", dir=pwd.getpwuid(os.getuid()).pw_dir))
+    made = lasting_folder()
     (made / "work").mkdir()
     (made / "outside").mkdir()
     yield made
@@ -101,6 +102,26 @@ def test_what_a_command_leaves_running_ends_with_it(sandbox: Sandbox) -> None:
     size = beats.stat().st_size
     time.sleep(0.4)
     assert beats.stat().st_size == size
+
+
+def test_new_files_that_other_programs_obey_are_set_aside(sandbox: Sandbox, base: Path) -> None:
+    printed = run(
+        sandbox,
+        "mkdir .vscode && echo '{}' > .vscode/tasks.json && echo 'evil' > .envrc"
+        " && ln -s ../outside .idea && echo x > kept",
+    )
+    for name in (".vscode", ".envrc", ".idea"):
+        assert f"a file that other programs obey: {name} " in printed
+        assert not os.path.lexists(sandbox.workspace / name)
+        assert os.path.lexists(sandbox.workspace / f"{name}.stopped-by-segue")
+    assert (sandbox.workspace / "kept").exists()
+    sandbox.granted = sandbox.granted.plus(Grant((str(sandbox.workspace / ".vscode"),)))
+    assert run(sandbox, "mkdir .vscode") == "(exit code 0)"
+    assert (sandbox.workspace / ".vscode").is_dir()
+    assert run(sandbox, "touch .vscode/tasks.json") == "(exit code 0)", "it is there now, and still allowed"
+    (sandbox.workspace / ".husky").mkdir()
+    assert "write" in run(sandbox, "touch .husky/pre-commit || exit 1")
+    assert (sandbox.workspace / ".husky").is_dir(), "what the user has made stays"
 
 
 class Answers:
@@ -189,6 +210,7 @@ def test_where_nothing_works_every_command_is_asked_about(base: Path) -> None:
     sandbox.mode = "off"
     assert allowed("ls -l", Approval(allow=["run_shell(ls *)"]))
     assert "every command is asked about" in Sandbox(base, mechanism=NOTHING).summary()
+    assert "unasked" in Sandbox(base, mechanism=NOTHING).summary(asks=False)
 
 
 class Index(http.server.SimpleHTTPRequestHandler):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import pwd
 import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -26,6 +24,7 @@ from segue.tools.sandbox.mechanisms import Mechanism, candidates, trial
 from segue.tools.sandbox.policy import SandboxPolicy, make_policy
 from segue.tools.sandbox.sandbox import start_confined
 from tools.sandbox.escapes import ESCAPES, LEFT_BEHIND
+from tools.sandbox.lasting_folders import lasting_folder
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mechanisms of Linux"),
@@ -135,7 +134,7 @@ def own_address() -> str:
 @pytest.fixture(scope="module")
 def base() -> Iterator[Path]:
     """Not in a temporary folder: of these the sandbox has its own, and what is not seen is no proof."""
-    made = Path(tempfile.mkdtemp(prefix=".segue-escapes-", dir=pwd.getpwuid(os.getuid()).pw_dir))
+    made = lasting_folder()
     yield made
     shutil.rmtree(made, ignore_errors=True)
 

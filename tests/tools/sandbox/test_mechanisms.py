@@ -133,6 +133,9 @@ def test_the_policy_of_a_workspace(tmp_path: Path) -> None:
     policy = make_policy("workspace", work, tmp_path / "t", home=home, grant=Grant(readable=(outputs,)))
     assert policy.writable == (str(work),)
     assert policy.protected == (str(work / ".segue"),)
+    assert {str(work / ".vscode"), str(work / ".envrc"), str(work / ".claude")} <= set(policy.absent)
+    assert not policy.may_write(str(work / ".vscode" / "tasks.json"))
+    assert make_policy("read-only", work, tmp_path, home=home).absent == ()
     assert {str(home / ".ssh"), str(home / ".netrc"), str(home / ".local/share/segue")} <= set(policy.hidden)
     assert [path for path in policy.readable if path not in OWN_PROGRAMS] == [outputs]
     assert policy.hides(str(home / ".ssh" / "key"))
@@ -146,8 +149,60 @@ def test_the_policy_of_a_workspace(tmp_path: Path) -> None:
     assert not wide.may_write(str(work / ".segue" / "a")), "a folder around it does not allow it"
     named = make_policy("workspace", work, tmp_path, home=home, grant=Grant((str(work / ".segue"),)))
     assert named.may_write(str(work / ".segue" / "a"))
+    asked = make_policy("workspace", work, tmp_path, home=home, grant=Grant((str(work / ".vscode"),)))
+    assert str(work / ".vscode") not in asked.absent, "also what is not there can be allowed"
     in_home = make_policy("workspace", home, tmp_path, home=home)
     assert in_home.hides(str(home / ".ssh" / "key")), "also where the home itself is the workspace"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            ".ssh/id_ed25519",
+            ".gnupg/secring.gpg",
+            ".aws/credentials",
+            ".config/gcloud/tokens",
+            ".kube/config",
+        ),
+        *(".mozilla/firefox/p/logins.json", ".librewolf/p/cookies", ".config/chromium/Default/Cookies"),
+        *("Maildir/new/1", ".thunderbird/p/Mail", ".local/share/evolution/mail", ".config/neomutt/accounts"),
+        *(".password-store/bank.gpg", ".config/keepassxc/keepassxc.ini", ".config/Bitwarden/data.json"),
+        *(
+            ".local/share/keyrings/login.keyring",
+            ".config/Signal/config.json",
+            ".bash_history",
+            ".claude.json",
+        ),
+    ],
+)
+def test_keys_mail_browsers_and_passwords_of_the_user_are_not_seen(tmp_path: Path, name: str) -> None:
+    home = tmp_path / "home"
+    (home / name).parent.mkdir(parents=True)
+    (home / name).write_text("SECRET")
+    for mode in ("workspace", "read-only"):
+        assert make_policy(mode, home / "work", tmp_path / "t", home=home).hides(str(home / name))
+
+
+def test_keys_that_were_moved_are_not_seen_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, moved = tmp_path / "home", tmp_path / "moved"
+    for place in ("gnupg", "settings/gh", "data/keyrings", "k8s"):
+        (moved / place).mkdir(parents=True)
+    for file in ("k8s/one", "k8s/two", "google.json"):
+        (moved / file).write_text("SECRET")
+    home.mkdir()
+    monkeypatch.setenv("GNUPGHOME", str(moved / "gnupg"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(moved / "settings"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(moved / "data"))
+    monkeypatch.setenv("KUBECONFIG", f"{moved}/k8s/one:{moved}/k8s/two")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(moved / "google.json"))
+    monkeypatch.setenv("HISTFILE", "/dev/null")
+    monkeypatch.setenv("CODEX_HOME", str(home))
+    policy = make_policy("workspace", home, tmp_path / "t", home=home)
+    for place in ("gnupg", "settings/gh", "data/keyrings", "k8s/one", "k8s/two", "google.json"):
+        assert policy.hides(str(moved / place)), place
+    assert str(home) not in policy.hidden, "a variable hides no home"
+    assert not any(place.startswith("/dev/") for place in policy.hidden)
 
 
 def test_the_python_that_runs_is_seen_wherever_it_is(tmp_path: Path) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pwd
 import shutil
 import socket
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from segue.tools.function_tools import as_tool
 from segue.tools.mcp.servers import McpServers
 from segue.tools.sandbox.mechanisms import mechanism_here
 from segue.tools.sandbox.sandbox import Sandbox
+from tools.sandbox.lasting_folders import lasting_folder
 from tools.tool_runs import perform
 
 HERE = mechanism_here()
@@ -67,7 +66,7 @@ server.run("stdio")
 
 @pytest.fixture
 def base() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix=".segue-servers-", dir=pwd.getpwuid(os.getuid()).pw_dir))
+    made = lasting_folder()
     for name in ("work", "outside", "keys"):
         (made / name).mkdir()
     (made / "keys" / "key").write_text("SECRET")

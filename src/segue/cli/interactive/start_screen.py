@@ -44,9 +44,8 @@ async def show_start(interactive: InteractiveChat) -> None:
     screen.paragraph(f"  {interactive.chat.model}", indent=2)
     screen.paragraph(f"  {_powers(interactive)}", "dim", 2)
     if runtime.runs_commands:
-        screen.paragraph(
-            f"  {runtime.sandbox.summary()}", "yellow" if runtime.sandbox.is_missing else "dim", 2
-        )
+        held = runtime.sandbox.summary(asks=runtime.asks_about_commands)
+        screen.paragraph(f"  {held}", "yellow" if runtime.sandbox.is_missing else "dim", 2)
     others = [name for name in runtime.configured() if not interactive.chat.model.startswith(f"{name}/")]
     if others:
         more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
+from segue.tools.sandbox.leftovers import STOPPED, set_aside
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -45,7 +47,6 @@ _ELSEWHERE: Final = re.compile(
 """An address on another machine. Git runs the hooks of a repository on this one when something is pushed to it."""
 _MAX_BYTES: Final = 1_000_000
 _MAX_PATH: Final = 5_000
-_STOPPED: Final = ".stopped-by-segue"
 _MAX_REPOSITORIES: Final = 500
 _GIT_LINK: Final = b"\x00\x00\xe0\x00"
 """The mode of an entry of the index that is a repository of its own."""
@@ -214,14 +215,14 @@ class GitGuard:
         undone = []
         for path, data in hooks.items():
             if self._hooks.get(path) != data:
-                _set_aside(path)
+                set_aside(path)
                 undone.append(f"a program for git to run: {_relative(path, self._workspace)}")
         for path, data in settings.items():
             before = self._settings.get(path, b"")
             changed = sorted(_entries(data) - _entries(before))
             remotes = {name.lower() for name, _ in _entries(data)}
             if programs := [name for name, value in changed if not _is_harmless(name, value, remotes)]:
-                _set_aside(path)
+                set_aside(path)
                 if before:
                     path.write_bytes(before)
                 undone.append(f"settings of git that run programs: {', '.join(dict.fromkeys(programs))}")
@@ -236,7 +237,7 @@ class GitGuard:
                 hooks |= {
                     path: _content(path)
                     for path in names
-                    if path.suffix != ".sample" and _STOPPED not in path.name
+                    if path.suffix != ".sample" and STOPPED not in path.name
                 }
             for name in ("config", "config.worktree"):
                 if (folder / name).is_file():
@@ -280,14 +281,6 @@ def _content(path: Path) -> bytes:
             return file.read(_MAX_BYTES) + str(path.stat().st_size).encode()
     except OSError:
         return b""
-
-
-def _set_aside(path: Path) -> None:
-    for number in range(1_000):
-        aside = path.with_name(f"{path.name}{_STOPPED}{number or ''}")
-        if not aside.exists() and not aside.is_symlink():
-            path.rename(aside)
-            return
 
 
 def _relative(path: Path, workspace: str) -> str:

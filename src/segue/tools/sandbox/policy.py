@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from segue.tools.sandbox.git_places import git_places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 SandboxMode: TypeAlias = Literal["workspace", "read-only", "off"]
 EVERY_HOST: Final = "*"
@@ -33,12 +33,95 @@ _KEYS: Final = (
     ),
     *(".local/share/keyrings", ".local/share/kwalletd", ".local/share/password-store", ".1password"),
     *("Library/Keychains", "Library/Cookies", "Library/Application Support/com.apple.TCC"),
+    *(".config/1Password", ".config/Bitwarden", ".config/Bitwarden CLI", ".config/keepassxc", ".keepass"),
+    *(".local/share/KeePass", ".lastpass", ".local/share/lpass", ".local/share/gopass", ".config/gopass"),
+    *("Library/Application Support/1Password", "Library/Application Support/Bitwarden"),
+    *("Library/Application Support/KeePassXC", "Library/Application Support/gcloud"),
+    *(
+        ".aliyun",
+        ".bluemix",
+        ".cloudflared",
+        ".wrangler",
+        ".config/.wrangler",
+        ".digitalocean",
+        ".linode-cli",
+    ),
+    *(
+        ".config/linode-cli",
+        ".config/hcloud",
+        ".config/scw",
+        ".config/civo",
+        ".config/stripe",
+        ".config/ngrok4",
+    ),
+    *(".config/ngrok", ".ngrok2", ".config/netlify", ".netlify", ".vercel", ".local/share/com.vercel.cli"),
+    *(
+        ".supabase",
+        ".pulumi",
+        ".minikube",
+        ".rancher",
+        ".oc",
+        ".eksctl",
+        ".argocd",
+        ".config/argocd",
+        ".helm",
+    ),
+    *(
+        ".kaggle",
+        ".huggingface",
+        ".cache/huggingface/token",
+        ".cache/huggingface/stored_tokens",
+        ".modal.toml",
+    ),
+    *(".subversion/auth", ".config/configstore", ".config/sourcegraph", ".sentryclirc"),
+    *(".config/travis", ".travis", ".circleci", ".jfrog", ".config/helm/registry"),
+    *(".android/adbkey", ".android/debug.keystore", ".nuget/NuGet", ".config/NuGet"),
+    *(
+        ".Xauthority",
+        ".ICEauthority",
+        ".k5login",
+        ".rhosts",
+        ".shosts",
+        ".smbcredentials",
+        ".config/wireguard",
+    ),
+    *(".fetchmailrc", ".msmtprc", ".mbsyncrc", ".offlineimaprc", ".config/msmtp", ".config/isyncrc"),
 )
 _STORES: Final = (
     *(".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware"),
     *(".config/microsoft-edge", ".config/vivaldi", ".config/opera", "snap/firefox", ".var/app"),
     *("Library/Application Support/Google", "Library/Application Support/Firefox", "Library/Safari"),
-    *("Library/Messages", "Library/Mail", "Library/Group Containers"),
+    *(
+        "Library/Messages",
+        "Library/Mail",
+        "Library/Group Containers",
+        "Library/Accounts",
+        "Library/Calendars",
+    ),
+    *(".librewolf", ".waterfox", ".zen", ".floorp", ".tor-browser", ".config/zen", ".local/share/epiphany"),
+    *(
+        ".local/share/qutebrowser",
+        ".config/qutebrowser",
+        ".config/falkon",
+        "snap/chromium",
+        "snap/thunderbird",
+    ),
+    *("Library/Application Support/BraveSoftware", "Library/Application Support/Microsoft Edge"),
+    *("Library/Application Support/Arc", "Library/Application Support/Chromium"),
+    *("Library/Application Support/Vivaldi", "Library/HTTPStorages", "Library/WebKit"),
+    *("Mail", "Maildir", "mail", ".mail", ".maildir", "mbox", ".mutt", ".muttrc", ".config/mutt"),
+    *(
+        ".config/neomutt",
+        ".config/aerc",
+        ".config/evolution",
+        ".local/share/evolution",
+        ".local/share/akonadi",
+    ),
+    *(".local/share/kmail2", ".local/share/geary", ".claws-mail", ".notmuch-config", ".config/Signal"),
+    *(".config/Slack", ".config/discord", ".config/Element", ".local/share/TelegramDesktop", ".purple"),
+    *(".config/teams", ".config/Microsoft", ".weechat", ".config/weechat", ".irssi", ".local/share/weechat"),
+    *("Library/Application Support/Slack", "Library/Application Support/Signal"),
+    *("Library/Application Support/discord", "Library/Application Support/Telegram Desktop"),
     *(".claude", ".claude.json", ".codex", ".gemini", ".qwen", ".pi", ".config/opencode"),
     *(".local/share/opencode", ".config/github-copilot", ".copilot", ".continue", ".cline", ".cursor"),
     *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".node_repl_history"),
@@ -46,6 +129,36 @@ _STORES: Final = (
     *(".config/segue", ".local/share/segue", ".local/state/segue", ".cache/segue"),
     *("Library/Application Support/segue", "Library/Caches/segue"),
 )
+_MOVABLE: Final = {
+    ".config": "XDG_CONFIG_HOME",
+    ".local/share": "XDG_DATA_HOME",
+    ".local/state": "XDG_STATE_HOME",
+    ".cache": "XDG_CACHE_HOME",
+}
+"""Folders of the home, and the variables that move them."""
+_NAMED_BY_VARIABLES: Final = (
+    *(
+        "XDG_RUNTIME_DIR",
+        "XAUTHORITY",
+        "SSH_AUTH_SOCK",
+        "GNUPGHOME",
+        "PASSWORD_STORE_DIR",
+        "NETRC",
+        "PGPASSFILE",
+    ),
+    *("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AZURE_CONFIG_DIR"),
+    *(
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "CLOUDSDK_CONFIG",
+        "KUBECONFIG",
+        "DOCKER_CONFIG",
+        "REGISTRY_AUTH_FILE",
+    ),
+    *("NPM_CONFIG_USERCONFIG", "PIP_CONFIG_FILE", "GH_CONFIG_DIR", "OCI_CLI_CONFIG_FILE", "VAULT_TOKEN_FILE"),
+    *("RCLONE_CONFIG", "TF_CLI_CONFIG_FILE", "SOPS_AGE_KEY_FILE", "MAIL", "MAILDIR", "CLAUDE_CONFIG_DIR"),
+    *("CODEX_HOME", "HISTFILE"),
+)
+"""Variables with the place of a key or a store that is not where it is usually."""
 _SYSTEM: Final = (
     *(
         "/etc/shadow",
@@ -106,7 +219,10 @@ _START_FILES: Final = (
     *("Library/LaunchAgents",),
 )
 """What other programs run or obey without being asked. It matters where somebody works in his home folder."""
-_PROJECT_FILES: Final = (".segue", "segue.toml", ".mcp.json", ".vscode", ".idea", ".husky")
+_PROJECT_FILES: Final = (
+    *(".segue", "segue.toml", ".mcp.json", ".vscode", ".idea", ".zed", ".devcontainer", ".envrc", ".husky"),
+    *(".claude", ".codex", ".gemini", ".qwen", ".cursor", ".opencode", "opencode.json"),
+)
 """Settings in a workspace that programs outside of the sandbox obey."""
 _CACHES: Final = (
     *(
@@ -163,7 +279,7 @@ class Grant(Struct, frozen=True):
 
 @final
 class SandboxPolicy(Struct, frozen=True, kw_only=True):
-    """All paths are absolute, free of links, and were there when the policy was made."""
+    """All paths are absolute, free of links, and but for those of `absent` were there when the policy was made."""
 
     folder: str
     """Where the command starts."""
@@ -172,6 +288,8 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
     """Within hidden places."""
     protected: tuple[str, ...] = ()
     """Within writable places, to be read only."""
+    absent: tuple[str, ...] = ()
+    """To be protected as well, and not there: what a command makes of them is set aside when it has ended."""
     hidden: tuple[str, ...] = ()
     temporary: str = ""
     """The folder that the command has for its temporary files."""
@@ -189,7 +307,8 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
     def may_write(self, path: str) -> bool:
         """Whether a path is in a writable place."""
         places = (*self.writable, self.temporary)
-        return _is_in(path, places) and not _is_in(path, self.protected) and not self.hides(path)
+        kept = (*self.protected, *self.absent)
+        return _is_in(path, places) and not _is_in(path, kept) and not self.hides(path)
 
     def hides(self, path: str) -> bool:
         """Whether a path is in a hidden place, and in no place within it that is shown."""
@@ -220,14 +339,16 @@ def make_policy(
     protected = [*git.hooks, *(f"{root}/{name}" for name in _PROJECT_FILES)]
     if _is_in(at_home, [root]):
         protected += [f"{at_home}/{name}" for name in _START_FILES]
-    granted = _existing(more.writable)
+    granted = _whole(more.writable)
+    kept = [path for path in _whole(protected) if not _is_in_any(granted, path)]
     written = _existing([*own, *granted])
     seen = [root, *_VISIBLE_IN_RUN, *OWN_PROGRAMS, *more.readable]
-    covered = [*(f"{at_home}/{name}" for name in (*_KEYS, *_STORES)), *_SYSTEM, *_runtime_folder()]
+    covered = [*_private_places(at_home), *_SYSTEM, *_named_places(at_home)]
     policy = SandboxPolicy(
         folder=root,
         writable=written,
-        protected=tuple(path for path in _existing(protected) if not _is_in_any(granted, path)),
+        protected=_existing(kept),
+        absent=tuple(path for path in kept if not os.path.lexists(path) and _is_in(path, written)),
         hidden=_existing([*covered, *hidden]),
         temporary=os.path.realpath(temporary),
         hosts=tuple(dict.fromkeys(more.hosts)),
@@ -253,13 +374,33 @@ def _is_in_any(paths: Iterable[str], place: str) -> bool:
     return any(_is_in(path, [place]) for path in paths)
 
 
-def _runtime_folder() -> list[str]:
-    return [folder] if (folder := os.environ.get("XDG_RUNTIME_DIR", "")) else []
+def _private_places(home: str) -> Iterator[str]:
+    """Keys and stores, also where the user has moved the folders of settings and data."""
+    moved = {folder: place for folder, name in _MOVABLE.items() if (place := os.environ.get(name, ""))}
+    for name in (*_KEYS, *_STORES):
+        yield f"{home}/{name}"
+        yield from (
+            f"{place}{name.removeprefix(folder)}"
+            for folder, place in moved.items()
+            if name.startswith(f"{folder}/")
+        )
+
+
+def _named_places(home: str) -> Iterator[str]:
+    """What variables name. Some hold several paths, some a device (`/dev/null`), and some no path at all."""
+    for name in _NAMED_BY_VARIABLES:
+        for path in os.environ.get(name, "").split(os.pathsep):
+            if path.startswith("/") and not path.startswith("/dev/") and not _is_in(home, [path]):
+                yield path
 
 
 def _existing(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(path for path in _whole(paths) if os.path.exists(path))  # noqa: PTH110
+
+
+def _whole(paths: Iterable[str]) -> tuple[str, ...]:
     whole = (os.path.realpath(os.path.expanduser(path)) for path in paths if path)  # noqa: PTH111 - text stays text
-    return tuple(dict.fromkeys(path for path in whole if os.path.exists(path)))  # noqa: PTH110
+    return tuple(dict.fromkeys(whole))
 
 
 def _is_in(path: str, places: Iterable[str]) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, final, get_args
 from segue.child_process import ChildProcess, child_environment
 from segue.errors import UsageError
 from segue.tools.sandbox.git_places import GitGuard
+from segue.tools.sandbox.leftovers import AbsentGuard
 from segue.tools.sandbox.mechanisms import NO_MECHANISM, PROXY_PORT, mechanism_here
 from segue.tools.sandbox.network_proxy import NetworkProxy
 from segue.tools.sandbox.policy import (
@@ -98,12 +99,13 @@ class Sandbox:
         """Whether it is wanted and cannot be had."""
         return self.mode != "off" and not self.mechanism.holds
 
-    def summary(self) -> str:
-        """What commands may do, in a few words."""
+    def summary(self, *, asks: bool = True) -> str:
+        """What commands may do, in a few words. `asks`: where nothing holds them, the user is asked about each."""
         if self.mode == "off":
             return "no sandbox: commands can do what you can do"
         if not self.mechanism.holds:
-            return "no sandbox works here: every command is asked about"
+            held = "every command is asked about" if asks else "commands can do what you can do, unasked"
+            return f"no sandbox works here: {held}"
         where = "write in the workspace" if self.mode == "workspace" else "write nothing"
         return f"sandbox: commands {where}, see no keys, {_network_words(self.granted.hosts)}"
 
@@ -137,7 +139,7 @@ class Sandbox:
         environment = child_environment(more=self.variables)
         if policy is None:
             child = await ChildProcess.start(words, env=environment | variables, **streams)
-            return ConfinedProcess(child, None, None, [])
+            return ConfinedProcess(child, None, (), [])
         mechanism = await in_thread(lambda: self.mechanism)
         return await start_confined(mechanism, words, policy, environment | variables, **streams)
 
@@ -156,7 +158,7 @@ async def start_confined(
     refused: dict[str, None] = {}
     proxy = NetworkProxy(policy.hosts, refused.setdefault)
     guarded = bool(policy.writable) and not lasting
-    guard = await in_thread(lambda: GitGuard(policy.folder)) if guarded else None
+    guards = await in_thread(lambda: _guards(policy)) if guarded else ()
     port = 0
     ours: socket.socket | None = None
     theirs: socket.socket | None = None
@@ -182,9 +184,13 @@ async def start_confined(
         if theirs is not None:
             theirs.close()
     serving = None if ours is None else asyncio.ensure_future(_serve(ours, proxy))
-    running = ConfinedProcess(child, proxy, guard, refused)
+    running = ConfinedProcess(child, proxy, guards, refused)
     running.serving = serving
     return running
+
+
+def _guards(policy: SandboxPolicy) -> tuple[GitGuard | AbsentGuard, ...]:
+    return GitGuard(policy.folder), AbsentGuard(map(Path, policy.absent), policy.folder)
 
 
 async def _serve(ours: socket.socket, proxy: NetworkProxy) -> None:
@@ -210,12 +216,16 @@ class ConfinedProcess:
     """A running program, its way to the network, and what is looked at after it has ended."""
 
     def __init__(
-        self, child: ChildProcess, proxy: NetworkProxy | None, guard: GitGuard | None, refused: Iterable[str]
+        self,
+        child: ChildProcess,
+        proxy: NetworkProxy | None,
+        guards: Iterable[GitGuard | AbsentGuard],
+        refused: Iterable[str],
     ) -> None:
         self.child = child
         self.serving: asyncio.Future[None] | None = None
         self._proxy = proxy
-        self._guard = guard
+        self._guards = tuple(guards)
         self._refused = refused
         self._undone: list[str] = []
 
@@ -227,11 +237,10 @@ class ConfinedProcess:
                 await self.serving
         if self._proxy is not None:
             await self._proxy.close()
-        guard = self._guard
-        if guard is not None:
-            self._guard = None
+        guards, self._guards = self._guards, ()
+        for guard in guards:
             with suppress(OSError):
-                self._undone = await in_thread(guard.enforce)
+                self._undone += await in_thread(guard.enforce)
 
     def blocked(self, output: str, policy: SandboxPolicy) -> Blocked:
         """What it was kept from, by what it printed and by what was seen."""

@@ -91,7 +91,8 @@ async def change_sandbox(interactive: InteractiveChat, words: list[str]) -> None
     elif words:
         check_known(words[0], get_args(SandboxMode), "mode of the sandbox", "unknown_mode")
         sandbox.mode = words[0]  # type: ignore[assignment]
-    interactive.screen.paragraph(f"  {sandbox.summary()}", indent=2)
+    held = sandbox.summary(asks=interactive.runtime.asks_about_commands)
+    interactive.screen.paragraph(f"  {held}", indent=2)
     for name, given in (("may write", sandbox.granted.writable), ("may read", sandbox.granted.readable)):
         if given:
             interactive.screen.paragraph(f"  {name}: {', '.join(given)}", indent=4)
