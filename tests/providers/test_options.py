@@ -12,6 +12,7 @@ from segue.conversation.options import Options
 from segue.dialects.card import ModelCard
 from segue.dialects.registry import NAMES
 from segue.providers.adapter import ChatRequest, RequestSent
+from segue.providers.kept_plans import KeptPlans
 from segue.providers.models.cards import card_for_model, card_table, default_model
 from segue.providers.request_writer import RequestWriter
 from strategies.provider_places import WEATHER
@@ -60,7 +61,7 @@ def written(dialect: str, model: str, card: ModelCard, **options: Any) -> Reques
     tools = (WEATHER,) if card.chat_tools else ()
     request = ChatRequest(model=model, conversation=Conversation().append(user("Hi.")), tools=tools)
     given = Options(model=model, stream=True, **options)
-    return RequestWriter(dialect, "p", "http://p.test").write(request, given, card).sent
+    return RequestWriter(dialect, "p", "http://p.test", KeptPlans()).write(request, given, card).sent
 
 
 @pytest.mark.parametrize("dialect", NAMES)
