@@ -210,7 +210,7 @@ def test_places_in_documents_go_between_messages_and_converse_in_their_own_form(
 
 def test_sources_stand_before_a_call_and_never_in_json_that_the_client_reads() -> None:
     cited = CITED_REPLIES[0]
-    events = [event for event in events_of(cited, stream=True) if type(event) is not Finished]
+    events: list[Event] = [event for event in events_of(cited, stream=True) if type(event) is not Finished]
     events += [CallStarted(9, "t1", "read"), ArgumentsDelta(9, "{}"), Finished("tool_calls")]
     request = ClientRequest(wire=DIALECTS["ollama"].client, nonce="n")
     shown = respond_whole(Responder(request, Origin(cited.wire)), events)
