@@ -54,7 +54,9 @@ def test_sources_stand_below_the_answer(informed: Here) -> None:
 
 def test_scripts_get_sources_as_values(informed: Here) -> None:
     source = {"title": "About foxes", "url": URL, "quote": "Foxes are red."}
-    (result,) = lines(informed("--json", "What are foxes?").out)
+    told = informed("--json", "What are foxes?")
+    assert told.code == Exit.OK, told.err
+    (result,) = lines(told.out)
     assert (result["result"], result["citations"][0]) == (TEXT, source)
     events = lines(informed("--output-format", "stream-json", "What are foxes?").out)
     kinds = [event["type"] for event in events]

@@ -82,8 +82,6 @@ class InitEvent(Struct, frozen=True, kw_only=True, tag="init"):
     """Files of the project that are part of the system prompt."""
     ignored: list[str] = []
     """What the project supplies and is not used before `segue trust`, a sentence each."""
-    citations: list[SourceInfo] = []
-    """The sources of the answer, where the model names some."""
     not_restored: list[str] = []
     """Tools and approvals that the resumed session had and does not have now, and why."""
 
@@ -192,6 +190,8 @@ class ResultEvent(Struct, frozen=True, kw_only=True, tag="result"):
     error: ErrorInfo | None = None
     ignored: list[str] = []
     """What the project supplies and is not used before `segue trust`, a sentence each."""
+    citations: list[SourceInfo] = []
+    """The sources of the answer, where the model names some."""
     not_restored: list[str] = []
     """Tools and approvals that the resumed session had and does not have now, and why."""
 
