@@ -307,7 +307,7 @@ git blame src/a.py|git grep -n word|git log -p -3 -- a.py|git rev-parse HEAD|git
 go test ./...|go test -run TestA -v ./...|go build ./...|go vet ./...|go list ./...|go test -race -count=1 ./...
 cargo test|cargo build --release|cargo check|cargo clippy -- -D warnings|cargo fmt --check|cargo tree
 pytest|pytest -q|pytest -x -q tests/a.py|pytest -k name -vv|pytest -n 2 --lf|pytest --durations=10 -s
-make|make test|make -j4 build|make -n install|make -k check|npm ls|npm outdated|npm view x|npm ping
+make|make test|make -j4 build|make -n install|make -k check|npm ls|npm outdated|npm view left-pad|npm ping
 tar -tf a.tar|tar -xzf a.tgz|tar -czf a.tgz src|rsync -av a b|find . -name x -type f|fd -e py word
 sed -n 5,10p readme.md|sed s/a/b/g words.txt|sed -E 's/x+/y/' a|awk '{print $1}' a|awk -F: '{print $2}' a
 sort -u a|sort -k2 -n a|curl -sSL https://example.org|curl -I https://example.org|curl -fsS https://example.org

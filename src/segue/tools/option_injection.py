@@ -179,6 +179,8 @@ _BUNDLED: Final = frozenset(
 """They take several letters behind one dash: `rsync -ave` holds `-e`."""
 _ONE_DASH: Final = frozenset({"go", "terraform", "sqlite3", "gcc", "g++", "clang", "ld", "openssl"})
 """Their long options have one dash, and most of them take two as well."""
+_WHOLE_WORDS: Final = frozenset({"go", "terraform"})
+"""A value never stands behind one letter in the same word: `go test -count` is not `-c`."""
 _PLUS: Final = frozenset({"vi", "vim", "less", "more"})
 """A word that begins with a plus is a command for them."""
 _NAME: Final = re.compile(r"[^=,]*")
@@ -263,7 +265,7 @@ def _is_option(word: str, option: str, program: str) -> bool:
         return len(name) > 3 and name.startswith("--") and option.startswith(name)
     if option == "-":
         return word == "-"
-    if option.startswith("-") and len(option) == 2:
+    if option.startswith("-") and len(option) == 2 and program not in _WHOLE_WORDS:
         if program in _BUNDLED and word.startswith("-") and not word.startswith("--"):
             return option[1] in word[1:]
         return word.startswith(option)
