@@ -32,7 +32,8 @@ CODE = (
     "src/segue/routing/**/*.py",
     "src/segue/chat/turn.py",
     "src/segue/chat/exchange.py",
-    "src/segue/chat/attempt.py",
+    "src/segue/exchange/attempt.py",
+    "src/segue/exchange/exchange.py",
     "src/segue/tools/scheduler.py",
     "src/segue/tools/execution.py",
 )
