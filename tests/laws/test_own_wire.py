@@ -246,6 +246,27 @@ def test_each_message_of_several_has_the_thought_that_its_own_wire_insists_on(
     ]
 
 
+@pytest.mark.parametrize(
+    ("wire", "part"),
+    [
+        ("kimi", {"image_url": {"url": "https://example.invalid/cat.png"}}),
+        ("deepseek", {"newer_than_this": 1}),
+        ("converse", {"image": {"format": "png", "source": {"bytes": ""}}}),
+        ("converse", {"document": {"name": "a", "format": "pdf", "source": {"bytes": ""}}}),
+        ("converse", {"audio": {"id": "audio_1"}}),
+    ],
+)
+def test_a_part_that_says_nothing_to_its_own_wire_is_dropped_and_reported(
+    wire: str, part: dict[str, Any]
+) -> None:
+    text = {"text": "Look."} if wire == "converse" else {"type": "text", "text": "Look."}
+    body = _request(wire, [{"role": "user", "content": [text, part]}])
+    assert check(wire, body)
+    done = convert(body, to=wire, source=wire, model=body["model"])
+    assert done.request["messages"][0]["content"] == [text]
+    assert done.repairs
+
+
 def test_every_wire_has_a_table_of_what_it_takes() -> None:
     for dialect in DIALECTS.values():
         assert dialect.messages_field in dialect.shape.known  # type: ignore[attr-defined]

@@ -72,7 +72,8 @@ def _text_block(value: Any) -> Any:
 
 _CITATIONS = _object({"enabled": True}, enabled=FLAG)
 _FILE = _object({"uri": UNFIT}, uri=WORDS, bucketOwner=WORDS)
-_SOURCE: dict[str, Shape] = {"bytes": WORDS, "s3Location": _FILE}
+_BYTES = ValueShape("some data", lambda value: isinstance(value, str) and bool(value))  # BDR-16
+_SOURCE: dict[str, Shape] = {"bytes": _BYTES, "s3Location": _FILE}
 _WRITTEN: dict[str, Shape] = {**_SOURCE, "text": WORDS, "content": Items(OneOf({"text": WORDS}, _text_block))}
 _POINT = ObjectShape({"type": word("default"), "ttl": word("5m", "1h")}, {"type": "default"}, closed=True)
 _SHOWN: dict[str, Shape] = {

@@ -126,7 +126,7 @@ def _part(variant: Variant) -> Shape:
             {"file": UNFIT},
         ),
     }
-    other = ObjectShape({"type": only("text"), "text": WORDS}, {"type": "text", "text": ""})
+    other = ObjectShape({"type": only("text"), "text": said}, {"type": "text", "text": absent})
     return Tagged("type", {**kinds, "untyped": other}, missing="untyped", correct=_text_part)
 
 
