@@ -90,7 +90,7 @@ async def _start(
         policy = await in_thread(lambda: server_policy(server, address, sandbox))
         return await start_confined(sandbox.mechanism, words, policy, environment, lasting=True, **streams)
     child = await ChildProcess.start(words, cwd=address.cwd, env=environment, **streams)
-    return ConfinedProcess(child, None, None, ())
+    return ConfinedProcess(child, None, (), ())
 
 
 def server_policy(server: ServerConfig, address: StdioAddress, sandbox: Sandbox) -> SandboxPolicy:
