@@ -52,12 +52,18 @@ class ScenarioStep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     long: bool = False
     """Two thousand words follow: as much as providers cache."""
     image: bool = False
+    document: bool = False
+    """With a page of PDF."""
     cached: bool = False
     results: tuple[str, ...] = ()
     """For the calls of the last reply, in order; a call without one stays open."""
     reverse: bool = False
     """Give them in the opposite order."""
     failed: bool = False
+    forget: bool = False
+    """The client drops its history before, as programs do that write a summary of it."""
+    count: bool = False
+    """Ask for the number of tokens, not for a reply."""
     rename: str = ""
     """Rewrite the ids of earlier calls before sending: `foreign` ones of another provider, or the `same` for all."""
     schema: Mapping[str, Any] | None = None

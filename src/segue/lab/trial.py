@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from segue.emulators.model_reply import Reply, Say, calls_of, text_of
 from segue.lab import provider_view
-from segue.lab.clients.client import PNG, Called, ClientAnswer, Given, NextRequest, UserWords
+from segue.lab.clients.client import PDF, PNG, Called, ClientAnswer, Given, NextRequest, UserWords
 from segue.lab.scenario import Scenario
 from segue.lab.stage import CLIENTS
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _SECONDS = 20.0
 _TRIES = 5
 """How often a gateway can ask for one answer."""
+_COUNT_SLACK = 0.5
+"""By which share an estimate of tokens may be wrong: clients decide by it when to shorten their history."""
 _NOTICE_SECONDS = 5.0
 """Within which a provider has to notice that a client has gone."""
 _MOST_WORDS = 600
@@ -106,8 +108,12 @@ class _Performance:
         self.client: LabClient = CLIENTS[trial.wire]()
         self.facts: list[str] = []
         """Texts that every later request has to contain."""
+        self.forgotten: list[str] = []
+        """Texts that no later request may contain."""
         self.pairs: list[provider_view.Pair] = []
         self.ids: set[str] = set()
+        self.counted = 0
+        """Tokens of the request to come, as the gateway counted them."""
         self.sent: dict[str, Any] = {}
 
     def run(self) -> Iterator[TrialFinding]:
@@ -126,6 +132,9 @@ class _Performance:
         if step.fault is not None:
             stage.emulator.faults.extend([step.fault] * (_TRIES if step.demand.status else 1))
         self._write(step)
+        if step.count:
+            yield from self._count(step, number)
+            return
         answer = self._send(step)
         reached = stage.exchanges[before:]
         for severity, check, says in self._judge(step, answer, reached):
@@ -149,6 +158,9 @@ class _Performance:
 
     def _write(self, step: ScenarioStep) -> None:
         """Put the step's words and results into the client's history."""
+        if step.forget:
+            self.client.history, self.client.sent, self.client.last = [], 0, None
+            self.forgotten, self.facts, self.pairs = self.facts, [], []
         if step.rename:
             _rename(self.client, step.rename)
         calls = self.client.last.calls if self.client.last else ()
@@ -163,10 +175,11 @@ class _Performance:
             words = (
                 " ".join([step.say, *(f"word{number}" for number in range(2000))]) if step.long else step.say
             )
-            self.client.say(UserWords(text=words, image=step.image, cached=step.cached))
+            self.client.say(
+                UserWords(text=words, image=step.image, document=step.document, cached=step.cached)
+            )
             self.facts.append(step.say)
-        if step.image:
-            self.facts.append(PNG)
+        self.facts.extend(data for data, sent in ((PNG, step.image), (PDF, step.document)) if sent)
 
     def _remember(self, reply: Reply | None, answer: ClientAnswer) -> None:
         self.client.take(answer)
@@ -174,17 +187,42 @@ class _Performance:
         if reply is not None:
             self.facts.extend(piece.text for piece in reply.pieces if isinstance(piece, Say))
 
-    def _send(self, step: ScenarioStep) -> ClientAnswer:
-        scenario, gateway = self.trial.scenario, self.gateway
+    def _request(self, step: ScenarioStep) -> NextRequest:
+        scenario = self.trial.scenario
         provider = self.trial.providers[0 if step.model == "first" else -1]
-        request = NextRequest(
-            model=gateway.models[provider],
+        return NextRequest(
+            model=self.gateway.models[provider],
             stream=self.trial.stream,
             tools=scenario.tools,
             thinking=scenario.thinking,
             schema=step.schema,
             refers=scenario.refers,
         )
+
+    def _count(self, step: ScenarioStep, number: int) -> Iterator[TrialFinding]:
+        """Ask for the number of tokens; the next reply shows whether it was right."""
+        request, client = self._request(step), self.client
+        self.sent = json.loads(json.dumps(client.count_body(request)))
+        self.path = self.gateway.doors[self.trial.wire] + client.count_path(request)
+        headers = client.headers(self.gateway.key)
+        try:
+            status, _, raw = _post(self.gateway.url + self.path, headers, self.sent, leave=False)
+            self.counted = client.read_count(json.loads(raw)) if status == 200 else 0
+            says = "" if self.counted > 0 else f"status {status}: {raw[:200]!r}"
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+            says = f"no count of this wire: {error!r}"
+        if says:
+            yield TrialFinding(
+                severity="broken",
+                check="count",
+                says=says,
+                step=number,
+                request=self.sent,
+                reproduction=self._reproduction(),
+            )
+
+    def _send(self, step: ScenarioStep) -> ClientAnswer:
+        gateway, request = self.gateway, self._request(step)
         self.sent = json.loads(json.dumps(self.client.body(request)))
         self.path = gateway.doors[self.trial.wire] + self.client.path(request)
         headers = self.client.headers(gateway.key)
@@ -287,10 +325,13 @@ class _Performance:
             if provider_view.reference_of(last.body)
             else ""
         )
-        text = _plain(last.body) + held
-        missing = [fact for fact in self.facts if _plain_text(fact) not in text]
+        text_of_request = _plain(last.body) + held
+        missing = [fact for fact in self.facts if _plain_text(fact) not in text_of_request]
         if missing:
             yield "broken", "kept", f"the provider did not get {missing}"
+        back = [text for text in self.forgotten if _plain_text(text) in text_of_request]
+        if back:
+            yield "broken", "forgotten", f"the client had dropped {back}, and the provider got it"
         if not held:
             yield from self._judge_pairs(last)
         same_model = [one for one in earlier if one.body.get("model") == last.body.get("model")]
@@ -311,6 +352,14 @@ class _Performance:
             and not provider_view.has_cache_mark(last.body)
         ):
             yield "lost", "cache marks", "the client marked what to cache, and the provider was not told"
+        real = last.answer.usage
+        if self.counted and real is not None and abs(self.counted - real.input) > _COUNT_SLACK * real.input:
+            yield (
+                "broken",
+                "count",
+                f"{self.counted} tokens were counted before, the provider counts {real.input}",
+            )
+        self.counted = 0
         if step.demand.usage and answer.usage != last.answer.usage:
             yield (
                 "broken",

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--door", action="append", default=[], metavar="WIRE[=PATH]", help="chat, messages, responses, gemini"
     )
     parser.add_argument(
-        "--claim", action="append", default=[], metavar="WORD", help="what it promises: repair, state"
+        "--claim", action="append", default=[], metavar="WORD", help="what it promises: repair, state, counts"
     )
     parser.add_argument(
         "--except",

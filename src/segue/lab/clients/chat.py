@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.lab.clients.client import (
+    PDF,
     PNG,
     TOOLS,
     Called,
@@ -53,6 +54,9 @@ class ChatClient(LabClient):
         if said.image:
             picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
             content = [{"type": "text", "text": said.text}, picture]
+        if said.document:
+            file = {"filename": "page.pdf", "file_data": f"data:application/pdf;base64,{PDF}"}
+            content = [{"type": "text", "text": said.text}, {"type": "file", "file": file}]
         self.history.append({"role": "user", "content": content})
 
     def give(self, results: Sequence[Given]) -> None:

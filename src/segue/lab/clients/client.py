@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 """One pixel."""
+PDF = base64.b64encode(
+    b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n"
+    b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
+).decode()
+"""One empty page."""
 TOOLS: dict[str, dict[str, Any]] = {
     name: {
         "type": "object",
@@ -44,6 +50,7 @@ class UserWords(Struct, frozen=True, kw_only=True):
 
     text: str
     image: bool = False
+    document: bool = False
     cached: bool = False
     """Mark it as the end of what to cache, on a wire with such marks."""
 
@@ -125,6 +132,16 @@ class LabClient(ABC):
 
     @abstractmethod
     def read_stream(self, events: Sequence[Mapping[str, Any]]) -> ClientAnswer: ...
+
+    def count_path(self, request: NextRequest, /) -> str:
+        """Where this wire counts the tokens of a request."""
+        raise NotImplementedError
+
+    def count_body(self, request: NextRequest, /) -> dict[str, Any]:
+        return self.body(request)
+
+    def read_count(self, body: Mapping[str, Any]) -> int:
+        raise NotImplementedError
 
     @abstractmethod
     def error_of(self, body: Mapping[str, Any]) -> str:

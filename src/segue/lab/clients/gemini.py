@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from segue.lab.clients.client import (
+    PDF,
     PNG,
     TOOLS,
     Called,
@@ -54,6 +55,8 @@ class GeminiClient(LabClient):
         parts: list[dict[str, Any]] = [{"text": said.text}]
         if said.image:
             parts.append({"inlineData": {"mimeType": "image/png", "data": PNG}})
+        if said.document:
+            parts.append({"inlineData": {"mimeType": "application/pdf", "data": PDF}})
         self.history.append({"role": "user", "parts": parts})
 
     def give(self, results: Sequence[Given]) -> None:
@@ -83,6 +86,15 @@ class GeminiClient(LabClient):
                 parts.extend((candidate.get("content") or {}).get("parts") or ())
                 finish = candidate.get("finishReason") or finish
         return _answer(parts, finish, usage)
+
+    def count_path(self, request: NextRequest, /) -> str:
+        return f"/v1beta/models/{request.model}:countTokens"
+
+    def count_body(self, _: NextRequest, /) -> dict[str, Any]:
+        return {"contents": self.history}
+
+    def read_count(self, body: Mapping[str, Any]) -> int:
+        return int(body["totalTokens"])
 
     def error_of(self, body: Mapping[str, Any]) -> str:
         error = body.get("error")

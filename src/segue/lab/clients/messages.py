@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from segue.lab.clients.client import (
+    PDF,
     PNG,
     TOOLS,
     Called,
@@ -58,6 +59,9 @@ class MessagesClient(LabClient):
         if said.image:
             source = {"type": "base64", "media_type": "image/png", "data": PNG}
             content.append({"type": "image", "source": source})
+        if said.document:
+            source = {"type": "base64", "media_type": "application/pdf", "data": PDF}
+            content.append({"type": "document", "source": source})
         if said.cached:
             content[-1]["cache_control"] = {"type": "ephemeral"}
         self._add(content)
@@ -111,6 +115,16 @@ class MessagesClient(LabClient):
             if "_json" in block:
                 block["input"] = json.loads(block.pop("_json") or "{}")
         return _answer(blocks, finish if ended else "", usage)
+
+    def count_path(self, _: NextRequest, /) -> str:
+        return "/v1/messages/count_tokens"
+
+    def count_body(self, request: NextRequest, /) -> dict[str, Any]:
+        body = self.body(request)
+        return {name: body[name] for name in ("model", "messages", "tools", "thinking") if name in body}
+
+    def read_count(self, body: Mapping[str, Any]) -> int:
+        return int(body["input_tokens"])
 
     def error_of(self, body: Mapping[str, Any]) -> str:
         error = body.get("error")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.lab.clients.client import (
+    PDF,
     PNG,
     TOOLS,
     Called,
@@ -55,6 +56,9 @@ class ResponsesClient(LabClient):
         content: list[dict[str, Any]] = [{"type": "input_text", "text": said.text}]
         if said.image:
             content.append({"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"})
+        if said.document:
+            data = f"data:application/pdf;base64,{PDF}"
+            content.append({"type": "input_file", "filename": "page.pdf", "file_data": data})
         self.history.append({"type": "message", "role": "user", "content": content})
 
     def give(self, results: Sequence[Given]) -> None:
