@@ -158,10 +158,11 @@ class MessagesAgent(Agent):
 
     def body(self, model: str) -> Any:
         tool = {"name": "weather", "description": "The weather of a city.", "input_schema": SCHEMA}
+        adaptive = model.endswith("claude-opus-4-7")  # it takes no budget
         return {
             "model": model,
             "max_tokens": 4000,
-            "thinking": {"type": "enabled", "budget_tokens": 2000},
+            "thinking": {"type": "adaptive"} if adaptive else {"type": "enabled", "budget_tokens": 2000},
             "messages": self.history,
             "tools": [tool],
             **({"system": self.system} if self.system else {}),

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from gateway.world import ROUTES, GatewayWorld, providers_at
+from gateway.world import CLOUD_ROUTES, ROUTES, GatewayWorld, providers_at
 from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
 from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey
@@ -25,8 +25,12 @@ MAKERS = {
     "azure-anthropic": "anthropic",
     "vertex": "gemini",
     "vertex-anthropic": "anthropic",
+    CLOUD_ROUTES["bedrock_messages"]: "anthropic",
+    "bedrock-invoke": "anthropic",
+    "bedrock-mantle": "openai",
+    "claude-aws": "anthropic",
 }
-"""Whose models the emulators of clouds play."""
+"""Whose models the emulators of clouds play, by provider or by route."""
 _ASKED = re.compile(r"(\w+): look (\d)")
 
 

@@ -221,7 +221,7 @@ class GatewayMachine(RuleBasedStateMachine):
         client.conversation = reply.headers["x-segue-conversation"]
         provider, thought = self.world.model.answered[agent.wire]
         named = route.partition("/")[0]
-        assert provider == MAKERS.get(named, named)
+        assert provider == MAKERS.get(route, MAKERS.get(named, named))
         self._check_seals(client, route)
         client.kept.append((route, thought))
         client.pending = agent.add_reply(agent.whole(reply))

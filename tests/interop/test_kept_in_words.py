@@ -71,15 +71,16 @@ def test_a_document_that_is_no_text_is_described() -> None:
     assert repairs == [("fields_dropped", True)]
 
 
-def test_citations_of_the_chat_wire_are_reported_where_they_are_not_sent() -> None:
+def test_citations_of_the_chat_wire_become_words_and_that_is_reported() -> None:
     cited = {"type": "url_citation", "url_citation": {"url": "https://e.org", "title": "E", "start_index": 0}}
     history: list[dict[str, Any]] = [
         {"role": "user", "content": "Where?"},
         {"role": "assistant", "content": "There.", "annotations": [cited]},
         {"role": "user", "content": "And?"},
     ]
-    _, repairs = _sent({"model": "gpt-4.1", "messages": history}, "anthropic")
-    assert repairs == [("fields_dropped", True)]
+    sent, repairs = _sent({"model": "gpt-4.1", "messages": history}, "anthropic")
+    assert repairs == [("citations_as_text", False)]
+    assert "https://e.org" in sent
     history[1]["annotations"] = []
     assert _sent({"model": "gpt-4.1", "messages": history}, "anthropic")[1] == []
 

@@ -58,7 +58,7 @@ def test_no_mishap_of_any_provider_is_raised(
         segue_emulator_server.emulator.faults.append(Fault(kind="content_type"))
     else:
         base_url = "http://127.0.0.1:9/v1"
-    config = ProviderConfig(base_url=base_url, api_key=KEY)
+    config = ProviderConfig(base_url=base_url, api_key=KEY, workspace="wrkspc_01", project="p")
     health = asyncio.run(connect(name, config, environ={}, keyring=False).health())
     assert health.status == "unhealthy"
     assert health.provider == name

@@ -116,7 +116,10 @@ def test_a_dialect_that_was_asked_for_holds_for_every_model(segue_emulator_serve
 @pytest.mark.parametrize("name", sorted(addresses().providers))
 def test_every_known_provider_chats_by_configuration_alone(segue_emulator_server: Served, name: str) -> None:
     address = addresses().providers[name]
-    spoken = next((place for place in PLACES if place.name in (name, address.dialects[0])), OPENAI)
+    like = {"bedrock-invoke": "bedrock"}.get(name, name)
+    spoken = next(
+        (place for one in (like, address.dialects[0]) for place in PLACES if place.name == one), OPENAI
+    )
     emulator, path = CLOUDS.get(name, (spoken.name, spoken.path))
     at = segue_emulator_server.url(emulator) + path
     config = ProviderConfig(
@@ -125,6 +128,7 @@ def test_every_known_provider_chats_by_configuration_alone(segue_emulator_server
         api_key=Secret(KEY),
         # The emulator of OpenAI does not know the header of another gateway.
         auth="bearer" if address.auth == "cf-aig-authorization" else None,
+        workspace="wrkspc_01",
     )
     provider = default_registry({name: config}, {}, keyring=False).get(name)
     assert isinstance(provider, Provider)

@@ -144,7 +144,7 @@ def test_what_is_no_provider_is_refused(adapter: Any) -> None:
 
 
 def test_every_known_provider_can_be_made_and_is_made_once() -> None:
-    config = ProviderConfig(base_url="http://127.0.0.1:9/v1")
+    config = ProviderConfig(base_url="http://127.0.0.1:9/v1", workspace="wrkspc_01", project="p")
     registry = known(configs=dict.fromkeys(addresses().providers, config))
     for name in addresses().providers:
         made = registry.get(name)

@@ -137,7 +137,6 @@ def test_a_reply_without_calls_just_stops() -> None:
         ("UNEXPECTED_TOOL_CALL", "error"),
         ("OTHER", "stop"),
         ("A_NEW_ONE", "stop"),
-        ("FINISH_REASON_UNSPECIFIED", "stop"),
     ],
 )
 def test_every_end_has_its_word(reason: str, expected: str) -> None:

@@ -193,8 +193,9 @@ def loop(**circumstances: Any) -> dict[str, Any]:
     body = ask(**tools())
     pieces = (Think("Two."), Call("get_weather", {"city": "Paris"}), Call("get_weather", {"city": "Rome"}))
     answer = reply_to(body, *pieces, **circumstances)
-    ids = [part["functionCall"]["id"] for part in answer["parts"]]
-    results = user(*[response(id=call_id) for call_id in ids])
+    # At Vertex calls have no ids.
+    ids = [{"id": call["id"]} if "id" in (call := part["functionCall"]) else {} for part in answer["parts"]]
+    results = user(*[response(**call_id) for call_id in ids])
     return {**body, "contents": [*body["contents"], answer, results]}
 
 
