@@ -194,8 +194,8 @@ def loop(**circumstances: Any) -> dict[str, Any]:
     pieces = (Think("Two."), Call("get_weather", {"city": "Paris"}), Call("get_weather", {"city": "Rome"}))
     answer = reply_to(body, *pieces, **circumstances)
     # At Vertex calls have no ids.
-    ids = [{"id": call["id"]} if "id" in (call := part["functionCall"]) else {} for part in answer["parts"]]
-    results = user(*[response(**call_id) for call_id in ids])
+    made = [part["functionCall"] for part in answer["parts"]]
+    results = user(*[response(id=one["id"]) if "id" in one else response() for one in made])
     return {**body, "contents": [*body["contents"], answer, results]}
 
 
