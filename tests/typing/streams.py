@@ -8,6 +8,7 @@ from segue import Chat, ToolCall, ToolResult
 from segue.errors import SegueError
 from segue.events import (
     ChatEvent,
+    Citations,
     Compaction,
     Error,
     Finish,
@@ -33,6 +34,8 @@ def describe(event: ChatEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
             return text
         case MediaChunk(media):
             return media.kind
+        case Citations(citations):
+            return ", ".join(citation.title for citation in citations)
         case ToolCallChunk(index, name):
             assert_type(index, int)
             return name
