@@ -26,6 +26,11 @@ class _Screen(HistoryScreen):
         super().select_graphic_rendition(*(_GREY if code == _FAINT else code for code in attrs), **kwargs)
 
 
+def _hang_up() -> None:
+    """A terminal that closes ends its programs, also where this one was started to outlive its own (nohup)."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @final
 class Terminal:
     """A command that runs in a terminal of its own until the block ends."""
@@ -53,6 +58,7 @@ class Terminal:
             env=surroundings,
             cwd=None if directory is None else str(directory),
             timeout=5,
+            preexec_fn=_hang_up,
         )
         self._child.delaybeforesend = None
         if answers:
