@@ -98,7 +98,7 @@ def read_listed(table: Mapping[str, Mapping[str, Mapping[str, object]]]) -> dict
 
 def news(sdks: Mapping[str, Mapping[str, object]]) -> Iterator[News]:
     for wire, sdk in sdks.items():
-        known = words_of(files_of(wire))
+        known = words_of(files_of(wire)) | words_of_errors(wire)
         words = sdk["words"]
         if isinstance(words, dict):
             yield from (
@@ -129,6 +129,12 @@ def words_of(files: Iterable[Path]) -> set[str]:
                 case ast.keyword(arg=str(name)) | ast.AnnAssign(target=ast.Name(id=name)):
                     words.add(name)
     return words
+
+
+def words_of_errors(wire: str) -> set[str]:
+    """The codes and types of errors in the wire's table."""
+    table = tomllib.loads((SOURCE / "dialects" / "errors.toml").read_text("utf-8"))["wires"].get(wire, {})
+    return {name for names in table.get("names", {}).values() for name in names}
 
 
 if __name__ == "__main__":
