@@ -7,11 +7,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from lab.planted import PlantedFault, planted
-from segue.lab.laboratory import LabRun, check
+from segue.lab.laboratory import LabRun, check, trials
 from segue.lab.report import LabReport, as_json, as_junit, as_page, read_reports, report_of
-from segue.lab.scenario import ScenarioError, read_scenarios, shipped_scenarios
+from segue.lab.scenario import WIRES, ScenarioError, read_scenarios, shipped_scenarios
 from segue.lab.stage import open_stage
 
 NAMES = ("plain", "image", "cancelled call")
@@ -85,3 +86,11 @@ def test_the_scenario_on_the_page_can_be_played(tmp_path: Path) -> None:
     with open_stage() as (stage, served), planted(PlantedFault(), served.base_url) as gateway:
         (result,) = check(gateway, stage, [scenario])
     assert result.verdict == "holds"
+
+
+def test_tokens_are_counted_only_on_wires_that_can() -> None:
+    """Whatever wires a scenario of somebody else names."""
+    counted = next(scenario for scenario in shipped_scenarios() if scenario.name == "token count")
+    everywhere = structs.replace(counted, wires=WIRES, claim="")
+    with open_stage() as (_, served), planted(PlantedFault(), served.base_url) as gateway:
+        assert {trial.wire for trial in trials(everywhere, gateway)} == {"messages", "gemini"}

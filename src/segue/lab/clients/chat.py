@@ -83,10 +83,6 @@ class ChatClient(LabClient):
             call.pop("index", None)
         return _answer({"role": "assistant", **message}, finish, usage)
 
-    def error_of(self, body: Mapping[str, Any]) -> str:
-        error = body.get("error")
-        return str(error.get("message") or "") if isinstance(error, dict) else ""
-
 
 def _answer(message: dict[str, Any], finish: str, usage: Any) -> ClientAnswer:
     calls = [

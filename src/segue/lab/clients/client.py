@@ -133,19 +133,10 @@ class LabClient(ABC):
     @abstractmethod
     def read_stream(self, events: Sequence[Mapping[str, Any]]) -> ClientAnswer: ...
 
-    def count_path(self, request: NextRequest, /) -> str:
-        """Where this wire counts the tokens of a request."""
-        raise NotImplementedError
-
-    def count_body(self, request: NextRequest, /) -> dict[str, Any]:
-        return self.body(request)
-
-    def read_count(self, body: Mapping[str, Any]) -> int:
-        raise NotImplementedError
-
-    @abstractmethod
     def error_of(self, body: Mapping[str, Any]) -> str:
-        """The message of this wire's error envelope; empty if it is none."""
+        """The message of this wire's error envelope; empty if it is none. Both wires of OpenAI have this one."""
+        error = body.get("error")
+        return str(error.get("message") or "") if isinstance(error, dict) else ""
 
     def headers(self, key: str) -> dict[str, str]:
         return {"content-type": "application/json", "authorization": f"Bearer {key}"}
@@ -171,6 +162,19 @@ class LabClient(ABC):
             return self.read(body)
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             return ClientAnswer(status=status, error=f"not a reply of this wire: {error!r}: {raw[:200]!r}")
+
+
+class CountingClient(LabClient):
+    """A program of a wire that also counts the tokens of a request."""
+
+    @abstractmethod
+    def count_path(self, request: NextRequest, /) -> str: ...
+
+    @abstractmethod
+    def count_body(self, request: NextRequest, /) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def read_count(self, body: Mapping[str, Any]) -> int: ...
 
 
 def events_of(raw: bytes) -> Iterator[dict[str, Any]]:

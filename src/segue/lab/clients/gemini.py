@@ -11,8 +11,8 @@ from segue.lab.clients.client import (
     TOOLS,
     Called,
     ClientAnswer,
+    CountingClient,
     Given,
-    LabClient,
     NextRequest,
     TokenCounts,
     UserWords,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class GeminiClient(LabClient):
+class GeminiClient(CountingClient):
     """Keeps the parts of a reply as they came."""
 
     wire = "gemini"

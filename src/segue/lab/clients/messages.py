@@ -11,8 +11,8 @@ from segue.lab.clients.client import (
     TOOLS,
     Called,
     ClientAnswer,
+    CountingClient,
     Given,
-    LabClient,
     NextRequest,
     TokenCounts,
     UserWords,
@@ -29,7 +29,7 @@ _DELTAS = {
 }
 
 
-class MessagesClient(LabClient):
+class MessagesClient(CountingClient):
     """Joins what follows in one role, as the wire asks for."""
 
     wire = "messages"

@@ -112,7 +112,3 @@ class ResponsesClient(LabClient):
                         text=text, error=str(event.get("message") or event.get("error") or "an error")
                     )
         return ClientAnswer(text=text)
-
-    def error_of(self, body: Mapping[str, Any]) -> str:
-        error = body.get("error")
-        return str(error.get("message") or "") if isinstance(error, dict) else ""
