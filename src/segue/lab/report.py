@@ -246,9 +246,10 @@ _PAGE = """<!doctype html>
 <meta http-equiv=Content-Security-Policy content="default-src 'none'; style-src 'unsafe-inline'">
 <title>{title}</title>
 <style>
-:root {{ color-scheme: light dark; --line: #8883; --quiet: #777; }}
+:root {{ color-scheme: light dark; --line: #8883; --quiet: light-dark(#666, #aaa); }}
 body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }}
 h1 {{ font-size: 1.5rem; }} h3 {{ margin-bottom: 0; }} h4 {{ margin: 1rem 0 0; }} p {{ margin: .25rem 0; }}
+.wide {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; width: 100%; }}
 th, td {{ text-align: left; padding: .35rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }}
 th[scope=row] {{ font-weight: 500; width: 38%; }} .group th {{ padding-top: 1.2rem; text-transform: capitalize; }}
@@ -258,7 +259,7 @@ td a {{ color: inherit; }}
 .holds {{ border-color: #2a8a4a; }} .loses {{ border-color: #c98a00; }} .fails {{ border-color: #c8303c; }}
 .none {{ border-color: #8886; font-weight: 400; color: var(--quiet); }}
 ul {{ list-style: none; padding: 0; }} li {{ margin: .2rem 0; }}
-article {{ border-left: 2px solid var(--line); padding-left: 1rem; margin: .6rem 0; }}
+article {{ overflow-wrap: anywhere; border-left: 2px solid var(--line); padding-left: 1rem; margin: .6rem 0; }}
 pre {{ overflow: auto; max-height: 24rem; padding: .6rem; background: #8881; font-size: 13px; white-space: pre-wrap; }}
 .more {{ color: var(--quiet); }}
 </style>
@@ -266,7 +267,7 @@ pre {{ overflow: auto; max-height: 24rem; padding: .6rem; background: #8881; fon
 <p>Scenarios of the conformance lab of segue {version}: emulated providers stand behind each gateway, and both sides are judged.
 A cell counts the combinations of door, provider, whole and streamed reply that hold.</p>
 <ul>{legend}</ul>
-<table><thead><tr><th scope=col>scenario</th>{heads}</tr></thead><tbody>{body}</tbody></table>
+<div class=wide><table><thead><tr><th scope=col>scenario</th>{heads}</tr></thead><tbody>{body}</tbody></table></div>
 <h2>What was found</h2>
 {details}
 </html>
