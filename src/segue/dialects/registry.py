@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final, final
 
 from segue.dialects.dialect import Dialect
 from segue.errors import UsageError
 from segue.suggestions import suggestion
 
+SERVERS: Final = Path(__file__).parent / "openai_chat" / "servers"
+"""A file for each server of the Chat wire: its name is a dialect's."""
 _FOLDERS: Final[Mapping[str, str]] = {
     "openai_chat": "openai_chat",
     "openai_responses": "openai_responses",
@@ -18,18 +21,7 @@ _FOLDERS: Final[Mapping[str, str]] = {
     "mistral": "mistral",
     "ollama": "ollama",
     "converse": "converse",
-    "kimi": "openai_chat",
-    "deepseek": "openai_chat",
-    "qwen": "openai_chat",
-    "glm": "openai_chat",
-    "minimax": "openai_chat",
-    "xai": "openai_chat",
-    "groq": "openai_chat",
-    "openrouter": "openai_chat",
-    "vllm": "openai_chat",
-    "llama_cpp": "openai_chat",
-    "ollama_v1": "openai_chat",
-    "openai_compatible": "openai_chat",
+    **{file.stem: "openai_chat" for file in sorted(SERVERS.glob("*.toml"))},
 }
 NAMES: Final[tuple[str, ...]] = tuple(_FOLDERS)
 
@@ -89,7 +81,7 @@ class _Dialects(Mapping[str, Dialect]):
         loaded = self._loaded.get(name)
         if loaded is None:
             module = import_module(f"{__package__}.{_FOLDERS[name]}")
-            loaded = module.DIALECT if hasattr(module, "DIALECT") else module.DIALECTS[name]
+            loaded = module.DIALECT if hasattr(module, "DIALECT") else module.dialect(name)
             self._loaded[name] = loaded
         return loaded
 
