@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from pathlib import Path
+from importlib.resources import files
 from typing import Any, Final, final
 
 from segue.dialects.dialect import Dialect
 from segue.errors import UsageError
 from segue.suggestions import suggestion
 
-SERVERS: Final = Path(__file__).parent / "openai_chat" / "servers"
-"""A file for each server of the Chat wire: its name is a dialect's."""
+SERVERS: Final = files(__package__) / "openai_chat" / "servers"
+"""A file for each server of the Chat wire."""
+CHAT_NAMES: Final = sorted(file.name.removesuffix(".toml") for file in SERVERS.iterdir())
 _FOLDERS: Final[Mapping[str, str]] = {
     "openai_chat": "openai_chat",
     "openai_responses": "openai_responses",
@@ -21,7 +22,7 @@ _FOLDERS: Final[Mapping[str, str]] = {
     "mistral": "mistral",
     "ollama": "ollama",
     "converse": "converse",
-    **{file.stem: "openai_chat" for file in sorted(SERVERS.glob("*.toml"))},
+    **dict.fromkeys(CHAT_NAMES, "openai_chat"),
 }
 NAMES: Final[tuple[str, ...]] = tuple(_FOLDERS)
 

@@ -14,7 +14,7 @@ import pytest
 
 import segue
 from segue.dialects.openai_chat.rules import variant_of
-from segue.dialects.registry import NAMES, SERVERS, is_form_of
+from segue.dialects.registry import CHAT_NAMES, NAMES, is_form_of
 
 ACME = """
 like = "openai_compatible"
@@ -90,7 +90,7 @@ def test_a_new_provider_of_the_chat_wire_is_a_data_file_and_no_code(tmp_path: Pa
     assert (result["name"], result["tool_call_id"], result["content"]) == ("look", call["id"], "A cat.")
 
 
-@pytest.mark.parametrize("name", [file.stem for file in SERVERS.glob("*.toml")])
+@pytest.mark.parametrize("name", CHAT_NAMES)
 def test_every_file_is_a_server_that_bears_its_name(name: str) -> None:
     assert name in NAMES
     assert is_form_of(name, "openai_chat")
