@@ -18,7 +18,7 @@ from segue.gateway.accounts.store import UsageRow
 from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
-from segue.gateway.memory.volatile_store import VolatileStore
+from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.report import RequestReport
 from segue.gateway.server import _Served, _server, open_listener
 from segue.providers.auth import Secret
@@ -203,7 +203,8 @@ async def paid_world(
     transport = HttpTransport()
     registry = default_registry(providers, environ={}, transport=transport, keyring=False)
     memory = Memory(
-        VolatileStore(max_bytes=1 << 26, max_records=10_000, keep_seconds=3600), InstallationKey(b"k" * 32)
+        SQLiteMemoryStore(max_bytes=1 << 26, max_records=10_000, keep_seconds=3600),
+        InstallationKey(b"k" * 32),
     )
     reports: list[RequestReport] = []
     gateway = Gateway(
