@@ -13,6 +13,7 @@ NAMESPACES = (
     "segue.emulators",
     "segue.errors",
     "segue.events",
+    "segue.gateway",
     "segue.interop",
     "segue.providers",
     "segue.routing",

@@ -72,7 +72,7 @@ class Answer(Struct, Generic[OutputT_co], frozen=True, kw_only=True):
     cost: float | None = None
     """Dollars, where prices are known."""
     at_least: float = 0.0
-    """The same with what is known of parts without a whole price, and estimates where nobody counted: what budgets hold against."""
+    """The same with what is known of parts without a whole price: what budgets hold against."""
     model: str = ""
     exchanges: int = 0
     error: SegueError | None = None

@@ -48,6 +48,8 @@ class Tokens(Struct, frozen=True, kw_only=True):
     other_tool_runs: int | None = None
     tier: str | None = None
     charged: float | None = None
+    estimated: bool = False
+    """Whether some of the counts are an estimate, for a provider has not counted."""
 
 
 @final
