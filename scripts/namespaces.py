@@ -17,6 +17,7 @@ NAMESPACES = (
     "segue.interop",
     "segue.providers",
     "segue.routing",
+    "segue.steps",
     "segue.stores",
     "segue.testing",
     "segue.tools",
