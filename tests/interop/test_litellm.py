@@ -321,7 +321,9 @@ def test_a_usual_configuration_is_served(
         body = {"model": name, "messages": [{"role": "user", "content": "Hello"}]}
         reply = client.post("/v1/chat/completions", json=body)
         operator = client.get("/segue/v1/callers")
+        stranger = client.get("/segue/v1/callers", headers={"Authorization": "Bearer sk-other"})
     assert reply.status_code == 200, reply.text
     assert reply.json()["choices"][0]["message"]["content"] == "You said: Hello"
-    assert (operator.status_code == 200) is ("master_key" in USUAL[kind])
+    assert operator.status_code == 200
+    assert stranger.status_code == (401 if "master_key" in USUAL[kind] else 200)
     assert [entry.verdict for entry in segue_emulator_server.emulator.log] == ["accepted"]
