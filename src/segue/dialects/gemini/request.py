@@ -222,7 +222,8 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     contents = body.get("contents")
     single = isinstance(contents, (str, dict))  # the server takes one for a list of one
     before: Any = None
-    for index, content in enumerate([contents] if single else items(contents, "contents")):
+    given = [contents] if single else items(contents, "contents")
+    for index, content in enumerate(given):
         fast = read_fast(content, origin) if try_fast else None
         read = [fast] if fast is not None else _read_fitted(content, f"contents[{index}]", origin, fitting)
         role = read[-1].speaker
@@ -243,7 +244,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
         tools=read_once(body.get("tools"), NAME, lambda: decode_tools(body)),
         options=options,
         leading=leading,
-        starts=starts_of(1 if single else len(contents), uneven)[leading:],
+        starts=starts_of(len(given), uneven)[leading:],
         repairs=tuple(fitting.repairs),
     )
 
