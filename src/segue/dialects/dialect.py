@@ -57,6 +57,8 @@ class DecodedRequest(Struct, frozen=True, kw_only=True):
     options: Options = Options()
     leading: int = 0
     """How many of the messages, as they came, are part of the system prompt."""
+    starts: tuple[int, ...] = ()
+    """Of each message, the index of the one as it came in which it begins; empty if each came as one, behind the leading ones."""
     repairs: tuple[Repair, ...] = ()
     """What the wire's own provider would refuse, and was not read."""
     is_linked: bool = False

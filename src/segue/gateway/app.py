@@ -329,12 +329,11 @@ class Gateway:
             await writer.whole(loaded)
             return
         turn = await self._services.read_chat(door, request, account.name)
-        stored = door.dialect.server.stored
-        if stored is None or not turn.prepared.reply_id:
+        if not turn.prepared.reply_id:
             await self._answer_turn(turn, account, report, writer)
             return
         run = partial(self._answer_later, turn, account, structs.replace(report, tries=[]))
-        await self._services.background.start(turn, stored, run, writer)
+        await self._services.background.start(turn, run, writer)
 
     async def _answer_later(
         self, turn: ClientTurn, account: Account, report: RequestReport, writer: ResponseWriter

@@ -15,6 +15,7 @@ from segue.cache_budget import CacheBudget
 from segue.conversation.blocks import Origin
 from segue.conversation.events import Finished, UsageReported, fold
 from segue.conversation.usage import Usage
+from segue.dialects import stored_replies as stored
 from segue.dialects.registry import DIALECTS, proper_name
 from segue.errors import InvalidRequestError, SegueError, TranscriptError, UsageError
 from segue.exchange.handovers import Handover
@@ -92,8 +93,7 @@ class ClientServices:
 
     async def compacted(self, turn: ClientTurn, report: RequestReport, switched: str) -> WebResponse | None:
         """The compacted conversation that a chat asks for; None if it asks for none, or the provider makes it itself."""
-        stored = turn.dialect.server.stored
-        if stored is None or not turn.prepared.asks_for_compaction:
+        if not turn.prepared.asks_for_compaction:
             return None
         answering = self._names.router(switched or turn.asked).routes[0]
         if not turn.changed and self._members.is_native(turn, answering):
@@ -112,9 +112,6 @@ class ClientServices:
         self, door: Door, request: WebRequest, caller: str, report: RequestReport
     ) -> WebResponse:
         fields = read_fields(request.body)
-        stored = door.dialect.server.stored
-        if stored is None:
-            raise InvalidRequestError("Nothing is compacted here.", code="not_found", status=404)
         prepared = await self._references.resolve(door, fields, caller)
         turn = await self.read(door, request, prepared, caller)
         switched = await self.switched(turn)
