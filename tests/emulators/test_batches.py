@@ -305,7 +305,7 @@ def test_a_batch_of_gemini_is_an_operation_whose_responses_are_in_it(gemini: Any
     assert done.state.name == "JOB_STATE_SUCCEEDED"
     responses = done.dest.inlined_responses
     assert [response.metadata["key"] for response in responses] == ["r0", "r1", "r2"]
-    assert responses[2].response.text == "answer 2" and responses[1].error.code == 400
+    assert responses[2].response.text == "answer 2" and responses[1].error.code == 3
     assert [batch.name for batch in gemini.batches.list()] == [made.name]
     with pytest.raises(genai.errors.ClientError):
         gemini.batches.get(name="batches/none")

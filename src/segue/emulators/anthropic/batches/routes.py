@@ -172,7 +172,7 @@ def list_batches(request: Request, emulator: Emulator) -> Response:
         jobs = jobs[: names.index(before)]
     page = jobs[: int(limit)]
     shown = [msgspec.json.decode(_bytes(_shown(job, emulator, context))) for job in page]
-    ids = [job.id for job in page] or [None]
+    ids: list[str | None] = [*(job.id for job in page)] or [None]
     answer = {"data": shown, "has_more": len(page) < len(jobs), "first_id": ids[0], "last_id": ids[-1]}
     return json_response(answer, headers=errors.headers(None, context))
 

@@ -28,6 +28,8 @@ _FIELDS = {
     "batch.input_config.requests": ("requests",),
 }
 _ENTRY = ("request", "metadata")
+_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 409: 10, 429: 8, 500: 13, 503: 14, 504: 4}
+"""Of google.rpc.Status, in which errors stand inside of an answer."""
 _STATES = {"running": "RUNNING", "done": "SUCCEEDED", "expired": "EXPIRED", "cancelled": "CANCELLED"}
 
 
@@ -166,7 +168,7 @@ def _response(job: Job, place: int) -> dict[str, Any]:
     if answer.status == 200:
         return {"response": answer.body, **told}
     error = answer.body.get("error", {})
-    return {"error": {"code": error.get("code"), "message": error.get("message")}, **told}
+    return {"error": {"code": _CODES.get(answer.status, 2), "message": error.get("message")}, **told}
 
 
 def _time(seconds: float) -> str:
