@@ -79,10 +79,9 @@ def advance(job: Job, emulator: Emulator) -> State:
     """Answer what is due by now; the state of the batch after that."""
     now = emulator.clock()
     elapsed = min(now, job.stop) - job.created - emulator.batch_delay
-    due = (
-        len(job.tasks) if emulator.batch_rate == inf and elapsed >= 0 else int(elapsed * emulator.batch_rate)
-    )
-    for task in job.tasks[len(job.answers) : max(due, 0)]:
+    rate, count = emulator.batch_rate, len(job.tasks)
+    due = 0 if elapsed < 0 else count if rate == inf else int(elapsed * rate)
+    for task in job.tasks[len(job.answers) : due]:
         job.answers.append(_answer(task, job, emulator))
     state = job.state(now)
     if state != "running" and job.ended == inf:
