@@ -380,7 +380,7 @@ def test_a_job_of_mistral_writes_its_answers_and_errors(mistral: Any, served: Se
 
 @pytest.mark.rule("MIS-B01", "MIS-B02", "MIS-B03")
 def test_wrong_files_and_jobs_of_mistral_are_refused(mistral: Any) -> None:
-    wrong = ({"input_files": []}, {"timeout_hours": 0}, {"timeout_hours": 500})
+    wrong: tuple[dict[str, Any], ...] = ({"input_files": []}, {"timeout_hours": 0}, {"timeout_hours": 500})
     for more in wrong:
         with pytest.raises(mistralai.errors.MistralError):
             mistral_job(mistral, mistral_lines(1), **more)

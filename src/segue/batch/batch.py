@@ -15,8 +15,8 @@ from msgspec import Struct, structs
 
 from segue.batch.lines import BadLine, BatchRequest, bad_lines
 from segue.batch.outcome import BatchResult, result_of
-from segue.batch.runner import Pace, Runner
-from segue.batch.state_file import Facts, Mode, StateFile, StoredRequest
+from segue.batch.runner import BatchRunner, Pace
+from segue.batch.state_file import BatchFacts, Mode, StateFile, StoredRequest
 from segue.batch.stored_requests import chat_request
 from segue.conversation.document import encode_document
 from segue.conversation.options import NO_OPTIONS, Options
@@ -123,7 +123,7 @@ class Batch:
         digest = sha256(f"{route.name} {run_number}".encode())
         for one, document in zip(wanted, documents, strict=True):
             digest.update(one.name.encode() + b"\n" + document + b"\n")
-        facts = Facts(
+        facts = BatchFacts(
             id=digest.hexdigest()[:12], model=route.name, source=source, created=time.time(), retries=retries
         )
         path = directory / f"{facts.id}{ENDING}"
@@ -195,14 +195,14 @@ class Batch:
         continues.
         """
         report = on_progress or (lambda _: None)
-        runner = Runner(self._state, self.route, self._providers, pace=pace, concurrency=concurrency)
+        runner = BatchRunner(self._state, self.route, self._providers, pace=pace, concurrency=concurrency)
         with self._state.locked():
             await runner.run(lambda: report(self.status()), wait=wait)
         return self.status()
 
     async def cancel(self) -> BatchStatus:
         """Hand nothing more over, and ask the provider to stop what runs. What it has answered by then is kept, and charged."""
-        await Runner(self._state, self.route, self._providers).cancel()
+        await BatchRunner(self._state, self.route, self._providers).cancel()
         return self.status()
 
 

@@ -96,7 +96,6 @@ def bad_lines(bad: Sequence[BadLine]) -> UsageError:
     return UsageError(
         "\n".join([f"Nothing was sent: {lines} cannot be used.", *shown, *more]),
         code="bad_lines",
-        path=f"line {ordered[0].line}",
     )
 
 

@@ -62,7 +62,7 @@ class Pace(Struct, frozen=True, kw_only=True):
 
 
 @final
-class Runner:
+class BatchRunner:
     """One run of a batch, in the process that holds its lock."""
 
     def __init__(
@@ -123,7 +123,7 @@ class Runner:
                 await self._hand_over_next()
             case steps.Cancel(part):
                 await self._cancel(part)
-            case steps.Take(part):
+            case steps.TakeResults(part):
                 await self._take(part)
             case steps.AskSingly():
                 await self._ask_singly()

@@ -49,7 +49,7 @@ _SETTLE: Final = (
 
 
 @final
-class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BatchFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What holds for the whole batch."""
 
     id: str
@@ -121,7 +121,7 @@ class StateFile:
         self._connection = connect(path, patience=_PATIENCE, settings=("synchronous = FULL",))
 
     @classmethod
-    def create(cls, path: Path, facts: Facts, requests: Iterable[tuple[str, int, bytes]]) -> StateFile:
+    def create(cls, path: Path, facts: BatchFacts, requests: Iterable[tuple[str, int, bytes]]) -> StateFile:
         """A new file with all requests in it: name, line and document each. One that is there already is opened as it is."""
         state = cls(path)
         with writing(state._connection) as connection:
@@ -169,12 +169,12 @@ class StateFile:
     def close(self) -> None:
         self._connection.close()
 
-    # Facts
+    # BatchFacts
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> BatchFacts:
         row = self._connection.execute("SELECT value FROM facts WHERE name = 'batch'").fetchone()
-        return msgspec.json.decode(row[0], type=Facts)
+        return msgspec.json.decode(row[0], type=BatchFacts)
 
     @property
     def mode(self) -> Mode:

@@ -39,7 +39,7 @@ class Cancel(Struct, frozen=True):
 
 
 @final
-class Take(Struct, frozen=True):
+class TakeResults(Struct, frozen=True):
     """A part has ended at the provider: take its results."""
 
     part: Part
@@ -57,7 +57,7 @@ class Done(Struct, frozen=True):
     """Every request has an outcome."""
 
 
-Step: TypeAlias = Recover | HandOver | AskSingly | Cancel | Take | Look | Done
+Step: TypeAlias = Recover | HandOver | AskSingly | Cancel | TakeResults | Look | Done
 
 
 def next_step(mode: Mode, counts: Mapping[str, int], parts: Sequence[Part], *, cancelled: bool) -> Step:
@@ -71,7 +71,7 @@ def next_step(mode: Mode, counts: Mapping[str, int], parts: Sequence[Part], *, c
     running = [part for part in parts if part.state == "running"]
     over = [part for part in running if part.batch is not None and part.batch.state != "running"]
     if over:
-        return Take(over[0])
+        return TakeResults(over[0])
     if counts.get("waiting") and not cancelled:
         return HandOver()
     if cancelled and (still := next((part for part in running if not part.cancelled), None)):

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from segue.conversation.blocks import Origin
 from segue.conversation.events import CallStarted, Event, Reply, UsageReported, fold
 from segue.conversation.usage import Usage
-from segue.providers.batches.wire_batch import BatchService, Handover, Sought, WireBatch, WireLine
+from segue.providers.batches.wire_batch import BatchHandover, BatchService, Sought, WireBatch, WireLine
 from segue.transcript.text_tools.react import REACT, ReActScanner
 from segue.transcript.text_tools.reader import TextToolReader
 
@@ -84,7 +84,7 @@ class BatchAccess:
 
     async def hand_over(self, token: str, model: str, lines: Sequence[WireLine]) -> WireBatch:
         endpoint, path, name = self._provider.endpoint_of(model, stream=False)
-        given = Handover(token=token, model=name, path=path, lines=lines)
+        given = BatchHandover(token=token, model=name, path=path, lines=lines)
         return await self.service.hand_over(endpoint, given)
 
     async def find(self, model: str, sought: Sought) -> WireBatch | None:

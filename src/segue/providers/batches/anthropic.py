@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from segue.providers.batches.wire_batch import (
+    BatchHandover,
     BatchService,
-    Handover,
     Sought,
     WireBatch,
     WireResult,
@@ -73,7 +73,7 @@ async def mark(endpoint: Endpoint) -> str:
     return page.data[0].id if page.data else ""
 
 
-async def hand_over(endpoint: Endpoint, given: Handover) -> WireBatch:
+async def hand_over(endpoint: Endpoint, given: BatchHandover) -> WireBatch:
     requests = [msgspec.Raw(raw_line({"custom_id": name}, "params", body)) for name, body in given.lines]
     return _read(await request_json(endpoint, "POST", _PATH, _Batch, {"requests": requests}))
 

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from segue.providers.batches.wire_batch import (
+    BatchHandover,
     BatchService,
-    Handover,
     Sought,
     WireBatch,
     WireResult,
@@ -78,7 +78,7 @@ async def mark(endpoint: Endpoint) -> str:
     return ""
 
 
-async def hand_over(endpoint: Endpoint, given: Handover) -> WireBatch:
+async def hand_over(endpoint: Endpoint, given: BatchHandover) -> WireBatch:
     requests = [{"request": msgspec.Raw(body), "metadata": {"key": name}} for name, body in given.lines]
     batch = {"displayName": given.token, "inputConfig": {"requests": {"requests": requests}}}
     path = f"/models/{in_path(given.model)}:batchGenerateContent"

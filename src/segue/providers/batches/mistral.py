@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from segue.providers.batches.openai_like import results
 from segue.providers.batches.wire_batch import (
+    BatchHandover,
     BatchService,
-    Handover,
     Sought,
     WireBatch,
     raw_line,
@@ -53,7 +53,7 @@ async def mark(endpoint: Endpoint) -> str:
     return ""
 
 
-async def hand_over(endpoint: Endpoint, given: Handover) -> WireBatch:
+async def hand_over(endpoint: Endpoint, given: BatchHandover) -> WireBatch:
     lines = [raw_line({"custom_id": name}, "body", body) for name, body in given.lines]
     asked = {
         "input_files": [await upload_lines(endpoint, f"{given.token}.jsonl", lines)],

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from segue.providers.batches.wire_batch import (
+    BatchHandover,
     BatchService,
-    Handover,
     RefusedLine,
     Sought,
     WireBatch,
@@ -70,7 +70,7 @@ async def mark(endpoint: Endpoint) -> str:
     return ""
 
 
-async def hand_over(endpoint: Endpoint, given: Handover) -> WireBatch:
+async def hand_over(endpoint: Endpoint, given: BatchHandover) -> WireBatch:
     path = f"/v1{given.path}"
     lines = [
         raw_line({"custom_id": name, "method": "POST", "url": path}, "body", body)

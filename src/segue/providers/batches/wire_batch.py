@@ -80,7 +80,7 @@ class WireResult(Struct, frozen=True, kw_only=True):
 
 
 @final
-class Handover(Struct, frozen=True, kw_only=True):
+class BatchHandover(Struct, frozen=True, kw_only=True):
     """What is handed over as one batch."""
 
     token: str
@@ -112,7 +112,7 @@ class BatchService(Struct, frozen=True, kw_only=True):
     """Of all bodies together."""
     mark: Callable[[Endpoint], Awaitable[str]]
     """Where the list of batches ends now. Raises an error with status 404 or 405 where there is no such endpoint."""
-    hand_over: Callable[[Endpoint, Handover], Awaitable[WireBatch]]
+    hand_over: Callable[[Endpoint, BatchHandover], Awaitable[WireBatch]]
     find: Callable[[Endpoint, Sought], Awaitable[WireBatch | None]]
     proves_itself: bool = True
     """Whether what `find` returns is certainly ours; else only the names in its results show that."""
