@@ -65,6 +65,8 @@ class ReadRequest(Struct, frozen=True, kw_only=True):
     options: Options = Options()
     repairs: tuple[Repair, ...] = ()
     """What was set right in adopting it."""
+    continues: bool = False
+    """Whether it ends with results: a turn goes on."""
     head: int = 0
     """Where the messages begin in the body; 0 if that is not known."""
     refers: bool = True
@@ -372,6 +374,7 @@ def _read(
         tools=decoded.tools,
         options=decoded.options,
         repairs=repairs,
+        continues=decoded.ends_with_results,
         head=head,
         refers=refers,
         tail=tail,

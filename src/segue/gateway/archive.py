@@ -17,9 +17,9 @@ from segue.gateway.web import json_response
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.doors import Door
     from segue.gateway.memory.memory import Memory
-    from segue.gateway.turns import ClientTurn
     from segue.gateway.web import WebRequest, WebResponse
 
 _LOG: Final = logging.getLogger("segue.gateway")

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Reasoning
     from segue.dialects.dialect import ReplyEncoder
-    from segue.gateway.turns import ClientTurn
+    from segue.gateway.conversations.turns import ClientTurn
     from segue.providers.adapter import ChatRequest, ProviderAdapter, RequestSent
     from segue.transcript.respond import Visibility
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from segue.dialects.dialect import Dialect
     from segue.gateway.archive import ReplyArchive
     from segue.gateway.byte_budget import ByteBudget, Holding
+    from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.doors import Door
-    from segue.gateway.turns import ClientTurn
     from segue.gateway.web import WebRequest, WebResponse
     from segue.transports.asgi import AsgiMessage
 

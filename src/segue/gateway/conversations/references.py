@@ -16,7 +16,7 @@ from msgspec import structs
 from segue.dialects import stored_replies as stored
 from segue.dialects.references import Reference, filled, references_in
 from segue.dialects.registry import DIALECTS
-from segue.gateway.turns import PreparedRequest, read_fields, streams
+from segue.gateway.conversations.turns import PreparedRequest, read_fields, streams
 from segue.providers.addresses import find_address, is_home
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from segue.errors import SegueError
     from segue.gateway.archive import ReplyArchive
     from segue.gateway.compaction import ClientCompaction
+    from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.doors import Door
     from segue.gateway.memory.memory import Memory
-    from segue.gateway.turns import ClientTurn
     from segue.providers.adapter import RequestSent
 
 
