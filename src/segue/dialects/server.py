@@ -206,6 +206,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """What the provider counts in a whole request, as it is written there; empty if there is no such thing."""
     most_counted: int = 0
     """How many of it it takes."""
+    has_socket: bool = False
+    """Whether clients may send their chats over a WebSocket at the same path."""
     model_field: str = "model"
     """Empty if the model is in the path."""
     reply_model_field: str = "model"

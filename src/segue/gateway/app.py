@@ -38,6 +38,7 @@ from segue.gateway.names import ModelNames
 from segue.gateway.readiness import Readiness
 from segue.gateway.report import RequestReport
 from segue.gateway.request_body import read_body
+from segue.gateway.response_socket import ResponseSocket
 from segue.gateway.services import ClientServices
 from segue.gateway.web import (
     ClientGoneError,
@@ -119,10 +120,11 @@ class Gateway:
         self._on_report = on_report
         self._on_close = on_close
         self._background: set[asyncio.Task[Any]] = set()
+        self._sockets = 0
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await refuse_websocket(scope, receive, send)
+            await self._converse(scope, receive, send)
             return
         if scope["type"] == "lifespan":
             await self._live(receive, send)
@@ -157,6 +159,32 @@ class Gateway:
             report.held_bytes = self._budget.held
             if self._on_report is not None:
                 self._on_report(report)
+
+    async def _converse(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Over a WebSocket. Its requests are those of HTTP; here it is decided only whether it is opened."""
+        await receive()
+        head = structs.replace(read_head(scope, self.settings.limits), method="POST")
+        try:
+            door = self._doors.find("POST", head.path, head.headers)
+            if door is None or not door.dialect.server.has_socket or door.operation != "chat":
+                raise _no_socket()
+            self._admit()
+            account = await self._account(head, door.dialect)
+            if "origin" in head.headers or account is ANYONE:
+                self._pages.check(head)
+            if self._sockets >= self.settings.limits.concurrent:
+                raise busy_error(f"has {self._sockets} open sockets already")
+        except SegueError as error:
+            await refuse_websocket(
+                scope, send, error_response(error, self._doors.wire_of("POST", head.path, head.headers))
+            )
+            return
+        caller = "" if account is ANYONE else account.name
+        self._sockets += 1
+        try:
+            await ResponseSocket(self, scope, self._budget, caller).converse(receive, send)
+        finally:
+            self._sockets -= 1
 
     async def _answer(
         self,
@@ -231,12 +259,7 @@ class Gateway:
         if (preflight := self._pages.preflight(head)) is not None:
             return preflight
         if head.headers.get("upgrade", "").lower() == "websocket":
-            raise InvalidRequestError(
-                "WebSockets are not served here.",
-                code="upgrade_required",
-                status=426,
-                hint="Send the same request over HTTP.",
-            )
+            raise _no_socket()
         return None
 
     def _door(self, head: WebRequest) -> Door | None:
@@ -426,6 +449,16 @@ class Gateway:
 
 def _is_operators(head: WebRequest) -> bool:
     return head.path.startswith((OPERATORS, METRICS))
+
+
+def _no_socket() -> InvalidRequestError:
+    """Clients that try a WebSocket first send the same request over HTTP when they are refused so (WS-07)."""
+    return InvalidRequestError(
+        "There is no WebSocket at this path.",
+        code="upgrade_required",
+        status=426,
+        hint="Send the same request over HTTP.",
+    )
 
 
 def _keep_pages_out(head: WebRequest) -> None:
