@@ -22,6 +22,7 @@ from segue.gateway.accounts import costs
 from segue.gateway.accounts.register import ANYONE, Accounts
 from segue.gateway.accounts.volatile_store import VolatileAccountStore
 from segue.gateway.admission import LoopWatch, RunningRequests
+from segue.gateway.batches import ClientBatches
 from segue.gateway.byte_budget import ByteBudget
 from segue.gateway.client_errors import busy_error, error_response, path_error, unexpected, write_error
 from segue.gateway.control import METRICS, open_control
@@ -98,6 +99,7 @@ class Gateway:
         )
         self._budget = budget = ByteBudget(self.settings.limits.held_bytes)
         self._services = ClientServices(self.names, self.members, providers, memory, budget)
+        self._batches = ClientBatches(self.names, providers, memory, self.accounts)
         self._callers = RunningRequests()
         self._readiness = Readiness(memory.store, self.accounts.store)
         self._doors = Doors()
@@ -295,6 +297,8 @@ class Gateway:
         report.wire, report.operation = door.dialect.name, door.operation
         if door.operation in ("chat", "generate"):
             return self._reply(door, request, account, writer, report)
+        if door.operation == "batch":
+            return self._batches.serve(door, request, account, writer, report)
         if door.operation == "get_reply" and request.query.get("stream") == "true":
             return self._services.background.follow(door, request, account.name, writer)
         return self._serve(door, request, account, writer, report)
