@@ -87,7 +87,7 @@ class BatchRunner:
         state, failures, looked, pause = self._state, 0, False, self._pace.first_look
         while True:
             step = steps.next_step(state.mode, state.counts(), state.parts(), cancelled=state.cancelled)
-            if isinstance(step, steps.Done) or (isinstance(step, steps.Look) and looked and not wait):
+            if isinstance(step, steps.Complete) or (isinstance(step, steps.Look) and looked and not wait):
                 return
             if isinstance(step, steps.Look) and looked:
                 await asyncio.sleep(pause)
@@ -127,7 +127,7 @@ class BatchRunner:
                 await self._take(part)
             case steps.AskSingly():
                 await self._ask_singly()
-            case steps.Done():
+            case steps.Complete():
                 pass
             case _:
                 assert_never(step)
