@@ -16,9 +16,8 @@ from segue.dialects.known_tools import read_once
 from segue.dialects.openai_chat import wire
 from segue.dialects.openai_chat.fast import new_writer, read_fast
 from segue.dialects.openai_chat.read_messages import output_text, read_message, refused_fields
-from segue.dialects.openai_chat.read_settings import leading_messages, read_options, read_tools
 from segue.dialects.openai_chat.reply import read_details
-from segue.dialects.openai_chat.settings import encode_settings
+from segue.dialects.openai_chat.settings import encode_settings, leading_messages, read_options, read_tools
 from segue.dialects.openai_chat.shapes import message_shape, tools_shape
 from segue.dialects.openai_chat.wire import write_media
 from segue.dialects.own_fields import as_fields, container_of, own, own_call, own_result
