@@ -3,7 +3,7 @@ request is not ours is kept as it is."""
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from segue.conversation.blocks import Origin
@@ -14,7 +14,6 @@ from segue.dialects import request_messages
 from segue.dialects.function_tools import function_tool, own_function, read_tool
 from segue.dialects.known_tools import encode_once
 from segue.dialects.openai_chat.read_messages import read_message
-from segue.dialects.openai_chat.rules import variant_of
 from segue.dialects.option_fields import OptionField
 from segue.dialects.own_fields import own
 from segue.dialects.registry import is_form_of
@@ -25,7 +24,7 @@ from segue.dialects.schemas.strict import is_strict
 from segue.errors import TranscriptError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from segue.conversation.tools import ToolChoice
     from segue.dialects.card import ModelCard
@@ -40,18 +39,25 @@ _SAMPLING = ("temperature", "top_p", "top_k", "seed", "stop", "repeat_penalty")
 
 
 def encode_settings(
-    variant: Variant, transcript: Transcript, tools: tuple[ToolSpec, ...], options: Options, card: ModelCard
+    variant: Variant,
+    transcript: Transcript,
+    tools: tuple[ToolSpec, ...],
+    options: Options,
+    card: ModelCard,
+    kind: type[ChatRequestSettings] | None = None,
+    read: Callable[[Mapping[str, Any]], Options] | None = None,
 ) -> tuple[dict[str, Any], Sequence[Repair]]:
-    """The fields beside the messages, which must not be changed, and what could not be sent."""
+    """The fields beside the messages, which must not be changed, and what could not be sent. `kind` and `read`: of a wire that
+    asks for some of it in a way of its own."""
 
-    def encoded(asked: Options) -> _Settings:
-        settings = _Settings(transcript, asked, card, variant)
+    def encoded(asked: Options) -> ChatRequestSettings:
+        settings = (kind or ChatRequestSettings)(transcript, asked, card, variant)
         settings.encode(tools)
         return settings
 
     def encode() -> tuple[dict[str, Any], list[Repair]]:
         settings = encoded(options)
-        return settings.as_they_came(partial(read_options, variant), encoded), settings.repairs
+        return settings.as_they_came(read or partial(read_options, variant), encoded), settings.repairs
 
     came = options.own
     # The one field of another server of this wire whose value makes a difference.
@@ -59,13 +65,9 @@ def encode_settings(
     return encode_settings_once(transcript, tools, options, card, encode, in_json)
 
 
-@cache
-def _option_rows(server: str, limit: str) -> tuple[OptionField, ...]:
-    known = [OptionField(option, field) for option, field in variant_of(server).options.items() if field]
-    return (OptionField("max_tokens", limit), *known)
+class ChatRequestSettings(RequestSettings):
+    """Tools and options of one request to a server of the family."""
 
-
-class _Settings(RequestSettings):
     place = ""
 
     def __init__(self, transcript: Transcript, options: Options, card: ModelCard, variant: Variant) -> None:
@@ -76,13 +78,12 @@ class _Settings(RequestSettings):
     def encode(self, tools: tuple[ToolSpec, ...]) -> None:
         if self.options.stream:
             self.body["stream"] = True
-            self.body["stream_options"] = {"include_usage": True}  # CHAT-63
+            if self.variant.counts_asked:
+                self.body["stream_options"] = {"include_usage": True}  # CHAT-63
         self._encode_tools(tools)
-        longer = self.card.completion_tokens or self.variant.limit == "max_completion_tokens"
-        rows = _option_rows(self.dialect, "max_completion_tokens" if longer else "max_tokens")
-        self.add_options(rows, self.body)
+        self.add_options(option_rows(self.variant, longer_name=self.card.completion_tokens), self.body)
         self.not_known(*(name for name in _SAMPLING if not self.variant.options.get(name)))
-        self._encode_thinking()
+        self.encode_thinking()
         self._encode_format()
         for field, value in self.variant.always.items():
             self.body.setdefault(field, value)
@@ -135,15 +136,15 @@ class _Settings(RequestSettings):
         choice = self.options.tool_choice or "auto"
         kind = "named" if isinstance(choice, Named) else choice
         if kind == "named" and not self.card.named_choice and self.card.forced_choice:  # KIM-09
-            self.note("choice_weakened", "tool_choice", "named is sent as required")
+            self.note("choice_weakened", f"{self.place}tool_choice", "named is sent as required")
             choice = kind = "required"
         forced = kind in ("named", "required")
         if forced and not (self.card.forced_choice and kind in self.variant.choices):
-            self.note("choice_weakened", "tool_choice", f"{kind} is sent as auto")
+            self.note("choice_weakened", f"{self.place}tool_choice", f"{kind} is sent as auto")
             choice = "auto"
         if isinstance(choice, Named):
             return {"type": "function", "function": {"name": self.tool_name(choice.name)}}
-        return choice
+        return self.variant.required if choice == "required" else choice
 
     def _tool(self, tool: ToolSpec, index: int) -> dict[str, Any]:
         extra, before = own(tool.extra, self.dialect), len(self.repairs)
@@ -163,7 +164,7 @@ class _Settings(RequestSettings):
         if tool.parameters is not None or not self.variant.parameters_optional:
             function["parameters"] = parameters
         if tool.strict is not None:
-            if not tool.strict or (self.variant.strict and is_strict(parameters)):  # CHAT-35
+            if self._may_be_strict(tool.strict, parameters):
                 function["strict"] = tool.strict
             else:
                 self.note("option_not_sent", f"tools[{index}].strict", "the schema does not allow it")
@@ -171,9 +172,13 @@ class _Settings(RequestSettings):
             return own_function(tool, function["name"], extra)
         return {"type": "function", "function": function}
 
+    def _may_be_strict(self, asked: bool, parameters: Mapping[str, Any]) -> bool:  # noqa: FBT001 - CHAT-35
+        mode = self.variant.strict
+        return not asked or mode == "any" or (mode == "fitting" and is_strict(parameters))
+
     # Options
 
-    def _encode_thinking(self) -> None:
+    def encode_thinking(self) -> None:
         budget = self.options.thinking_budget
         if budget is not None:
             if self.variant.budget:
@@ -225,7 +230,7 @@ class _Settings(RequestSettings):
             self.not_sent("response_schema", "only that the answer is JSON can be asked for")
             return
         shape: dict[str, Any] = {"name": "answer", "schema": schema}
-        if is_strict(schema):
+        if self.variant.strict == "any" or is_strict(schema):
             shape["strict"] = True
         self.body["response_format"] = {"type": "json_schema", "json_schema": shape}
 
@@ -245,6 +250,8 @@ class _Settings(RequestSettings):
                 continue
             elif field in self.body or field in ("messages", "model"):
                 self.not_sent(f"extra.{field}", "another option sets it")
+            elif field == "stream_options" and not self.variant.counts_asked:
+                self.note("hints_dropped", field, "the target refuses it")
             elif field == "stream_options" and not self.options.stream:  # CHAT-63
                 self.not_sent(f"extra.{field}", "only streams have it")
             elif self._is_unknown(field):
@@ -259,6 +266,13 @@ class _Settings(RequestSettings):
             and field not in self.variant.fields
             and field in (self.options.extra or {})
         )
+
+
+def option_rows(variant: Variant, *, longer_name: bool = False) -> list[OptionField]:
+    """The options that are a field each. `longer_name`: whether the model takes the limit only by that name."""
+    limit = "max_completion_tokens" if longer_name else variant.limit
+    named = {"max_tokens": limit, **variant.options}
+    return [OptionField(name, field, most=variant.most.get(name)) for name, field in named.items() if field]
 
 
 def _put(body: dict[str, Any], path: str, value: Any) -> None:
@@ -336,7 +350,14 @@ def read_options(variant: Variant, body: Mapping[str, Any], leading: list[Any] |
     if limit is None:
         limit = body.get("max_tokens")
     penalty = body.get("repetition_penalty", body.get("repeat_penalty"))
-    extra.update({field: value for field, value in body.items() if field not in _READ and value is not None})
+    seed = variant.options.get("seed") or "seed"
+    extra.update(
+        {
+            field: value
+            for field, value in body.items()
+            if field not in _READ and field != seed and value is not None
+        }
+    )
     if body.get("stream_options") not in (None, {}, {"include_usage": True}, {"include_usage": False}):
         extra["stream_options"] = body["stream_options"]
     effort, budget = _thinking(body, extra)
@@ -348,7 +369,7 @@ def read_options(variant: Variant, body: Mapping[str, Any], leading: list[Any] |
         top_p=number(body.get("top_p"), "top_p"),
         top_k=whole(body.get("top_k"), "top_k"),
         repeat_penalty=number(penalty, "repeat_penalty"),
-        seed=whole(body.get("seed"), "seed"),
+        seed=whole(body.get(seed), seed),
         stop=texts(body.get("stop"), "stop"),
         tool_choice=_choice(body, extra),
         parallel_calls=flag(body.get("parallel_tool_calls"), "parallel_tool_calls"),
