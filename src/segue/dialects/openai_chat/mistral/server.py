@@ -1,16 +1,52 @@
-"""Mistral's API as a server serves it. It shares its paths with OpenAI's; what a client sends tells them apart."""
+"""Mistral's API as a server serves it, and what a request may refer to without holding it. It shares its paths with OpenAI's; what a client sends tells them apart."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
-from segue.dialects.mistral.references import REFERENCES
-from segue.dialects.mistral.request import shown_by
-from segue.dialects.mistral.stream import error_frame
-from segue.dialects.mistral.wire import ENCODER
+from segue.dialects.openai_chat.mistral.reply import ENCODER, error_frame
+from segue.dialects.openai_chat.mistral.request import shown_by
 from segue.dialects.openai_lists import decode_embedding, encode_embeddings, encode_models, model_fields
+from segue.dialects.references import ReferenceField, member_name, text_name
 from segue.dialects.server import ServedModel, ServerFacts, ServerPath, batch_paths, rate_headers
+
+
+def _file(chunk: Any) -> str:
+    return member_name("file_id")(chunk) if isinstance(chunk, dict) and chunk.get("type") == "file" else ""
+
+
+def _history(place: str) -> ReferenceField:
+    return ReferenceField(
+        place=place,
+        stands_for="history",
+        names=text_name,
+        message="The conversation of '{name}' is not held here.",
+        status=404,
+        code="conversation_not_found",
+        hint="Send the whole conversation as messages.",
+        members={"type": "not_found"},
+    )
+
+
+_REFERENCES = (
+    *map(_history, ("conversation_id", "from_entry_id")),
+    ReferenceField(
+        place="agent_id",
+        stands_for="history",
+        names=text_name,
+        message="The agent '{name}' is held by the provider that it was made at, and another one answers here.",
+        hint="Send its instructions and tools themselves.",
+    ),
+    ReferenceField(
+        place="messages[].content[]",
+        stands_for="file",
+        names=_file,
+        marks=(b'"file_id"',),
+        message="The file '{name}' is held by the provider that gave this id, and another one answers here.",
+        hint="Send an address instead, remove the file, or go back to a model of that provider.",
+    ),
+)
 
 
 def _model(model: ServedModel) -> dict[str, Any]:
@@ -61,7 +97,7 @@ SERVER = ServerFacts(
     error_frame=error_frame,
     encode_models=partial(encode_models, fields=_model),
     encode_model=lambda model: ENCODER.encode(_model(model)),
-    references=REFERENCES,
+    references=_REFERENCES,
     decode_embedding=partial(decode_embedding, dimensions="output_dimension"),  # MIS-17
     encode_embeddings=encode_embeddings,
 )
