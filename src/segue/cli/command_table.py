@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 COMMANDS: Final[dict[str, str]] = {
     "models": "list, show, download and remove models",
     "embed": "turn texts into vectors",
+    "batch": "send many requests at once, for half the price",
     "health": "check whether the configured providers answer",
     "sessions": "list, show, export, import, rename and remove sessions",
     "templates": "list your own prompts for -t",
