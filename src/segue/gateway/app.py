@@ -24,6 +24,7 @@ from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.admission import LoopWatch, RunningRequests
 from segue.gateway.archive import ReplyArchive
 from segue.gateway.background import BackgroundReplies
+from segue.gateway.batches import ClientBatches
 from segue.gateway.byte_budget import ByteBudget
 from segue.gateway.client_errors import busy_error, error_response, path_error, unexpected, write_error
 from segue.gateway.compaction import ClientCompaction
@@ -111,6 +112,7 @@ class Gateway:
         self._services = ClientServices(
             self.names, self.members, providers, self._reader, self._compactor, self._jobs
         )
+        self._batches = ClientBatches(self.names, providers, memory, self.accounts)
         self._callers = RunningRequests()
         self._readiness = Readiness(memory.store, self.accounts.store)
         self._doors = Doors()
@@ -330,6 +332,8 @@ class Gateway:
         report.wire, report.operation = door.dialect.name, door.operation
         if door.operation in ("chat", "generate"):
             return self._reply(door, request, account, writer, report)
+        if door.operation == "batch":
+            return self._batches.serve(door, request, account, writer, report)
         if door.operation == "get_reply" and request.query.get("stream") == "true":
             return self._jobs.follow(door, request, account.name, writer)
         return self._serve(door, request, account, writer, report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from segue.conversation.blocks import Origin
+from segue.dialects.openai_chat.rules import Variant
 from segue.transcript.client_wire import ClientWire
 from segue.transcript.rules import SAFE_CHARACTERS, IdGrammar, MediaRules, NameGrammar, ReasoningRules, Rules
 
@@ -33,3 +34,5 @@ CLIENT = ClientWire(
     call_ids=False,  # OLL-05
     arguments="object",  # OLL-02
 )
+
+VARIANT = Variant(rules=OLLAMA, schema="ollama", description_needed=True, strict="never", options={})

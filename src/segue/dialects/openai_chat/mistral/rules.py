@@ -1,8 +1,9 @@
-"""What Mistral demands."""
+"""What Mistral demands, and how it asks for it."""
 
 from __future__ import annotations
 
 from segue.conversation.blocks import Origin
+from segue.dialects.openai_chat.rules import Variant
 from segue.transcript.client_wire import ClientWire
 from segue.transcript.rules import BRIDGE, NINE_CHARACTERS, MediaRules, NameGrammar, ReasoningRules, Rules
 
@@ -28,3 +29,19 @@ MISTRAL = Rules(
 )
 
 CLIENT = ClientWire(rules=MISTRAL)  # MIS-10: models that do not think take no thoughts back
+
+VARIANT = Variant(
+    rules=MISTRAL,
+    thoughts="",
+    cites=True,
+    silence="empty",
+    result_names=True,  # MIS-09
+    schema="mistral",
+    description_needed=True,
+    strict="any",
+    required="any",  # MIS-12
+    options={"temperature": "temperature", "top_p": "top_p", "seed": "random_seed", "stop": "stop"},
+    # MIS-V24: the hosted models are said to take more, and the schema that the provider publishes takes no more.
+    most={"temperature": 1},
+    counts_asked=False,  # MIS-08
+)

@@ -1,13 +1,17 @@
 """Ollama's own /api/chat: one JSON object per line."""
 
 from segue.dialects.dialect import Dialect
-from segue.dialects.ollama.errors import decode_error, encode_error
-from segue.dialects.ollama.reply import decode_reply, encode_reply
-from segue.dialects.ollama.request import decode_request, encode_request, recognises
-from segue.dialects.ollama.rules import CLIENT, NAME, OLLAMA
-from segue.dialects.ollama.server import SERVER
-from segue.dialects.ollama.shapes import REQUEST
-from segue.dialects.ollama.stream import ReplyDecoder, ReplyEncoder
+from segue.dialects.openai_chat.ollama.reply import (
+    ReplyDecoder,
+    ReplyEncoder,
+    decode_error,
+    decode_reply,
+    encode_error,
+    encode_reply,
+)
+from segue.dialects.openai_chat.ollama.request import REQUEST, decode_request, encode_request, recognises
+from segue.dialects.openai_chat.ollama.rules import CLIENT, NAME, OLLAMA
+from segue.dialects.openai_chat.ollama.server import SERVER
 
 __all__ = ["DIALECT"]
 

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.dialects.ndjson import LineDecoder
-from segue.dialects.ollama.errors import encode_error
-from segue.dialects.ollama.reply import moment_of
-from segue.dialects.ollama.wire import ENCODER
+from segue.dialects.openai_chat.ollama.reply import ENCODER, encode_error, moment_of
 from segue.dialects.server import EmbeddingRequest, Operation, ServedModel, ServerFacts, ServerPath
 from segue.errors import TranscriptError
 

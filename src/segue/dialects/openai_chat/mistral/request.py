@@ -1,28 +1,26 @@
-"""Messages of a Mistral request, both ways. Every object holds the fields this wire knows and no others (MIS-08)."""
+"""A Mistral request beside what it shares with Chat: content in chunks, and objects that hold the fields this wire knows and no
+others (MIS-08)."""
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message
 from segue.dialects.calls import read_arguments
 from segue.dialects.citations import as_form
 from segue.dialects.data_urls import kind_of, media_from, url_of
-from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
-from segue.dialects.function_tools import read_tools
-from segue.dialects.known_tools import read_once
-from segue.dialects.mistral import wire
-from segue.dialects.mistral.fast import write_fast
-from segue.dialects.mistral.reply import chunks_of
-from segue.dialects.mistral.rules import NAME
-from segue.dialects.mistral.settings import decode_options, encode_settings
-from segue.dialects.mistral.shapes import MESSAGE, TOOLS
+from segue.dialects.openai_chat.family import MessageReader, MessageWire, new_writer
+from segue.dialects.openai_chat.mistral.reply import chunks_of, thinking_chunk
+from segue.dialects.openai_chat.mistral.rules import NAME, VARIANT
+from segue.dialects.openai_chat.settings import EFFORTS, ChatRequestSettings, encode_settings, read_options
+from segue.dialects.openai_chat.wire import AssistantMessage, Call, Function, ToolMessage, UserMessage
 from segue.dialects.own_fields import (
     FieldKinds,
     as_fields,
@@ -33,17 +31,22 @@ from segue.dialects.own_fields import (
     with_parts,
 )
 from segue.dialects.request_fields import items, listed, record, text, unknown, wrong_type
-from segue.dialects.request_messages import (
-    begun_blocks,
-    check_target,
-    completion_text,
-    encode_steps,
-    leading_messages,
-    mark_beginnings,
-    model_field,
-    take_system,
+from segue.dialects.request_messages import begun_blocks, completion_text
+from segue.dialects.request_settings import came_for_model
+from segue.dialects.shapes import UNFIT, Items, Nullable, ObjectShape, Tagged, TextOr, ValueShape
+from segue.dialects.value_shapes import (
+    ANY,
+    CONTENT,
+    FLAG,
+    ID,
+    LIST,
+    OBJECT,
+    OUTPUT,
+    SCHEMA,
+    WHOLE,
+    WORDS,
+    only,
 )
-from segue.dialects.shapes import Fitting, fit_tools
 from segue.transcript.repairs import Repair
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall
@@ -53,56 +56,166 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from segue.conversation.blocks import Block
-    from segue.conversation.extra import Extra
-    from segue.conversation.options import Options
-    from segue.conversation.tools import ToolSpec
-    from segue.dialects.card import ModelCard
-    from segue.transcript.steps import StepBlock, Transcript
+    from segue.dialects.dialect import DecodedRequest
+    from segue.dialects.shapes import Shape
+    from segue.transcript.steps import StepBlock
 
-WIRE = "Mistral"
+TITLE = "Mistral"
 _KINDS = FieldKinds(NAME, form=frozenset({"type", "role", "index", "id"}))
 _MEDIA = FieldKinds(
     NAME, form=_KINDS.form | {"image_url", "document_url", "document_name", "audio_url", "input_audio"}
 )
 _OWN_ID = re.compile(r"[a-zA-Z0-9]{9}")  # MIS-01
 
+# What the wire takes
 
-def encode_request(
-    transcript: Transcript,
-    tools: tuple[ToolSpec, ...],
-    options: Options,
-    card: ModelCard,
-    *,
-    after: int = 0,
-) -> EncodedRequest:
-    check_target(transcript, NAME, WIRE)
-    settings, repairs = encode_settings(transcript, tools, options, card)
-    messages, before_reply = encode_steps(
-        transcript,
-        [] if after else _encode_system(transcript.system, options.own),
-        after,
-        NAME,
-        WIRE,
-        _encode_shown,
-        _encode_reply,
-        write_fast,
+
+def _fields(known: dict[str, Shape], needed: dict[str, Any] | None = None) -> ObjectShape:
+    return ObjectShape(known, needed or {}, closed=True, nulls=False)
+
+
+def _text_chunk(value: Any) -> Any:
+    return {"type": "text", "text": value} if isinstance(value, str) else UNFIT
+
+
+_ADDRESS = TextOr(WORDS, _fields({"url": WORDS, "detail": Nullable(WORDS)}, {"url": UNFIT}))
+# An object is written out by the provider, and a text passes unread.
+_ARGUMENTS = ValueShape("a JSON text or an object", lambda value: isinstance(value, str | dict), json_of)
+
+
+def _chunk(name: str, shape: Shape, **others: Shape) -> ObjectShape:
+    return _fields({"type": ANY, name: shape, **others}, {name: UNFIT})
+
+
+_CHUNK = Tagged(
+    "type",
+    {
+        "text": _fields({"type": ANY, "text": WORDS}, {"text": ""}),
+        "image_url": _chunk("image_url", _ADDRESS),
+        "audio_url": _chunk("audio_url", _ADDRESS),
+        "input_audio": _chunk("input_audio", ANY),
+        "document_url": _chunk("document_url", WORDS, document_name=Nullable(WORDS)),
+        "file": _chunk("file_id", WORDS),
+        "reference": _chunk("reference_ids", LIST),
+        "thinking": _chunk(
+            "thinking",
+            Items(
+                Tagged(
+                    "type",
+                    {"text": _fields({"type": ANY, "text": WORDS}, {"text": ""}), "reference": OBJECT},
+                    correct=_text_chunk,
+                )
+            ),
+            closed=FLAG,
+            signature=Nullable(WORDS),
+        ),
+    },
+    correct=_text_chunk,
+)
+_CONTENT = TextOr(CONTENT, Items(_CHUNK))
+_FUNCTION = _fields({"name": WORDS, "arguments": _ARGUMENTS}, {"name": "", "arguments": ""})
+_CALL = _fields(
+    {"id": ID, "type": only("function"), "function": _FUNCTION, "index": WHOLE}, {"id": "", "function": UNFIT}
+)
+_OPERATOR = _fields({"role": only("system"), "content": _CONTENT}, {"content": ""})
+_MESSAGE = Tagged(
+    "role",
+    {
+        "system": _OPERATOR,
+        "developer": _OPERATOR,
+        "user": _fields(
+            {"role": ANY, "content": _CONTENT, "tool_calls": Items(_CALL, some=True)}, {"content": ""}
+        ),
+        "assistant": _fields(
+            {
+                "role": ANY,
+                "content": Nullable(_CONTENT),
+                "tool_calls": Nullable(Items(_CALL)),
+                "prefix": FLAG,
+            }
+        ),
+        "tool": _fields(
+            {
+                "role": ANY,
+                "content": TextOr(OUTPUT, _CONTENT.other),
+                "tool_call_id": ID,
+                "name": Nullable(WORDS),
+                "tool_calls": Items(_CALL, some=True),
+            },
+            {"content": "", "tool_call_id": ""},
+        ),
+    },
+    OBJECT,
+)
+_OFFERED = _fields(
+    {"name": WORDS, "description": WORDS, "parameters": SCHEMA, "strict": FLAG},
+    {"name": "", "parameters": {"type": "object", "properties": {}}},
+)
+_TOOLS = Items(
+    Tagged(
+        "type",
+        {"function": _fields({"type": only("function"), "function": _OFFERED}, {"function": UNFIT})},
+        OBJECT,
+        missing="function",
     )
-    body = {**model_field(transcript, options), "messages": messages, **settings}
-    return EncodedRequest(body, tuple(repairs), before_reply)
+)
+_ASKED = frozenset(
+    {
+        "model",
+        "temperature",
+        "top_p",
+        "max_tokens",
+        "stream",
+        "stop",
+        "random_seed",
+        "response_format",
+        "tool_choice",
+    }
+    | {"presence_penalty", "frequency_penalty", "n", "prediction", "parallel_tool_calls", "prompt_mode"}
+    | {"safe_prompt", "reasoning_effort", "metadata", "guardrails", "prompt_cache_key", "stream_options"}
+)
+REQUEST = ObjectShape(
+    {**dict.fromkeys(_ASKED, ANY), "messages": Items(_MESSAGE), "tools": _TOOLS}, closed=True
+)
 
 
-def _encode_system(system: str, came: Extra | None) -> list[Any]:
-    head = leading_messages(
-        came, NAME, system, lambda given: _decode_message(given, "messages", Origin(NAME)).text
-    )
-    return head or ([wire.TextMessage("system", system)] if system else [])
+# Settings
 
 
-def _encode_shown(blocks: tuple[Text | Media, ...], index: int) -> wire.TextMessage:
+class _Settings(ChatRequestSettings):
+    place = "options."
+
+    def encode_thinking(self) -> None:
+        """MIS-11: most models refuse effort at all (MIS-V23), some are switched to thinking instead."""
+        effort, came = self.options.effort, own(self.options.own, NAME)
+        if self.options.thinking_budget is not None:
+            self.not_sent("thinking_budget", "the target does not count thoughts")
+        if effort is None:
+            return
+        match self.card.thinking:
+            case "effort" | "level":
+                self.body["reasoning_effort"] = self.nearest_level(effort, EFFORTS, EFFORTS.index(effort))
+            case "switch":
+                if effort != "none":
+                    self.body["prompt_mode"] = "reasoning"
+            case "" if (  # the request itself has it
+                came is not None
+                and came.form.get("reasoning_effort") == effort
+                and came_for_model(self.options, NAME)
+            ):
+                self.body["reasoning_effort"] = effort
+            case _:
+                self.not_sent("effort", "the model is not known to take it")
+
+
+# Messages
+
+
+def _encode_shown(blocks: tuple[Text | Media, ...], index: int) -> UserMessage:
     only = blocks[0]
     if len(blocks) == 1 and type(only) is Text and not _is_chunk(only):
-        return wire.TextMessage("user", only.text)
-    chunks: list[dict[str, Any]] = []
+        return UserMessage(only.text)
+    chunks: list[Mapping[str, Any]] = []
     for block in blocks:
         extra = own(block.extra, NAME)
         if type(block) is Text:
@@ -112,9 +225,9 @@ def _encode_shown(blocks: tuple[Text | Media, ...], index: int) -> wire.TextMess
         elif extra is not None:
             chunk = {}
         else:
-            raise unencodable(WIRE, "a document or a sound", index)
+            raise unencodable(TITLE, "a document or a sound", index)
         chunks.append(chunk if extra is None else extra.written(chunk))
-    return wire.TextMessage("user", chunks)
+    return UserMessage(chunks)
 
 
 def _is_chunk(block: Text | Reasoning) -> bool:
@@ -130,42 +243,36 @@ def _encode_reply(blocks: tuple[StepBlock, ...], index: int, messages: list[Any]
     for block in blocks:
         if type(block) is AnsweredCall:
             done = block.completion
-            call = wire.RequestCall(block.id, wire.RequestFunction(block.name, block.arguments))
+            call = Call(block.id, Function(block.name, block.arguments))
             extra = own(block.extra, NAME)
             calls.append(call if extra is None else own_call(as_fields(call), extra, "function"))
-            output = completion_text(done, WIRE, index) if done.media or done.is_error else done.text
-            result = wire.Result(block.id, block.name, output)  # MIS-09
+            output = completion_text(done, TITLE, index)
+            result = ToolMessage(block.id, output, block.name)  # MIS-09
             extra = own(done.extra, NAME)
             results.append(result if extra is None else own_result(result, output, extra, _output_text))
         elif isinstance(block, Media):
-            raise unencodable(WIRE, "media from the model", index)  # MIS-V12
+            raise unencodable(TITLE, "media from the model", index)  # MIS-V12
         else:
             others.append(block)
-    message = wire.Assistant(_encode_said(others) if others else "", calls)
+    message = AssistantMessage(_encode_said(others) if others else "", tool_calls=calls or UNSET)
     messages.append(with_container(message, blocks[0].extra, NAME))
     messages += results
 
 
-def _encode_said(blocks: list[Text | Reasoning]) -> str | list[dict[str, Any]]:
+def _encode_said(blocks: list[Text | Reasoning]) -> str | list[Mapping[str, Any]]:
     only = blocks[0]
     if len(blocks) == 1 and type(only) is Text and not (_is_chunk(only) or only.citations):
         return only.text
-    chunks: list[dict[str, Any]] = []
+    chunks: list[Mapping[str, Any]] = []
     for block in blocks:
         extra = own(block.extra, NAME)
-        written = [_encode_thought(block)] if type(block) is Reasoning else chunks_of(block)
+        written = [_thought(block)] if type(block) is Reasoning else chunks_of(block)
         chunks += written if extra is None else [extra.written(chunk) for chunk in written]
     return chunks
 
 
-def _encode_thought(thought: Reasoning) -> dict[str, Any]:
-    chunk: dict[str, Any] = {
-        "type": "thinking",
-        "thinking": [{"type": "text", "text": thought.text}],
-    }  # MIS-10
-    if thought.seal is not None:
-        chunk["signature"] = thought.seal.payload
-    return chunk
+def _thought(thought: Reasoning) -> dict[str, Any]:
+    return thinking_chunk(thought.text, thought.seal.payload if thought.seal is not None else "")  # MIS-10
 
 
 # The other way
@@ -223,34 +330,21 @@ def shown_by(fields: Mapping[str, msgspec.Raw]) -> bool | None:
 
 
 def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
+    """What a reply once began with is refused behind it: a prefix is the last message's alone."""
     given = items(body.get("messages"), "messages")
-    origin = Origin(NAME, model=text(body.get("model"), "model"))
-    messages: list[Message] = []
-    fitting = Fitting(NAME)
-    repairs = fitting.repairs
-    fitted: list[Any] = []
-    for index, message in enumerate(given):
-        path = f"messages[{index}]"
-        fields = MESSAGE.fit(record(message, path), path, fitting)
-        fitted.append(fields)
-        # What a reply once began with is refused behind it.
-        if fields.get("prefix") and index + 1 < len(given):
-            fields = {name: value for name, value in fields.items() if name != "prefix"}
-            repairs.append(Repair("hints_dropped", NAME, path, decision="prefix"))
-        messages.append(_decode_message(fields, path, origin))
-    messages = mark_beginnings(messages, NAME)
-    system, rest = take_system("", messages)
-    leading = fitted[: len(messages) - len(rest)]
-    tools = fit_tools(TOOLS, body.get("tools"), fitting)
-    body = body if tools is body.get("tools") else {**body, "tools": tools}
-    return DecodedRequest(
-        messages=rest,
-        system=system,
-        tools=read_once(tools, NAME, lambda: read_tools(body, NAME)),
-        options=decode_options(body, leading),
-        leading=len(leading),
-        repairs=tuple(repairs),
-    )
+    old = [index for index, message in enumerate(given[:-1]) if _is_prefix(message)]
+    if not old:
+        return _READER.decode_request(body)
+    bare = [*given]
+    for index in old:
+        bare[index] = {name: value for name, value in given[index].items() if name != "prefix"}
+    decoded = _READER.decode_request({**body, "messages": bare})
+    notes = [Repair("hints_dropped", NAME, f"messages[{index}]", decision="prefix") for index in old]
+    return structs.replace(decoded, repairs=(*decoded.repairs, *notes))
+
+
+def _is_prefix(message: Any) -> bool:
+    return isinstance(message, dict) and message.get("role") == "assistant" and bool(message.get("prefix"))
 
 
 def _decode_message(message: dict[str, Any], path: str, origin: Origin) -> Message:
@@ -333,7 +427,7 @@ def _with_own(chunk: dict[str, Any], block: Block) -> Block:
                 return structs.replace(said, extra=as_form(said.extra, "reference_ids"))
             return said
         case Reasoning():
-            extra = _KINDS.found(chunk, _encode_thought(block))
+            extra = _KINDS.found(chunk, _thought(block))
             return block if extra is None else structs.replace(block, extra=extra)
         case Media():
             image = chunk.get("type") == "image_url"
@@ -387,3 +481,23 @@ def _decode_sound(held: Any, path: str) -> Media:
     sound = record(held, path)
     mime = f"audio/{text(sound.get('format'), f'{path}.format') or 'wav'}"
     return Media(kind_of(mime), mime, text(sound.get("data"), f"{path}.data"))
+
+
+_writer = new_writer(VARIANT)
+assert _writer is not None  # noqa: S101 - it is what the wire's replies mostly are
+_READER = MessageReader(
+    name=NAME,
+    message=_MESSAGE,
+    tools=_TOOLS,
+    read_message=_decode_message,
+    read_options=partial(read_options, VARIANT),
+)
+_WIRE = MessageWire(
+    reader=_READER,
+    title=TITLE,
+    encode_settings=partial(encode_settings, VARIANT, kind=_Settings),
+    encode_shown=_encode_shown,
+    encode_reply=_encode_reply,
+    write_fast=_writer,
+)
+encode_request = _WIRE.encode_request

@@ -1,10 +1,12 @@
-"""Replies of the Mistral wire, both ways: whole or in portions, as the same events."""
+"""Replies of the Mistral wire, both ways, whole or streamed, as the same events; and its errors, in its own envelope or in the
+one of its schema checks. A stream is server-sent events with a closing one (MIS-20)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 import msgspec
+from msgspec import Raw, Struct
 
 from segue.conversation.blocks import Citation, Code, Media, Reasoning, Text, ToolCall
 from segue.conversation.events import (
@@ -21,17 +23,17 @@ from segue.conversation.events import (
     UsageReported,
 )
 from segue.conversation.usage import Usage
-from segue.dialects.calls import arguments_text
-from segue.dialects.chunk_streams import ChunkReader
+from segue.dialects import sse
+from segue.dialects.calls import PendingCall, arguments_text
+from segue.dialects.chunk_streams import ChunkDecoder, ChunkEncoder, ChunkReader
+from segue.dialects.chunk_template import MARK, template
 from segue.dialects.citations import natives
 from segue.dialects.counts import count, counted, with_price_facts
 from segue.dialects.data_urls import media_from
-from segue.dialects.errors import FailedResponse
+from segue.dialects.errors import IN_REPLY, FailedResponse, fault_place, read_response, wire_errors
 from segue.dialects.finish_reasons import FinishReasons
 from segue.dialects.garbled_lines import UNREADABLE, check_encoding
-from segue.dialects.mistral import wire
-from segue.dialects.mistral.errors import encode_error, error_from
-from segue.dialects.mistral.rules import NAME
+from segue.dialects.openai_chat.mistral.rules import NAME
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
 from segue.transcript.value_text import arguments_of, json_of
@@ -41,6 +43,139 @@ if TYPE_CHECKING:
 
     from segue.conversation.events import Event, Reply
     from segue.conversation.message import Message
+    from segue.errors import ProviderError, SegueError
+
+ENCODER = msgspec.json.Encoder()
+
+# What a reply holds
+
+
+class _ContentChunk(Struct, gc=False):
+    """A piece of content that is not plain text, of whichever type."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: Any = None
+    signature: str | None = None
+    image_url: Any = None
+    reference_ids: Any = None
+    tool: Any = None
+    title: str | None = None
+    url: str | None = None
+
+
+class _Function(Struct, frozen=True, gc=False):
+    """What is called, and with what: mostly the text of an object, sometimes the object itself."""
+
+    name: str | None = None
+    arguments: Raw = Raw()
+
+
+class _Call(Struct, gc=False):
+    """A call, whole or a portion of one (MIS-21)."""
+
+    function: _Function = _Function()
+    id: str | None = None
+    index: int | None = None
+
+
+class _Delta(Struct, gc=False):
+    """The message of a model; in a stream, what it adds."""
+
+    content: str | list[_ContentChunk] | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Choice(Struct, gc=False):
+    """One answer; we ask for one."""
+
+    delta: _Delta | None = None
+    message: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class _Portion(Struct, gc=False):
+    """What is worth reading in the common chunk of a stream that has begun."""
+
+    choices: list[_Choice] | None = None
+    usage: Raw = Raw()
+
+
+class _Chunk(Struct, gc=False):
+    """A reply or a portion of one, or the error that came in its place."""
+
+    id: str | None = None
+    model: str | None = None
+    choices: list[_Choice] | None = None
+    usage: Any = None
+    object: str | None = None
+    error: Any = None
+    message: Any = None
+    detail: Any = None
+
+
+CHUNKS = msgspec.json.Decoder(_Chunk)
+PORTIONS = msgspec.json.Decoder(_Portion)
+
+
+# Errors
+
+
+def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+    """Any status and any bytes as an error with a remedy."""
+    response, value = read_response(status, headers, body)
+    return error_from(value if isinstance(value, dict) else {}, response)
+
+
+def error_from(error: Mapping[str, Any], response: FailedResponse = IN_REPLY) -> ProviderError:
+    """The error in an envelope, of a response or of a stream."""
+    inner = error.get("error")
+    if isinstance(inner, dict):  # as the hosts of Mistral's models elsewhere wrap it
+        error = {**error, **inner}
+    message, path = _message(inner if isinstance(inner, str) else error)
+    message = response.words(message)
+    kind, code = error.get("type"), error.get("code")
+    response, errors = response.with_status(error.get("raw_status_code")), wire_errors(NAME)
+    return errors.error(
+        response,
+        errors.kind_of(message, (kind,), response.status),
+        message,
+        code=kind if isinstance(kind, str) else str(code) if isinstance(code, int) else code,
+        path=path or error.get("param"),
+        request_id=error.get("request_id"),
+        envelope=error,
+    )
+
+
+def _message(error: Any) -> tuple[str, str]:
+    """The message of an error, and the place in the request that it is about."""
+    if isinstance(error, str):
+        return error, ""
+    message = error.get("message")
+    if message is None:
+        message = error.get("detail")
+    if isinstance(message, dict):
+        message = message.get("detail")
+    if not isinstance(message, list):
+        return (message if isinstance(message, str) else ""), ""
+    faults = [fault for fault in message if isinstance(fault, dict)]
+    if not faults:
+        return "", ""
+    return "; ".join(f"{fault_place(fault)}: {fault.get('msg')}" for fault in faults), fault_place(faults[0])
+
+
+def encode_error(error: SegueError) -> tuple[int, bytes]:
+    errors = wire_errors(NAME)
+    kind, code = errors.type_for(error)
+    came = errors.own_members(error)
+    if isinstance(came.get("type"), str):
+        kind, code = came["type"], came.get("code")
+    message = errors.message_for(error)
+    fields = {"object": "error", "message": message, "type": kind, "param": None, "code": code}
+    return errors.status_for(error), msgspec.json.encode(errors.in_envelope(fields, error))
+
+
+# Replies
 
 FINISHES = FinishReasons(  # MIS-23
     {
@@ -58,7 +193,7 @@ DONE = b"[DONE]"
 def decode_reply(body: bytes) -> list[Event]:
     events: list[Event] = []
     reader = ReplyReader()
-    reader.unreadable = ProtocolError("The answer is not a reply of the Mistral wire.")
+    reader.unreadable = ProtocolError("The answer is not a reply of the Mistral ")
     reader.read(body, events)
     if reader.over or reader.answered:
         reader.close(events)
@@ -84,11 +219,11 @@ class ReplyReader(ChunkReader):
         try:
             check_encoding(data)
             if self.answered:
-                portion = wire.PORTIONS.decode(data)
+                portion = PORTIONS.decode(data)
                 if portion.choices and not portion.usage and portion.choices[0].finish_reason != "error":
                     self._read_choice(portion.choices[0], events)
                     return
-            chunk = wire.CHUNKS.decode(data)
+            chunk = CHUNKS.decode(data)
         except UNREADABLE:
             if data == DONE:
                 self.close(events)
@@ -109,7 +244,7 @@ class ReplyReader(ChunkReader):
             self.answered = True
             self._read_choice(chunk.choices[0], events)
 
-    def _read_choice(self, choice: wire.Choice, events: list[Event]) -> None:
+    def _read_choice(self, choice: _Choice, events: list[Event]) -> None:
         delta = choice.delta or choice.message
         if delta is not None:
             content = delta.content
@@ -128,7 +263,7 @@ class ReplyReader(ChunkReader):
             self.over = True
             events.append(Finished("tool_calls" if self._last >= 0 else "stop"))
 
-    def _read_message(self, delta: wire.Delta, events: list[Event]) -> None:
+    def _read_message(self, delta: _Delta, events: list[Event]) -> None:
         content = delta.content
         if isinstance(content, str):
             if content:
@@ -139,7 +274,7 @@ class ReplyReader(ChunkReader):
         for call in delta.tool_calls or ():
             self._read_call(call, events)
 
-    def _read_chunk(self, chunk: wire.ContentChunk, events: list[Event]) -> None:  # MIS-22
+    def _read_chunk(self, chunk: _ContentChunk, events: list[Event]) -> None:  # MIS-22
         if chunk.type == "thinking":
             thought = _thought(chunk.thinking)
             if thought:
@@ -164,7 +299,7 @@ class ReplyReader(ChunkReader):
             found = Citation(chunk.title or "", chunk.url or "", str(chunk.tool))
             events.append(Cited(self._block("text"), found))
 
-    def _read_call(self, call: wire.Call, events: list[Event]) -> None:
+    def _read_call(self, call: _Call, events: list[Event]) -> None:
         """MIS-21: whole and mostly without an index, or in portions that it keeps apart."""
         name, native_id = call.function.name or "", call.id or ""
         if native_id == "null":
@@ -218,7 +353,7 @@ def encode_reply(reply: Reply) -> bytes:
         "message": _encode_message(reply.message),
         "finish_reason": FINISHES.write(reply.finish, reply.raw_finish),
     }
-    return wire.ENCODER.encode(
+    return ENCODER.encode(
         {
             "id": reply.id,
             "object": "chat.completion",
@@ -288,3 +423,97 @@ def counts_of(usage: Usage) -> dict[str, Any]:
     if usage.cached_tokens is not None:
         counts["prompt_tokens_details"] = {"cached_tokens": usage.cached_tokens}
     return counts
+
+
+# Streams
+
+
+def error_frame(error: SegueError, *, reply_id: str = "", model: str = "") -> bytes:
+    """An error in the midst of a stream: the envelope, in a chunk that ends with it. Mistral's SDK and others read nothing
+    but chunks there, and one that is none would hide what went wrong (MIS-23)."""
+    choice = {"index": 0, "delta": {"content": ""}, "finish_reason": "error"}
+    envelope = ENCODER.encode({"id": reply_id, "model": model, "choices": [choice]}).removesuffix(b"}")
+    return sse.encode(envelope + b"," + encode_error(error)[1].removeprefix(b"{"))
+
+
+@final
+class ReplyDecoder(ChunkDecoder):
+    """A streamed reply, bytes in and events out."""
+
+    def __init__(self) -> None:
+        frames = sse.FrameDecoder()
+        super().__init__(ReplyReader(), frames.sole, frames.data)
+
+
+@final
+class ReplyEncoder(ChunkEncoder):
+    """Events in, the provider's stream out. Calls come whole, at the end, as Mistral's own models send them (MIS-21)."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(model)
+        self._calls: dict[int, PendingCall] = {}
+        self._begun = False
+        self._referred = -1
+        """The text that a reference has taken the place of."""
+
+    def _content(self, event: Event) -> bytes:
+        match event:
+            case TextDelta(index) if index == self._referred:
+                return b""
+            case TextDelta(_, text):
+                self._text = template(self._chunk({"content": MARK}))
+                return self._said(text)
+            case ReasoningDelta(_, text):
+                return self._said([thinking_chunk(text)])
+            case Sealed(_, payload, "signature", "reasoning"):
+                return self._said([thinking_chunk("", payload)])
+            case ArgumentsDelta(index, text):
+                self._calls.setdefault(index, PendingCall()).pieces.append(text)
+            case CallStarted(index):
+                self._calls.setdefault(index, PendingCall()).start(event)
+            case MediaArrived(_, media):
+                return self._said(describe(media).text)
+            case Cited(index, citation):
+                return self._cite(index, citation)
+            case _:
+                pass
+        return b""
+
+    def _cite(self, index: int, citation: Citation) -> bytes:
+        own = natives([citation], NAME)
+        if any("reference_ids" in chunk for chunk in own):
+            self._referred, self._text = index, None
+        return self._said(own) if own else b""
+
+    def _ending(self) -> bytes:
+        ended = self._finished or Finished("tool_calls" if self._calls else "stop")
+        delta: dict[str, Any] = {"content": ""}
+        if self._calls:
+            calls = [call_of(call.call(), index) for index, call in enumerate(self._calls.values())]
+            delta = {"content": None, "tool_calls": calls}
+        last = self._chunk(delta, FINISHES.write(ended.reason, ended.raw))
+        return b"".join((self._begin(), last, sse.encode(DONE)))
+
+    def _failure(self, error: SegueError) -> bytes:
+        return self._begin() + error_frame(error, reply_id=self._id, model=self._model)
+
+    def _begin(self) -> bytes:
+        if self._begun:
+            return b""
+        self._begun = True
+        return self._chunk({"role": "assistant", "content": ""})
+
+    def _said(self, content: Any) -> bytes:
+        return self._begin() + self._chunk({"content": content})
+
+    def _chunk(self, delta: dict[str, Any], reason: str | None = None) -> bytes:
+        chunk: dict[str, Any] = {
+            "id": self._id,
+            "object": "chat.completion.chunk",
+            "created": int(self._started.created),
+            "model": self._model,
+            "choices": [{"index": 0, "delta": delta, "finish_reason": reason}],
+        }
+        if reason is not None:
+            chunk["usage"] = counts_of(self._usage)
+        return sse.encode(ENCODER.encode(chunk))

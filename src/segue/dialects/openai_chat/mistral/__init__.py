@@ -1,13 +1,17 @@
 """Mistral chat completions: nine-character ids and a strict order of roles."""
 
 from segue.dialects.dialect import Dialect
-from segue.dialects.mistral.errors import decode_error, encode_error
-from segue.dialects.mistral.reply import decode_reply, encode_reply
-from segue.dialects.mistral.request import decode_request, encode_request, recognises
-from segue.dialects.mistral.rules import CLIENT, MISTRAL, NAME
-from segue.dialects.mistral.server import SERVER
-from segue.dialects.mistral.shapes import REQUEST
-from segue.dialects.mistral.stream import ReplyDecoder, ReplyEncoder
+from segue.dialects.openai_chat.mistral.reply import (
+    ReplyDecoder,
+    ReplyEncoder,
+    decode_error,
+    decode_reply,
+    encode_error,
+    encode_reply,
+)
+from segue.dialects.openai_chat.mistral.request import REQUEST, decode_request, encode_request, recognises
+from segue.dialects.openai_chat.mistral.rules import CLIENT, MISTRAL, NAME
+from segue.dialects.openai_chat.mistral.server import SERVER
 
 __all__ = ["DIALECT"]
 
