@@ -7,7 +7,7 @@ import io
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -86,14 +86,15 @@ def test_openai_files_and_batches(world: GatewayWorld, address: str) -> None:
         assert [one.id for one in ann.batches.list()] == [batch.id]
         with openai.OpenAI(api_key=BOB, base_url=f"{address}/v1", max_retries=0) as bob:
             assert list(bob.batches.list()) == []
-            for ask in (
+            asks: tuple[Callable[[], object], ...] = (
                 lambda: bob.batches.retrieve(batch.id),
                 lambda: bob.files.content(done.output_file_id),
                 lambda: bob.files.retrieve(file.id),
                 lambda: bob.batches.create(
                     input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h"
                 ),
-            ):
+            )
+            for ask in asks:
                 with pytest.raises(openai.NotFoundError):
                     ask()
         assert ann.files.delete(file.id).deleted
