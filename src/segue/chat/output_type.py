@@ -51,8 +51,9 @@ def output_type(source: Any) -> OutputType:
         ) from error
 
 
-def correction_of(output: OutputType, mismatch: OutputMismatch) -> str:
-    return f"Your answer {mismatch}. {schema_in_words(output.schema)}"
+def correction_of(output: OutputType | None, mismatch: OutputMismatch) -> str:
+    wanted = "Answer again." if output is None else schema_in_words(output.schema)
+    return f"Your answer {mismatch}. {wanted}"
 
 
 def second_request(output: OutputType | None, answer: str) -> str:
