@@ -34,7 +34,7 @@ def test_an_event_is_frozen_and_final_and_has_a_word_and_fields_that_match_takes
     words = [other.__struct_config__.tag for other in KINDS]
     assert words.count(kind.__struct_config__.tag) == 1
     assert kind.type == kind.__struct_config__.tag  # type: ignore[attr-defined]
-    assert get_args(get_type_hints(kind)["type"])[0] == Literal[kind.type]  # type: ignore[name-defined]
+    assert get_args(get_type_hints(kind)["type"])[0] == Literal[kind.type]  # type: ignore[attr-defined]
 
 
 def test_a_chat_reports_nothing_that_is_not_an_event() -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "Error",
     "Finish",
     "MediaChunk",
+    "PartialOutput",
     "ReasoningChunk",
     "Repaired",
     "Retrying",
@@ -47,6 +48,17 @@ class TextChunk(Struct, frozen=True, gc=False, tag="text"):
 
     type: ClassVar[Literal["text"]] = "text"
     text: str
+
+
+@final
+class PartialOutput(Struct, frozen=True, gc=False, tag="partial_output"):
+    """The answer as far as it was written, where it must have a type: plain JSON values, of which more may come.
+
+    The last one need not be the whole answer: that is `answer.output`, checked and of its type.
+    """
+
+    type: ClassVar[Literal["partial_output"]] = "partial_output"
+    value: Any
 
 
 @final
@@ -210,6 +222,7 @@ class Error(Struct, frozen=True, gc=False, tag="error"):
 
 ChatEvent: TypeAlias = (
     TextChunk
+    | PartialOutput
     | ReasoningChunk
     | MediaChunk
     | Citations

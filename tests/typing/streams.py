@@ -13,6 +13,7 @@ from segue.events import (
     Error,
     Finish,
     MediaChunk,
+    PartialOutput,
     ReasoningChunk,
     Repaired,
     Retrying,
@@ -32,6 +33,8 @@ def describe(event: ChatEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
     match event:
         case TextChunk(text) | ReasoningChunk(text):
             return text
+        case PartialOutput(value):
+            return repr(value)
         case MediaChunk(media):
             return media.kind
         case Citations(citations):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 from msgspec import structs
 
 from segue.chat.output_type import ANSWER_CORRECTED, OutputMismatch, correction_of
+from segue.chat.partial_json import NOTHING
 from segue.chat.roles import checked_output
 from segue.conversation.blocks import Reasoning, Text, ToolCall
 from segue.conversation.events import (
@@ -27,6 +28,7 @@ from segue.errors import InvalidRequestError, SegueError
 from segue.events import (
     Citations,
     MediaChunk,
+    PartialOutput,
     ReasoningChunk,
     Repaired,
     Retrying,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from segue.chat.lifecycle import ChatSession
+    from segue.chat.output_type import PartialOutputReader
     from segue.conversation.blocks import Citation
     from segue.conversation.events import Event, Reply
     from segue.events import Emit
@@ -87,6 +90,8 @@ class TurnExchanges(Asker):
         """The names of the calls so far, of the reply that arrives."""
         self._cited: list[Citation] = []
         """Its sources so far."""
+        self._partial: PartialOutputReader | None = None
+        """Reads the answer while it is written, where somebody listens for its value."""
         self._torn = False
         """Whether the last reply was shown in part, or has calls that were closed."""
         self._shrunk = False
@@ -146,6 +151,8 @@ class TurnExchanges(Asker):
         self._attempt = attempt = Attempt(provider_of(route, session.providers), request, route=route.name)
         attempt.on_sent = self._report_repairs
         self._called, self._cited = {}, []
+        output = session.turn.output
+        self._partial = output.partial() if session.turn.partial and output is not None else None
         return attempt
 
     def take(self, attempt: Attempt, events: list[Event], data: bytes) -> None:
@@ -173,6 +180,10 @@ class TurnExchanges(Asker):
             if attempt.first_content is None and type(chunk) is not ToolCallChunk:
                 attempt.first_content = attempt.passed
             self._emit(chunk)
+            if type(chunk) is TextChunk and self._partial is not None:
+                value = self._partial.feed(chunk.text)
+                if value is not NOTHING:
+                    self._emit(PartialOutput(value))
 
     def ended(self, route: Route, attempt: Attempt | None, error: SegueError | None) -> None:
         if attempt is None:

@@ -136,7 +136,8 @@ class ChatSession:
     async def take_role(self, abort: asyncio.Event) -> None:
         """Let the role answer that the conversation was handed over to."""
         role, self.next_role = self.next_role or self.role, None
-        self.role = role
+        # As after opening: the journal has the system prompt, and whoever changes it changes it there.
+        self.role = structs.replace(role, system="") if isinstance(role.system, str) else role
         self._tools = self._tools_of(role)
         if role.model:
             self.model = self.router = router_for(self._model_of(role), self.facts)

@@ -12,6 +12,7 @@ from typing import Any, final
 import msgspec
 from msgspec import Struct
 
+from segue.chat.partial_json import NOTHING, PartialJson
 from segue.errors import UsageError
 from segue.providers.text_requests import schema_in_words
 from segue.tools.value_types import Misfit, value_type
@@ -34,6 +35,28 @@ class OutputType(Struct, frozen=True):
     """Sent to the provider."""
     read: Callable[[str], Any]
     """The value of a text. Raises OutputMismatch."""
+    wrapped: bool = False
+    """Whether the value is the one property of an object."""
+
+    def partial(self) -> PartialOutputReader:
+        """Reads an answer of the type while it is written."""
+        return PartialOutputReader(wrapped=self.wrapped)
+
+
+@final
+class PartialOutputReader:
+    """The values of an answer that is being written."""
+
+    def __init__(self, *, wrapped: bool) -> None:
+        self._json = PartialJson()
+        self._wrapped = wrapped
+
+    def feed(self, more: str) -> Any:
+        """NOTHING where there is nothing new."""
+        value = self._json.feed(more)
+        if not self._wrapped or not isinstance(value, dict):
+            return value
+        return value.get(_ANSWER, NOTHING)
 
 
 def output_type(source: Any) -> OutputType:
@@ -131,7 +154,7 @@ def _wrapped(schema: dict[str, Any], convert: Callable[[Any], Any]) -> OutputTyp
         held = isinstance(value, dict) and value.keys() == {_ANSWER}
         return convert(value[_ANSWER] if held else value)
 
-    return OutputType(whole, read)
+    return OutputType(whole, read, wrapped=True)
 
 
 def _closed(schema: Any) -> Any:

@@ -19,6 +19,7 @@ from msgspec import Struct
 from segue.conversation.json_safe import is_json_safe
 from segue.conversation.tools import ToolSpec
 from segue.errors import UsageError
+from segue.suggestions import unexpected_keyword
 from segue.tools.definition import Context, Effect, Runner, Tool
 from segue.tools.value_types import (
     InexpressibleError,
@@ -84,7 +85,20 @@ def tool(
     writes: Callable[[dict[str, Any]], tuple[str, ...]] | None = None,
 ) -> Callable[[_F], _F]: ...
 def tool(function: Any = None, /, **settings: Any) -> Any:
-    """Mark a function as a tool, with what its signature does not have. The function itself stays as it is."""
+    """Mark a function as a tool, with what its signature does not have. The function itself stays as it is.
+
+    Any function with annotations can be given to a chat without this.
+
+    Args:
+        function: Where it is written without brackets: `@tool`.
+        name: Instead of the name of the function.
+        description: Instead of its docstring.
+        effect: What it does to the world, by which approval is decided: `read`, `edit`, `run`, `fetch` or `other`.
+        timeout: Seconds after which a call is given up; None for no limit.
+        writes: Returns the paths that a call would write: calls that share one run one after another.
+    """
+    for word in settings.keys() - set(_Settings.__struct_fields__):
+        raise unexpected_keyword("tool", word, _Settings.__struct_fields__)
     made = _Settings(**settings)
 
     def mark(marked: _F) -> _F:
