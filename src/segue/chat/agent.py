@@ -269,7 +269,7 @@ class Agent(Generic[DepsT, OutputT]):
                 self._settings,
                 deps=deps,
                 session=session,
-                history=None if history is None else history_in(history),
+                history=history_in(history),
                 providers=self._settings.providers if providers is None else providers,
                 store=self._settings.store if store is None else store,
                 title=encodable(title),

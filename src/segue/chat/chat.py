@@ -23,7 +23,7 @@ from segue.chat.compaction.trigger import CompactionSettings
 from segue.chat.event_stream import EventStream
 from segue.chat.given_history import GivenHistory, history_in
 from segue.chat.lifecycle import ChatSession, ChatSettings
-from segue.chat.roles import Instructions, Role
+from segue.chat.roles import Role, SystemPrompt
 from segue.chat.turn import Turn, can_resume
 from segue.chat.turn_settings import TurnOptions, TurnSettings, check_options
 from segue.conversation.json_safe import encodable
@@ -77,7 +77,7 @@ class Chat(Generic[OutputT_co]):
         model: Model = "",
         *,
         tools: Iterable[Tool | Callable[..., Any]] = (),
-        system: Instructions = "",
+        system: SystemPrompt = "",
         deps: Any = None,
         history: GivenHistory | None = None,
         session: str | None = None,
@@ -125,7 +125,7 @@ class Chat(Generic[OutputT_co]):
         )
         settings = ChatSettings(
             deps=deps,
-            history=None if history is None else history_in(history),
+            history=history_in(history),
             session=session,
             store=store,
             providers=providers,

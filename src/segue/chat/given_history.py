@@ -4,28 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, final
 
 import msgspec
+from msgspec import Struct
 
 from segue.conversation.message import Conversation
 from segue.errors import UsageError
 from segue.sessions.entries import Adopted
-from segue.sessions.imports import History, read_history
-from segue.transcript.adopt import rebuild
+from segue.transcript.repairs import Repair
 
 GivenHistory: TypeAlias = Sequence[Any] | Mapping[str, Any] | Conversation | bytes | Path
 """Messages as they were sent or received, a whole request, our own document, the bytes of a file, or its path."""
 
 
-def history_in(given: GivenHistory) -> History:
-    """Raises TranscriptError or UsageError for what nobody recognises."""
+@final
+class AdoptedHistory(Struct, frozen=True):
+    """A history in our form."""
+
+    adopted: Adopted
+    title: str = ""
+    repairs: tuple[Repair, ...] = ()
+    """What was repaired on the way."""
+
+
+def history_in(given: GivenHistory | None) -> AdoptedHistory | None:
+    """None where none is given. Raises TranscriptError or UsageError for what nobody recognises."""
+    if given is None:
+        return None
     if isinstance(given, Conversation):
+        from segue.transcript.adopt import rebuild  # noqa: PLC0415 - most chats begin with nothing
+
         known = tuple(one for one in rebuild(given).values() if one.finished)
-        return History(
-            adopted=Adopted(conversation=given, interactions=known, source="a conversation"),
-            message_count=len(given.messages),
-        )
+        return AdoptedHistory(Adopted(conversation=given, interactions=known, source="a conversation"))
     if isinstance(given, str):
         raise UsageError(
             "A text is no history.",
@@ -33,9 +44,11 @@ def history_in(given: GivenHistory) -> History:
             path="history",
             hint="Give a list of messages, the bytes of a file, or a Path.",
         )
-    if isinstance(given, Path):
-        return read_history(_read(given))
-    return read_history(given if isinstance(given, bytes) else _encoded(given))
+    from segue.sessions.imports import read_history  # noqa: PLC0415 - the same
+
+    data = _read(given) if isinstance(given, Path) else given
+    found = read_history(data if isinstance(data, bytes) else _encoded(data))
+    return AdoptedHistory(found.adopted, found.title, found.repairs)
 
 
 def _read(path: Path) -> bytes:

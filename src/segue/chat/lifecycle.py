@@ -15,8 +15,9 @@ from msgspec import Struct, structs
 
 from segue.chat.budget import Budget
 from segue.chat.compaction.trigger import CompactionSettings, Compactor
+from segue.chat.given_history import AdoptedHistory
 from segue.chat.output_type import output_type
-from segue.chat.roles import Instructions, Role, handover_tool, instructions_of, reachable, require_deps
+from segue.chat.roles import Role, SystemPrompt, handover_tool, instructions_of, reachable, require_deps
 from segue.chat.turn_settings import TurnOptions, TurnSettings, model_of, options_of
 from segue.conversation.blocks import Media
 from segue.conversation.json_safe import encodable
@@ -29,7 +30,6 @@ from segue.providers.text_requests import fitted_to_model
 from segue.routing.route import Route, default_route, facts_from, parse_route, provider_of
 from segue.routing.router import Model, Router, router_for
 from segue.sessions.entries import Link, SessionStarted, SettingsChanged
-from segue.sessions.imports import History
 from segue.sessions.journal import Journal
 from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.store import Store
@@ -52,7 +52,7 @@ class ChatSettings(Struct, frozen=True, kw_only=True):
     """What a chat is opened with, besides its role."""
 
     deps: Any = None
-    history: History | None = None
+    history: AdoptedHistory | None = None
     session: str | None = None
     store: Store | None = None
     providers: Providers | None = None
@@ -380,7 +380,7 @@ def _unheard(_message: str) -> None:
     """Nobody listens to the progress of what is no call."""
 
 
-async def _update(journal: Journal, settings: ChatSettings, system: Instructions) -> None:
+async def _update(journal: Journal, settings: ChatSettings, system: SystemPrompt) -> None:
     """What is given now holds from now on; the rest stays as the session has it."""
     state = journal.state
     known = ("", state.conversation.system)

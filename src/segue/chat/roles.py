@@ -18,7 +18,7 @@ from segue.routing.router import Model
 from segue.tools.definition import AskAgain, Context, Tool
 from segue.worker_threads import in_thread
 
-Instructions: TypeAlias = str | Callable[[Context[Any]], str | Awaitable[str]]
+SystemPrompt: TypeAlias = str | Callable[[Context[Any]], str | Awaitable[str]]
 """A system prompt, or what makes one at the beginning of each turn."""
 Check: TypeAlias = Callable[[Any, Context[Any]], Any]
 """Takes an answer and the context, returns the answer that counts, or raises AskAgain."""
@@ -35,7 +35,7 @@ class Role(Struct, frozen=True, kw_only=True):
     """For the models that may hand over to it."""
     model: Model = ""
     """Empty: whoever answers already."""
-    system: Instructions = ""
+    system: SystemPrompt = ""
     tools: tuple[Tool | Callable[..., Any], ...] = ()
     output: OutputType | None = None
     check: Check | None = None
@@ -56,7 +56,7 @@ def handover_tool(role: Role, hand_over: Callable[[Role], str]) -> Tool:
     return Tool(spec=spec, run=run, effect="read")
 
 
-async def instructions_of(system: Instructions, context: Context[Any]) -> str:
+async def instructions_of(system: SystemPrompt, context: Context[Any]) -> str:
     """The system prompt for the turn that begins."""
     if isinstance(system, str):
         return system
