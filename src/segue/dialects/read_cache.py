@@ -296,16 +296,16 @@ class _Reader(Struct, frozen=True):
         made: list[_Stretch] = []
         first = 0
         for end, messages, minted in _ends(decoded, last):
-            for piece in pieces[first:end]:
-                while text[at] in _BETWEEN:
-                    at += 1
-                if not text.startswith(piece, at):
-                    return None
-                at += len(piece)
+            at = _end_of(text, at, pieces[first:end])
+            if at < 0:
+                return None
             written = body[began : at + shorter]
             counted += server.count_in(written)
             made.append(_Stretch(written, messages, minted, counted, refers, _ids_of(given[first:end])))
             first, began = end, at + shorter
+        at = _end_of(text, at, pieces[first : first + 1])
+        if at < 0:
+            return None
         if refers and not (last is not None and last.refers) and not server.may_refer(text[start:at]):
             return tuple([stretch._replace(refers=False) for stretch in made])
         return tuple(made)
@@ -338,10 +338,19 @@ def _ends(decoded: DecodedRequest, last: _Stretch | None) -> Iterator[tuple[int,
             if before in ("user", "tool") and start > began:
                 yield start, messages, minted
             minted += list(map(type, message.blocks)).count(ToolCall)
-        messages += (
-            not speaker == before == "tool"
-        )  # in adopting them, results that follow each other become one
+        messages += not speaker == before == "tool"  # adopted, results that follow each other are one message
         before, began = "operator" if message.instruction else speaker, start
+
+
+def _end_of(text: bytes, at: int, pieces: list[Raw]) -> int:
+    """Where these messages end if they begin at that place; -1 if they stand elsewhere: a body may have two fields of one name."""
+    for piece in pieces:
+        while text[at] in _BETWEEN:
+            at += 1
+        if not text.startswith(piece, at):
+            return -1
+        at += len(piece)
+    return at
 
 
 def _grown(

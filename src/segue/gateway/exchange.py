@@ -357,7 +357,7 @@ class ClientExchange(ReportingAsker):
             opening = b"" if placeless else turn.opening.digest
             if turn.prepared.unread is None:
                 recent = RecentConversation(turn.conversation, reply.message, not turn.prepared.is_part)
-                memory.recent.keep(turn.caller, turn.conversation_id, recent, turn.size)
+                memory.recent.keep_last(turn.caller, turn.conversation_id, recent, turn.size)
             await memory.remember(turn.caller, before, remembered, seen, opening=opening)
             if attempt.forwarded:
                 await memory.remember_words(turn.caller, reply.message)

@@ -9,7 +9,7 @@ from segue.dialects.openai_chat.mistral.reply import ENCODER, error_frame
 from segue.dialects.openai_chat.mistral.request import shown_by
 from segue.dialects.openai_lists import decode_embedding, encode_embeddings, encode_models, model_fields
 from segue.dialects.references import ReferenceField, member_name, text_name
-from segue.dialects.server import ServedModel, ServerFacts, ServerPath, rate_headers
+from segue.dialects.server import ServedModel, ServerFacts, ServerPath, batch_paths, rate_headers
 
 
 def _file(chunk: Any) -> str:
@@ -73,6 +73,18 @@ SERVER = ServerFacts(
         ServerPath(operation="embed", pattern="/v1/embeddings"),
         ServerPath(operation="list_models", method="GET", pattern="/v1/models"),
         ServerPath(operation="show_model", method="GET", pattern="/v1/models/{model}"),
+        *batch_paths(
+            "POST /v1/files",
+            "GET /v1/files",
+            "GET /v1/files/{id}",
+            "DELETE /v1/files/{id}",
+            "GET /v1/files/{id}/content",
+            "POST /v1/batch/jobs",
+            "GET /v1/batch/jobs",
+            "GET /v1/batch/jobs/{id}",
+            "DELETE /v1/batch/jobs/{id}",
+            "POST /v1/batch/jobs/{id}/cancel",
+        ),
     ),
     prefix="/mistral",
     client_marks=(("user-agent", "mistral"),),
