@@ -26,26 +26,24 @@ SOURCE = HERE.parent.parent / "src" / "segue"
 SDKS = ("anthropic", "openai", "google-genai", "mistralai", "ollama")
 CACHE = Path(os.environ.get("SEGUE_CLIENTS", "~/.cache/segue-clients")).expanduser()
 SECONDS = 600
+FAMILY = "dialects/openai_chat"
+"""Without the folders in it: each is a wire of its own."""
 FOLDERS: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("dialects/anthropic_messages", "emulators/anthropic"),
-    "openai_chat": ("dialects/openai_chat", "emulators/openai_chat"),
+    "openai_chat": (FAMILY, "emulators/openai_chat"),
     "openai_responses": ("dialects/openai_responses", "emulators/openai_responses"),
     "gemini": ("dialects/gemini", "emulators/gemini"),
     "mistral": (
         "dialects/openai_chat/mistral",
         "emulators/mistral",
-        "dialects/openai_chat",
+        FAMILY,
         "emulators/openai_chat",
     ),
-    "ollama": (
-        "dialects/openai_chat/ollama",
-        "emulators/ollama",
-        "emulators/ollama/v1",
-    ),
+    "ollama": ("dialects/openai_chat/ollama", "emulators/ollama"),
 }
-"""Where a wire is written down, without the folders in there; Mistral's is OpenAI's with changes."""
+"""Where a wire is written down; Mistral's is OpenAI's with changes."""
 SHARED = ("dialects", "emulators", "conversation")
-"""Modules of all wires."""
+"""Modules of all wires, without the folders in them."""
 
 
 class News(Struct, frozen=True):
@@ -117,7 +115,8 @@ def news(sdks: Mapping[str, Mapping[str, object]]) -> Iterator[News]:
 
 def files_of(wire: str) -> Iterator[Path]:
     for folder in (*SHARED, *FOLDERS[wire]):
-        yield from (SOURCE / folder).glob("*.py")
+        is_flat = folder in (*SHARED, FAMILY)
+        yield from (SOURCE / folder).glob("*.py" if is_flat else "**/*.py")
 
 
 def words_of(files: Iterable[Path]) -> set[str]:

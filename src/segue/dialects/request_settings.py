@@ -1,13 +1,15 @@
-"""What encoding the settings of a request has in common on every wire: the body, the repairs, and the choices that
-depend on what is known about the model.
+"""What the settings of a request have in common on every wire: the options that are a field each, as a table (which field takes
+which option, and within what bounds), the body, the repairs, and the choices that depend on what is known about the model. What a
+wire asks for in a way of its own (thinking, tools, the shape of an answer) is no row of the table.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from segue.conversation.blocks import Reasoning
 from segue.conversation.extra import Extra
@@ -16,18 +18,61 @@ from segue.conversation.options import Options
 from segue.conversation.tools import Named
 from segue.dialects.known_tools import KnownTools, encode_once, settings_once
 from segue.dialects.own_fields import own
+from segue.dialects.request_fields import number, texts, whole
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import ModelStep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Container, Hashable, Iterable
 
     from segue.conversation.options import Effort
     from segue.conversation.tools import ToolChoice, ToolSpec
     from segue.dialects.card import ModelCard
-    from segue.dialects.option_fields import OptionField
     from segue.transcript.repairs import Kind
     from segue.transcript.steps import Transcript
+
+
+_Reader: TypeAlias = Callable[[Any, str], Any]
+_READERS: Mapping[str, _Reader] = {
+    "max_tokens": whole,
+    "temperature": number,
+    "top_p": number,
+    "top_k": whole,
+    "repeat_penalty": number,
+    "seed": whole,
+    "stop": texts,
+}
+
+
+@final
+class OptionField(Struct, frozen=True):
+    """One row: an option of ours and the field that takes it."""
+
+    option: str
+    field: str
+    least: int | None = None
+    most: int | None = None
+    """What the target takes; of a value beyond it, the nearest is sent."""
+
+    def fitted(self, value: Any) -> tuple[Any, str]:
+        """The value that is sent, and why it is another one; empty if it is not."""
+        least, most = self.least, self.most
+        if least is not None and value < least:
+            return least, f"the target takes {least} to {most}; sent as {least}"
+        if most is not None and value > most:
+            bound = (
+                f"{most} is the most the target takes"
+                if least is None
+                else f"the target takes {least} to {most}"
+            )
+            return most, f"{bound}; sent as {most}"
+        return value, ""
+
+
+def take_options(rows: Sequence[OptionField], held: dict[str, Any], place: str = "") -> dict[str, Any]:
+    """The options that an object of a request holds, taken out of it. `place`: the path to that object, with a dot."""
+    found = {row.option: (held.pop(row.field, None), f"{place}{row.field}") for row in rows}
+    return {option: _READERS[option](value, path) for option, (value, path) in found.items()}
 
 
 _TAKE_TWINS: Final = frozenset({"openai_chat", "openai_responses"})

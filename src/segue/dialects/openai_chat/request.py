@@ -14,8 +14,7 @@ from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
 from segue.dialects.openai_chat import wire
 from segue.dialects.openai_chat.family import SILENCE, MessageReader, new_writer
-from segue.dialects.openai_chat.fast import read_fast
-from segue.dialects.openai_chat.read_messages import output_text, read_message, refused_fields
+from segue.dialects.openai_chat.read_messages import output_text, read_fast, read_message, refused_fields
 from segue.dialects.openai_chat.reply import read_details
 from segue.dialects.openai_chat.settings import encode_settings, leading_messages, read_options, read_tools
 from segue.dialects.openai_chat.shapes import message_shape, tools_shape

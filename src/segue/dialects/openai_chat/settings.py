@@ -14,11 +14,16 @@ from segue.dialects import request_messages
 from segue.dialects.function_tools import function_tool, own_function, read_tool
 from segue.dialects.known_tools import encode_once
 from segue.dialects.openai_chat.read_messages import read_message
-from segue.dialects.option_fields import OptionField
 from segue.dialects.own_fields import own
 from segue.dialects.registry import is_form_of
 from segue.dialects.request_fields import flag, listed, number, record, text, texts, unknown, whole
-from segue.dialects.request_settings import RequestSettings, encode_settings_once, own_head, read_own
+from segue.dialects.request_settings import (
+    OptionField,
+    RequestSettings,
+    encode_settings_once,
+    own_head,
+    read_own,
+)
 from segue.dialects.schemas import flavours
 from segue.dialects.schemas.strict import is_strict
 from segue.errors import TranscriptError

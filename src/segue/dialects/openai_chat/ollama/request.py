@@ -20,11 +20,10 @@ from segue.dialects.function_tools import own_function
 from segue.dialects.openai_chat.family import MessageReader, MessageWire
 from segue.dialects.openai_chat.ollama.rules import NAME, VARIANT
 from segue.dialects.openai_chat.settings import ChatRequestSettings, encode_settings
-from segue.dialects.option_fields import OptionField, take_options
 from segue.dialects.own_fields import FieldKinds, as_fields, own, own_call, own_result, with_container
 from segue.dialects.request_fields import flag, listed, record, text, whole
 from segue.dialects.request_messages import begun_blocks, completion_text, join_texts
-from segue.dialects.request_settings import came_for_model, own_head, read_own
+from segue.dialects.request_settings import OptionField, came_for_model, own_head, read_own, take_options
 from segue.dialects.shapes import UNFIT, Items, ObjectShape, Tagged, ValueShape
 from segue.dialects.value_shapes import (
     ANY,
