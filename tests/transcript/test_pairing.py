@@ -127,8 +127,8 @@ def test_a_result_far_from_its_call_is_moved_to_it() -> None:
     assert (moved.path, moved.call_ids) == ("messages[4].blocks[0]", ("x",))
 
 
-def test_a_result_that_follows_one_of_the_same_lost_call_is_moved_to_it() -> None:
-    history = (user("a"), tool(done("1", "gone")), user("b"), model("c"), tool(done("2", "gone")), user("d"))
+def test_the_same_result_of_a_lost_call_once_more_is_moved_to_it() -> None:
+    history = (user("a"), tool(done("1", "gone")), user("b"), model("c"), tool(done("1", "gone")), user("d"))
     moved = [repair for repair in told(*history).repairs if repair.kind == "result_moved"]
     assert [(one.path, one.call_ids) for one in moved] == [("messages[4].blocks[0]", ("gone",))]
 
