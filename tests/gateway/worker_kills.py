@@ -30,6 +30,8 @@ WORKERS: Final = 3
 AGENTS: Final = 6
 TURNS: Final = 12
 """After which an agent begins anew, so that requests stay small."""
+AGE: Final = 3.0
+"""Seconds that a worker lives at least. One that dies at once serves nobody, and is replaced after a pause."""
 MOST_TRIES: Final = 60
 """Of one request. A worker that is replaced needs seconds on a busy machine."""
 
@@ -126,9 +128,12 @@ def kill_workers(place: Path, kills: int, seed: int) -> KilledWorkers:
         gateway.start()
         try:
             with _agents(gateway.port, emulator) as agents:
+                seen: dict[int, float] = {}
                 while found.kills < kills and not any(agent.error for agent in agents):
                     time.sleep(chance.uniform(0.2, 1.0))
-                    if workers := _children_of(gateway.pid):
+                    now = time.monotonic()
+                    seen = {pid: seen.get(pid, now) for pid in _children_of(gateway.pid)}
+                    if workers := [pid for pid, since in seen.items() if now - since >= AGE]:
                         with suppress(ProcessLookupError):
                             os.kill(chance.choice(workers), signal.SIGKILL)
                             found.kills += 1
