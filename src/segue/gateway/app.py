@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from segue.gateway.memory.memory import Memory
     from segue.gateway.memory.store import ConversationInfo
     from segue.gateway.turns import ClientTurn
+    from segue.gateway.watcher import GatewayWatcher
     from segue.gateway.web import Receive, Send
     from segue.providers.registry import KnownProviders
 
@@ -79,8 +80,9 @@ class Gateway:
         metrics: Callable[[], bytes] | None = None,
         on_report: Callable[[RequestReport], object] | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,
+        watcher: GatewayWatcher | None = None,
     ) -> None:
-        """`metrics`: what Prometheus reads; None if it is off."""
+        """`metrics`: what Prometheus reads; None if it is off. `watcher`: the inspector, if there is one."""
         self.config = config
         self.settings = config.gateway
         self.memory = memory
@@ -107,6 +109,9 @@ class Gateway:
         self._on_report = on_report
         self._on_close = on_close
         self._background: set[asyncio.Task[Any]] = set()
+        self.watcher = watcher
+        if watcher is not None:
+            watcher.attach(self)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -143,8 +148,13 @@ class Gateway:
             report.seconds = monotonic() - started
             report.warm_bytes = self._services.warm_bytes()
             report.held_bytes = self._budget.held
-            if self._on_report is not None:
-                self._on_report(report)
+            self._report(report)
+
+    def _report(self, report: RequestReport) -> None:
+        if self._on_report is not None:
+            self._on_report(report)
+        if self.watcher is not None:
+            self.watcher.ended(report)
 
     async def _answer(
         self,
@@ -162,6 +172,9 @@ class Gateway:
             headers = head.headers
             report.client = headers.get("user-agent", "")
             report.trace_parent = headers.get("traceparent", "")
+            if self.watcher is not None and self.watcher.serves(head):
+                await self.watcher.serve(scope, head, receive, writer)
+                return
             if "origin" in headers:
                 _keep_pages_out(head)
                 writer.headers.update(self._pages.headers(head))
@@ -348,8 +361,7 @@ class Gateway:
                 writer.status,
                 time() - report.began,
             )
-            if self._on_report is not None:
-                self._on_report(report)
+            self._report(report)
 
     async def _answer_turn(
         self, turn: ClientTurn, account: Account, report: RequestReport, writer: ResponseWriter
@@ -357,6 +369,8 @@ class Gateway:
         report.asked, report.stream, report.conversation = turn.asked, turn.stream, turn.conversation_id
         report.describe_history(turn.conversation.messages, turn.originals)
         switched = await self._services.switched(turn)
+        if self.watcher is not None:
+            self.watcher.began(report, turn, switched)
         routes = self.names.router(switched or turn.asked).routes
         admission, expected = await costs.admit(self.accounts, account, turn, self.names, routes)
         try:
@@ -374,6 +388,7 @@ class Gateway:
                 members=self.members,
                 keep=self._services.keep if turn.prepared.kept and not turn.prepared.reply_id else None,
                 note=self._note,
+                on_attempt=None if self.watcher is None else partial(self.watcher.asks, report),
             )
             await exchange.run(self.members.routings(turn, switched))
         finally:
@@ -399,6 +414,8 @@ class Gateway:
         await self.settle()
         await self.accounts.close()
         await self.memory.close()
+        if self.watcher is not None:
+            await self.watcher.detach(self)
         if self._on_close is not None:
             await self._on_close()
 

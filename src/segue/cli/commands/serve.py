@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from segue.config.schema import Config, GatewaySettings
     from segue.gateway.app import Gateway
     from segue.gateway.server import GatewayApp
+    from segue.gateway.watcher import GatewayWatcher
+    from segue.providers.registry import KnownProviders
 
 DESCRIPTION = """Serves every provider API at once: point the base URL of a client, agent or SDK at it, and any model answers.
 SIGTERM lets running replies end, SIGHUP reads the settings anew. Point a client at it: segue env CLIENT"""
@@ -223,10 +225,11 @@ def _open(config: Config, listener: socket.socket, earlier: Gateway | None = Non
     settings = config.gateway
     reporters = Reporters(settings)
     providers = open_providers(config)
+    memory = open_memory(config, earlier.memory if earlier is not None else None)
     return Gateway(
         config,
         providers,
-        open_memory(config, earlier.memory if earlier is not None else None),
+        memory,
         accounts=Accounts(
             open_account_store(config, earlier.accounts.store if earlier is not None else None),
             settings.callers,
@@ -238,6 +241,30 @@ def _open(config: Config, listener: socket.socket, earlier: Gateway | None = Non
         metrics=reporters.metrics,
         on_report=reporters.record,
         on_close=reporters.close,
+        watcher=_open_inspector(config, listener, providers, earlier),
+    )
+
+
+def _open_inspector(
+    config: Config, listener: socket.socket, providers: KnownProviders, earlier: Gateway | None
+) -> GatewayWatcher | None:
+    """None if it is switched off. What it has recorded stays when the settings are read anew."""
+    from segue.gateway.server import is_local  # noqa: PLC0415
+
+    settings = config.gateway.inspect
+    enabled = is_local(listener) if settings.enabled is None else settings.enabled
+    if not enabled:
+        return None
+    if earlier is not None and earlier.watcher is not None:
+        return earlier.watcher
+    from segue.config.paths import gateway_directory  # noqa: PLC0415
+    from segue.gateway.stores import open_key  # noqa: PLC0415
+    from segue.inspector.inspector import Inspector  # noqa: PLC0415
+
+    memory = config.gateway.memory
+    file = None if memory.keep == "memory" else gateway_directory(memory.directory) / "audit.jsonl"
+    return Inspector(
+        settings, open_key(memory), providers, audit_file=file, processes=config.gateway.workers
     )
 
 
