@@ -18,11 +18,23 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
-needs_browser = pytest.mark.skipif(not CHROMIUM, reason="no chromium in PATH: install Debian's package chromium")
+needs_browser = pytest.mark.skipif(
+    not CHROMIUM, reason="no chromium in PATH: install Debian's package chromium"
+)
 _FLAGS = (
-    "--headless=new --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update "
-    "--disable-sync --disable-extensions --mute-audio --hide-scrollbars --remote-debugging-port=0 --remote-allow-origins=*"
-).split()
+    "--headless=new",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-extensions",
+    "--mute-audio",
+    "--hide-scrollbars",
+    "--remote-debugging-port=0",
+    "--remote-allow-origins=*",
+)
 _SECONDS = 15.0
 
 
@@ -36,7 +48,12 @@ class Browser:
 
     def call(self, method: str, session: str = "", /, **given: Any) -> Any:
         self._number += 1
-        asked = {"id": self._number, "method": method, "params": given, **({"sessionId": session} if session else {})}
+        asked = {
+            "id": self._number,
+            "method": method,
+            "params": given,
+            **({"sessionId": session} if session else {}),
+        }
         self._connection.send(json.dumps(asked))
         while True:
             told = json.loads(self._connection.recv(timeout=_SECONDS))
@@ -70,7 +87,13 @@ class Tab:
         return self.browser.call(method, self._session, **given)
 
     def size(self, width: int, height: int = 900) -> None:
-        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self._call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
 
     def scheme(self, name: str) -> None:
         self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
@@ -158,7 +181,9 @@ class Tab:
 def chromium() -> Iterator[Browser]:
     with tempfile.TemporaryDirectory(prefix="segue-browser-", ignore_cleanup_errors=True) as folder:
         flags = [*_FLAGS, f"--user-data-dir={folder}", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
-        process = subprocess.Popen([CHROMIUM, *flags, "about:blank"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(  # noqa: S603 - a browser of this machine
+            [CHROMIUM, *flags, "about:blank"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         try:
             port = Path(folder, "DevToolsActivePort")
             end = time.monotonic() + 30

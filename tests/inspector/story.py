@@ -49,7 +49,10 @@ _SCRIPT: Mapping[str, tuple[tuple[tuple[str, dict[str, Any]], ...], str]] = {
     ),
     "Fix it, and keep the public functions as they are.": (
         (
-            ("Edit", {"file_path": "src/ledger/refund.py", "old_string": "round(line)", "new_string": "line"}),
+            (
+                "Edit",
+                {"file_path": "src/ledger/refund.py", "old_string": "round(line)", "new_string": "line"},
+            ),
             ("Bash", {"command": "pytest -q tests/test_refund.py"}),
         ),
         "Fixed: refund_total adds exact amounts and rounds once, half to even, as the invoice does.",
@@ -63,7 +66,10 @@ _SCRIPT: Mapping[str, tuple[tuple[tuple[str, dict[str, Any]], ...], str]] = {
     ),
     "Stop, the tests are slow. Just fix credit_note.py the same way.": (
         (
-            ("Edit", {"file_path": "src/ledger/credit_note.py", "old_string": "quantize", "new_string": "amount"}),
+            (
+                "Edit",
+                {"file_path": "src/ledger/credit_note.py", "old_string": "quantize", "new_string": "amount"},
+            ),
             ("Bash", {"command": "pytest -q tests/test_credit_note.py"}),
         ),
         "credit_total now adds first and rounds once. The 8 tests of credit notes pass.",
@@ -73,7 +79,12 @@ _SCRIPT: Mapping[str, tuple[tuple[tuple[str, dict[str, Any]], ...], str]] = {
         "Yes: docs/rounding.md asks for half to even on every total. One thing is left: credit_note.py imports ROUND_HALF_UP and no longer uses it.",
     ),
     "Remove it, and open an issue for the slow tests.": (
-        (("Edit", {"file_path": "src/ledger/credit_note.py", "old_string": "ROUND_HALF_UP", "new_string": ""}),),
+        (
+            (
+                "Edit",
+                {"file_path": "src/ledger/credit_note.py", "old_string": "ROUND_HALF_UP", "new_string": ""},
+            ),
+        ),
         "Removed the import. LED-212 is open for the test suite.",
     ),
 }
@@ -84,7 +95,9 @@ _RESULTS = {
     "Bash": "12 passed in 3.10s",
     "Edit": "2 lines added, 3 removed",
 }
-_SYSTEM = "You are Claude Code, an agent for software.\nWorking directory: ~/src/ledger\n" + "Be careful. " * 900
+_SYSTEM = (
+    "You are Claude Code, an agent for software.\nWorking directory: ~/src/ledger\n" + "Be careful. " * 900
+)
 HEADERS = {
     "content-type": "application/json",
     "user-agent": "claude-cli/2.1.326 (external, cli)",
@@ -98,7 +111,9 @@ class StoryModel:
 
     def reply(self, prompt: Prompt) -> Reply:
         calls, answer = _SCRIPT.get(prompt.text, ((), f"You said: {prompt.text[:200]}"))
-        thoughts: list[Piece] = [Think("First look, then change one thing.")] if prompt.thinking and not prompt.results else []
+        thoughts: list[Piece] = (
+            [Think("First look, then change one thing.")] if prompt.thinking and not prompt.results else []
+        )
         if prompt.results and not answer:
             return Reply(pieces=(Say("Now all of the tests."), Call("Bash", {"command": "pytest -q"})))
         if prompt.results or not calls or not prompt.tools:
@@ -132,7 +147,9 @@ TOOLS = [
 class Agent:
     """A client of the wire of Anthropic that keeps its own history, as Claude Code does."""
 
-    def __init__(self, url: str, headers: Mapping[str, str] = HEADERS, model: str = "claude-opus-4-7") -> None:
+    def __init__(
+        self, url: str, headers: Mapping[str, str] = HEADERS, model: str = "claude-opus-4-7"
+    ) -> None:
         self.url, self.headers, self.model = url, dict(headers), model
         self.history: list[dict[str, Any]] = []
         self.tools = list(TOOLS)
@@ -213,7 +230,9 @@ def _folded(stream: bytes) -> list[dict[str, Any]]:
 class Stage:
     """What runs, and how to reach it."""
 
-    def __init__(self, gateway: Gateway, inspector: Inspector, emulator: Emulator, url: str, loop: Any) -> None:
+    def __init__(
+        self, gateway: Gateway, inspector: Inspector, emulator: Emulator, url: str, loop: Any
+    ) -> None:
         self.gateway, self.inspector, self.emulator, self.url = gateway, inspector, emulator, url
         self.loop = loop
 
@@ -241,7 +260,11 @@ class Stage:
             data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
             connection.request(method, path, data, dict(headers or {}))
             answer = connection.getresponse()
-            return answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.read()
+            return (
+                answer.status,
+                {name.lower(): value for name, value in answer.headers.items()},
+                answer.read(),
+            )
         finally:
             connection.close()
 
@@ -262,7 +285,9 @@ class Session:
         self.token = page.partition('name="segue-token" content="')[2].partition('"')[0]
 
     def get(self, path: str, accept: str = "text/html") -> tuple[int, Mapping[str, str], bytes]:
-        return self.stage.ask(f"/segue/inspector{path}", "GET", None, {"cookie": self.cookie, "accept": accept})
+        return self.stage.ask(
+            f"/segue/inspector{path}", "GET", None, {"cookie": self.cookie, "accept": accept}
+        )
 
     def json(self, path: str) -> Any:
         status, _, body = self.get(path, "application/json")
@@ -276,7 +301,11 @@ class Session:
         return status, json.loads(data or b"{}")
 
 
-SAME_ORIGIN = {"content-type": "application/json", "sec-fetch-site": "same-origin", "accept": "application/json"}
+SAME_ORIGIN = {
+    "content-type": "application/json",
+    "sec-fetch-site": "same-origin",
+    "accept": "application/json",
+}
 
 
 @contextmanager
@@ -284,7 +313,9 @@ def inspected_gateway(*, responder: Any = None, callers: Any = None, **inspect: 
     """`inspect`: settings of the inspector."""
     emulator = Emulator(strict=True, responder=responder or StoryModel(), log_size=1000)
     configs = {
-        name: ProviderConfig(base_url=f"http://emulator/{name}{_PATHS.get(name, '')}", api_key=Secret("sk-emulated-key-0"))
+        name: ProviderConfig(
+            base_url=f"http://emulator/{name}{_PATHS.get(name, '')}", api_key=Secret("sk-emulated-key-0")
+        )
         for name in ("openai", "anthropic", "gemini", "mistral", "kimi", "ollama")
     }
     providers = default_registry(configs, environ={}, transport=AsgiTransport(App(emulator)), keyring=False)
@@ -307,7 +338,13 @@ def inspected_gateway(*, responder: Any = None, callers: Any = None, **inspect: 
         gateway = Gateway(config, providers, memory, accounts=accounts, watcher=inspector)
         server = uvicorn.Server(
             uvicorn.Config(
-                gateway, host="127.0.0.1", port=0, log_level="critical", access_log=False, lifespan="off", ws="none",
+                gateway,
+                host="127.0.0.1",
+                port=0,
+                log_level="critical",
+                access_log=False,
+                lifespan="off",
+                ws="none",
                 timeout_graceful_shutdown=1,
             )
         )
@@ -315,7 +352,9 @@ def inspected_gateway(*, responder: Any = None, callers: Any = None, **inspect: 
         while not server.started:
             await asyncio.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
-        ready.update(gateway=gateway, inspector=inspector, server=server, port=port, loop=asyncio.get_running_loop())
+        ready.update(
+            gateway=gateway, inspector=inspector, server=server, port=port, loop=asyncio.get_running_loop()
+        )
         started.set()
         await running
         await gateway.close()
@@ -323,7 +362,9 @@ def inspected_gateway(*, responder: Any = None, callers: Any = None, **inspect: 
     thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
     thread.start()
     assert started.wait(20)
-    stage = Stage(ready["gateway"], ready["inspector"], emulator, f"http://127.0.0.1:{ready['port']}", ready["loop"])
+    stage = Stage(
+        ready["gateway"], ready["inspector"], emulator, f"http://127.0.0.1:{ready['port']}", ready["loop"]
+    )
     try:
         yield stage
     finally:

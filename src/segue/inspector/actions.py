@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -34,6 +33,8 @@ from segue.sessions.journal import Journal
 from segue.transcript.adopt import rebuild
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from segue.conversation.message import Conversation
     from segue.inspector.records import ConversationRecord
     from segue.inspector.view import View
@@ -87,7 +88,9 @@ def decoded(body: bytes, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidRequestError(f"This is not what the page sends: {error}.", code="bad_body", status=400) from error
+        raise InvalidRequestError(
+            f"This is not what the page sends: {error}.", code="bad_body", status=400
+        ) from error
 
 
 async def _switch(view: View, body: bytes) -> dict[str, Any]:
@@ -126,7 +129,14 @@ async def _run_once(view: View, body: bytes) -> dict[str, Any]:
     if not asked.confirmed:
         return {"price": words.cost(price), "tokens": tokens, "model": route.name}
     turn = structs.replace(known.last_turn, asked=route.name)
-    report = RequestReport(request_id=f"once-{int(time() * 1000):x}", caller=account.name, asked=route.name, route=route.name, operation="inspect", began=time())
+    report = RequestReport(
+        request_id=f"once-{int(time() * 1000):x}",
+        caller=account.name,
+        asked=route.name,
+        route=route.name,
+        operation="inspect",
+        began=time(),
+    )
     accounts = view.gateway.accounts
     admission, expected = await costs.admit(accounts, account, turn, view.gateway.names, (route,))
     attempt = Attempt(provider_of(route, view.providers), request, route=route.name)
@@ -185,8 +195,15 @@ async def _fork(view: View, body: bytes) -> dict[str, Any]:
     try:
         ledger = rebuild(part)
         done = tuple(one for one in ledger.values() if one.finished)
-        started = SessionStarted(model=known.route, system=part.system, title=f"Fork of {view.title(known)}", directory=str(Path.cwd()))
-        adopted = Adopted(conversation=part, interactions=done, source=f"conversation {known.id} of the gateway")
+        started = SessionStarted(
+            model=known.route,
+            system=part.system,
+            title=f"Fork of {view.title(known)}",
+            directory=str(Path.cwd()),
+        )
+        adopted = Adopted(
+            conversation=part, interactions=done, source=f"conversation {known.id} of the gateway"
+        )
         journal = await Journal.start(store, started, more=(adopted,))
         name = journal.session
         await journal.close()
@@ -220,7 +237,9 @@ async def _key_create(view: View, body: bytes) -> dict[str, Any]:
         dollars_per_day=asked.dollars_per_day,
         requests_per_minute=asked.requests_per_minute,
     )
-    key = await _usable(view.gateway.accounts.administration.create(asked.name, allowance, labels={}, admin=asked.admin))
+    key = await _usable(
+        view.gateway.accounts.administration.create(asked.name, allowance, labels={}, admin=asked.admin)
+    )
     view.audit.note(view.viewer.name, "made a key", asked.name)
     return {"key": key, "said": f"The key of {asked.name}, shown only now:"}
 

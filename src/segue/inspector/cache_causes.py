@@ -15,17 +15,26 @@ from msgspec import Struct
 
 from segue.conversation.usage import Usage
 from segue.inspector.marks import CacheFacts, facts
-from segue.inspector.pieces import size_of
+from segue.inspector.pieces import Piece, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segue.inspector.pieces import Piece, PieceList
+    from segue.inspector.pieces import PieceList
     from segue.inspector.records import RequestRecord
     from segue.providers.models.prices import PriceBook
 
 Cause: TypeAlias = Literal[
-    "first request", "model", "tools", "system", "history", "options", "time to live", "too short", "unknown", "none"
+    "first request",
+    "model",
+    "tools",
+    "system",
+    "history",
+    "options",
+    "time to live",
+    "too short",
+    "unknown",
+    "none",
 ]
 _GROUPS: Final[dict[str, str]] = {
     "tools": "tools",
@@ -40,7 +49,9 @@ _GROUPS: Final[dict[str, str]] = {
     "contents": "history",
 }
 _ORDER: Final = ("tools", "system", "history")
-_PASSING: Final = frozenset({"stream", "metadata", "max_tokens", "max_output_tokens", "stream_options", "user", "store"})
+_PASSING: Final = frozenset(
+    {"stream", "metadata", "max_tokens", "max_output_tokens", "stream_options", "user", "store"}
+)
 """Fields that may differ without harm to a cache."""
 _CACHE_MARKS: Final = frozenset({"cache_control", "cachePoint"})
 _NAME: Final = re.compile(rb'\{?\s*"[^"\\]{1,100}"\s*:\s*')
@@ -109,7 +120,12 @@ def _outcome(
         model = one.route.partition("/")[2]
         said = "first request: nothing to read yet" if is_first else f"first request to {model}: cold"
         return CacheOutcome(
-            request=one.id, number=one.number, predicted=0, reported=reported, cause="first request", said=said
+            request=one.id,
+            number=one.number,
+            predicted=0,
+            reported=reported,
+            cause="first request",
+            said=said,
         )
     known = facts().caches.get(one.dialect, CacheFacts())
     difference = first_difference(before.pieces, one.pieces) if before.pieces and one.pieces else None
@@ -149,9 +165,7 @@ def _held(before: RequestRecord) -> int:
     return usage.input_tokens or 0
 
 
-def _cause(
-    difference: Difference | None, passed: float, known: CacheFacts, lost: int
-) -> tuple[Cause, str]:
+def _cause(difference: Difference | None, passed: float, known: CacheFacts, lost: int) -> tuple[Cause, str]:
     if not lost:
         return "none", ""
     if difference is not None and difference.group != "tail":
@@ -227,11 +241,16 @@ def _same(one: Piece, other: Piece) -> bool:
 
 def _value(piece: bytes) -> Any:
     """What a piece holds, without the name and the brackets that stand before or behind it; None if it cannot be read."""
-    text = piece.strip(b" ,\n\t")
+    text = piece.lstrip(b" ,]}\n\t").rstrip(b" ,\n\t")
     if found := _NAME.match(text):
         text = text[found.end() :]
     for start in (text, text.lstrip(b"[ \n\t")):
-        for end in (start, start.rstrip(b"} \n\t"), start.rstrip(b"]} \n\t"), start.rstrip(b"]} \n\t") + b"}"):
+        for end in (
+            start,
+            start.rstrip(b"} \n\t"),
+            start.rstrip(b"]} \n\t"),
+            start.rstrip(b"]} \n\t") + b"}",
+        ):
             try:
                 return _unmarked(msgspec.json.decode(end))
             except (msgspec.DecodeError, UnicodeDecodeError):

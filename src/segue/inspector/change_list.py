@@ -59,9 +59,9 @@ def changes_of(repairs: Sequence[Repair], dialect: str) -> list[Change]:
     """`dialect`: of the provider that would have refused what was repaired."""
     groups: dict[tuple[str, str], list[Repair]] = {}
     for repair in repairs:
-        groups.setdefault((repair.kind, repair.decision if repair.kind == "option_not_sent" else ""), []).append(
-            repair
-        )
+        groups.setdefault(
+            (repair.kind, repair.decision if repair.kind == "option_not_sent" else ""), []
+        ).append(repair)
     known = provider_refusals(dialect) if dialect else None
     found = []
     for (kind, _), group in groups.items():
@@ -73,7 +73,9 @@ def changes_of(repairs: Sequence[Repair], dialect: str) -> list[Change]:
         head, _, rest = sentence.partition(": ") if ": " in sentence else (sentence, "", "")
         title = head if len(group) == 1 else f"{len(group)} × {head}"
         if kind == "option_not_sent":
-            title = f"Option not sent: {', '.join(dict.fromkeys(one.path.rpartition('.')[2] for one in group))}"
+            title = (
+                f"Option not sent: {', '.join(dict.fromkeys(one.path.rpartition('.')[2] for one in group))}"
+            )
         found.append(
             Change(
                 sign=sign_of(first),

@@ -156,9 +156,7 @@ def _cost_line(
         path += f"H{x:.1f}V{bottom - so_far / total * height:.1f}"
     drawn: list[Node] = [e("path", cls="g-text", stroke_width="1.4", d=f"{path}H{right}")]
     drawn.append(e("text", "$0", x=right + 8, y=bottom + 4))
-    drawn.append(
-        e("text", words.dollars(total), cls="ink", x=right + 8, y=f"{bottom - height + 4:.1f}")
-    )
+    drawn.append(e("text", words.dollars(total), cls="ink", x=right + 8, y=f"{bottom - height + 4:.1f}"))
     return drawn
 
 
@@ -216,7 +214,13 @@ def waterfall(lanes: Sequence[Lane], total: float, commit: float | None) -> Elem
         x = left + commit * scale
         said = "commit point: first content reaches the client; a failure before it is not seen"
         drawn += [
-            e("path", cls="g-accent", stroke_width="1.4", stroke_dasharray="3 2", d=f"M{x:.1f} 16V{height - 6}"),
+            e(
+                "path",
+                cls="g-accent",
+                stroke_width="1.4",
+                stroke_dasharray="3 2",
+                d=f"M{x:.1f} 16V{height - 6}",
+            ),
             e(
                 "text",
                 said,

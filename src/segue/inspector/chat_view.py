@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult, status_of
 from segue.conversation.usage import NO_USAGE, Usage
@@ -119,7 +119,10 @@ def _add_request(turn: TurnView, one: RequestRecord) -> None:
 
 def _written_turns(said: Conversation) -> list[TurnView]:
     results = {
-        block.call_id: block for message in said.messages for block in message.blocks if type(block) is ToolResult
+        block.call_id: block
+        for message in said.messages
+        for block in message.blocks
+        if type(block) is ToolResult
     }
     turns: list[TurnView] = []
     for message in said.messages:
@@ -133,6 +136,8 @@ def _written_turns(said: Conversation) -> list[TurnView]:
             turn = turns[-1]
             turn.parts = [*turn.parts, *_parts(message, results)]
             turn.route = _route_of(message) or turn.route
+    for turn in turns[:-1]:  # what was not answered when the user went on will not be
+        turn.parts = [_given_up(part) for part in turn.parts]
     for turn in turns:
         turn.interrupted = sum(
             isinstance(part, CallView) and part.state == "interrupted" for part in turn.parts
@@ -140,9 +145,19 @@ def _written_turns(said: Conversation) -> list[TurnView]:
     return turns
 
 
+def _given_up(part: Thought | CallView | Said) -> Thought | CallView | Said:
+    if not isinstance(part, CallView) or part.state != "open":
+        return part
+    return structs.replace(
+        part, state="interrupted", result="no result was recorded; it may have had side effects"
+    )
+
+
 def _route_of(message: Message) -> str:
     origin = message.origin
-    return f"{origin.provider}/{origin.model}" if origin is not None and origin.provider and origin.model else ""
+    return (
+        f"{origin.provider}/{origin.model}" if origin is not None and origin.provider and origin.model else ""
+    )
 
 
 def _asked(message: Message) -> str:
@@ -170,13 +185,13 @@ def _parts(message: Message, results: dict[str, ToolResult]) -> Iterable[Thought
 
 
 def _call(call: ToolCall, result: ToolResult | None) -> CallView:
-    state, text = "open", ""
-    if result is not None:
-        status = status_of(result)
-        state = {"complete": "done", "error": "failed", "cancelled": "interrupted"}.get(status, "open")
-        text = "\n".join(part for part in (result.error or "", text_of(result.output)) if part)
-        if result.reason is not None and not text:
-            text = f"no result: {result.reason.replace('_', ' ')}"
+    if result is None:
+        return CallView(call.name, about(call.arguments), "open", "", "", _json(call.arguments))
+    status = status_of(result)
+    state = {"complete": "done", "error": "failed", "cancelled": "interrupted"}.get(status, "open")
+    text = "\n".join(part for part in (result.error or "", text_of(result.output)) if part)
+    if result.reason is not None and not text:
+        text = f"no result: {result.reason.replace('_', ' ')}"
     return CallView(
         call.name, about(call.arguments), state, short_result(text), text[:_SHOWN_TEXT], _json(call.arguments)
     )

@@ -7,15 +7,17 @@ script builds elements of it, and never reads HTML.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from html import escape
-from typing import Any, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from msgspec import Struct
 
 from segue.terminal_text import BIDI, INVISIBLE
 
-Node: TypeAlias = "Element | str | int | None | Iterable[Node]"
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Node: TypeAlias = "Element | str | int | Iterable[Node] | None"
 _VOID: Final = frozenset({"meta", "link", "input", "br", "hr", "img"})
 _ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _MISLEADING: Final = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{BIDI}{INVISIBLE}\ud800-\udfff]")
@@ -33,7 +35,9 @@ class Element(Struct, frozen=True):
 def e(name: str, /, *children: Node, **attributes: str | int | float | bool | None) -> Element:
     """An element. `_` stands for - in the names of attributes, and `cls` for class. True: without a value; None, False: absent."""
     given = {
-        ("class" if key == "cls" else key.rstrip("_").replace("_", "-")): "" if value is True else _text(value)
+        ("class" if key == "cls" else key.rstrip("_").replace("_", "-")): ""
+        if value is True
+        else _text(value)
         for key, value in attributes.items()
         if value is not None and value is not False
     }
@@ -67,9 +71,7 @@ def _write(node: Node, parts: list[str]) -> None:
         for child in node:
             _write(child, parts)
         return
-    attributes = "".join(
-        [f' {name}="{escape(visible(value))}"' for name, value in node.attributes.items()]
-    )
+    attributes = "".join([f' {name}="{escape(visible(value))}"' for name, value in node.attributes.items()])
     parts.append(f"<{node.name}{attributes}>")
     if node.name in _VOID:
         return

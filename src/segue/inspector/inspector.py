@@ -20,13 +20,24 @@ from segue.gateway.web import WebResponse
 from segue.inspector import actions, security, shell, words
 from segue.inspector.live import Channel
 from segue.inspector.logins import SESSION_SECONDS, Logins, Viewer
-from segue.inspector.pages import cache, conversation, conversations, doctor, errors, keys, operators, other_model, request, routes
+from segue.inspector.pages import (
+    cache,
+    conversation,
+    conversations,
+    doctor,
+    errors,
+    keys,
+    operators,
+    other_model,
+    request,
+    routes,
+)
 from segue.inspector.recorder import Recorder
 from segue.inspector.shell import ROOT, Frame, Page
 from segue.inspector.view import View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping
+    from collections.abc import Callable, MutableMapping, Sequence
     from pathlib import Path
 
     from segue.config.schema import InspectSettings
@@ -114,6 +125,7 @@ class Inspector:
     async def detach(self, gateway: Gateway) -> None:
         if gateway is self._gateway:
             self._closing.set()
+            self.recorder.close()
 
     def began(self, report: RequestReport, turn: ClientTurn, switched: str) -> None:
         self.recorder.began(report, turn, switched)
@@ -195,9 +207,7 @@ class Inspector:
         return f"segue_inspector_{security.port_of(scope)}"
 
     async def _viewer(self, scope: MutableMapping[str, Any], head: WebRequest) -> Viewer | None:
-        return await self.logins.viewer(
-            security.cookie_in(head, self._cookie(scope)), self.gateway.accounts
-        )
+        return await self.logins.viewer(security.cookie_in(head, self._cookie(scope)), self.gateway.accounts)
 
     async def _has_callers(self) -> bool:
         return await self.gateway.accounts.find_digest("") is not ANYONE
@@ -274,19 +284,19 @@ class Inspector:
                     return _json(page.data, status=page.status)
                 if isinstance(page.data, bytes):
                     return _file(page.data, page.download)
-                return _html(shell.document(page, self._frame(viewer, head, plain, scope)), status=page.status)
+                return _html(
+                    shell.document(page, self._frame(viewer, head, plain, scope)), status=page.status
+                )
         raise InvalidRequestError("There is no such page.", code="not_found", status=404)
 
     def _made(self, make: Callable[..., Page], view: View, groups: tuple[str, ...], more: Any) -> Page:
         with self.recorder.lock:
             return make(view, *groups, *more)
 
-    def _frame(
-        self, viewer: Viewer, head: WebRequest, path: str, scope: MutableMapping[str, Any]
-    ) -> Frame:
+    def _frame(self, viewer: Viewer, head: WebRequest, path: str, scope: MutableMapping[str, Any]) -> Frame:
         recorder = self.recorder
         content = (
-            f"content in memory, {words.megabytes(recorder.bytes)} of {words.megabytes(recorder.max_bytes)} MB"
+            f"content in memory, {words.megabytes(recorder.held_bytes)} of {words.megabytes(recorder.max_bytes)} MB"
             if recorder.content
             else "content off"
         )
@@ -368,10 +378,10 @@ class Inspector:
             if not self._streams[viewer.session]:
                 del self._streams[viewer.session]
 
-    async def _tell(
-        self, viewer: Viewer, head: WebRequest, last: int | None, writer: ResponseWriter
-    ) -> None:
-        await writer.write(f"retry: 2000\nid: {self.channel.count if last is None else last}\nevent: hello\ndata: {{}}\n\n".encode())
+    async def _tell(self, viewer: Viewer, head: WebRequest, last: int | None, writer: ResponseWriter) -> None:
+        await writer.write(
+            f"retry: 2000\nid: {self.channel.count if last is None else last}\nevent: hello\ndata: {{}}\n\n".encode()
+        )
         async for count, changed in self.channel.follow(last):
             if changed is None:
                 await writer.write(f"id: {count}\nevent: resync\ndata: {{}}\n\n".encode())
@@ -385,7 +395,7 @@ class Inspector:
                 data = msgspec.json.encode(told)
                 await writer.write(b"id: %d\nevent: change\ndata: %s\n\n" % (count, data))
 
-    def _changes(self, view: View, changed: list[str]) -> dict[str, Any]:
+    def _changes(self, view: View, changed: Sequence[str]) -> dict[str, Any]:
         with self.recorder.lock:
             return conversations.changes(view, changed)
 
@@ -434,7 +444,10 @@ def _failure(head: WebRequest, error: SegueError, status: int) -> WebResponse:
         return WebResponse(
             status=status, headers={"content-type": "text/plain; charset=utf-8"}, body=text + b"\n"
         )
-    return _json({"error": error.message, "hint": error.hint} if status != 403 or error.code != "refused" else {}, status)
+    return _json(
+        {"error": error.message, "hint": error.hint} if status != 403 or error.code != "refused" else {},
+        status,
+    )
 
 
 def _wires() -> list[tuple[str, str]]:

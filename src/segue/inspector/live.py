@@ -56,7 +56,9 @@ class Channel:
         if count > self.count or (self._ring and count < self._ring[0][0] - 1):
             return None
         missed = self.count - count
-        return list(dict.fromkeys(name for _, name in islice(self._ring, max(len(self._ring) - missed, 0), None)))
+        return list(
+            dict.fromkeys(name for _, name in islice(self._ring, max(len(self._ring) - missed, 0), None))
+        )
 
     async def follow(self, last: int | None) -> AsyncIterator[tuple[int, Sequence[str] | None]]:
         """Counts and what happened up to them; None: more than is known, so fetch anew. Empty: nothing for a while."""

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 from msgspec import Struct
 
-from segue.gateway.accounts.account import digest_of
+from segue.gateway.accounts.account import Account, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segue.gateway.accounts.account import Account
     from segue.gateway.accounts.register import Accounts
     from segue.gateway.memory.installation_key import InstallationKey
 

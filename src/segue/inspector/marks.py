@@ -209,11 +209,11 @@ def share_bar(shares: Sequence[tuple[str, float]], width: int = 64, height: int 
     for name, share in shares:
         wide = min(share, 1.0) * width
         if wide > 0:
-            rects.append(e("rect", cls=name, x=min(at, width - 1.0), y=0, width=max(wide, 1.0), height=height))
+            rects.append(
+                e("rect", cls=name, x=min(at, width - 1.0), y=0, width=max(wide, 1.0), height=height)
+            )
             at += wide
-    return e(
-        "svg", rects, width=width, height=height, viewBox=f"0 0 {width} {height}", aria_hidden="true"
-    )
+    return e("svg", rects, width=width, height=height, viewBox=f"0 0 {width} {height}", aria_hidden="true")
 
 
 _DOTS: Final[dict[str, Element]] = {
@@ -237,7 +237,9 @@ _DOTS: Final[dict[str, Element]] = {
 
 
 def dot(kind: str) -> Element:
-    return e("svg", _DOTS.get(kind, _DOTS["idle"]), width=10, height=10, viewBox="0 0 10 10", aria_hidden="true")
+    return e(
+        "svg", _DOTS.get(kind, _DOTS["idle"]), width=10, height=10, viewBox="0 0 10 10", aria_hidden="true"
+    )
 
 
 def state(kind: State | str) -> Element:

@@ -33,7 +33,11 @@ class PieceList:
     __slots__ = ("labels", "own", "parent", "shared")
 
     def __init__(
-        self, labels: tuple[str, ...], own: tuple[Piece, ...], parent: PieceList | None = None, shared: int = 0
+        self,
+        labels: tuple[str, ...],
+        own: tuple[Piece, ...],
+        parent: PieceList | None = None,
+        shared: int = 0,
     ) -> None:
         """`shared`: so many pieces are the first ones of `parent`."""
         self.labels = labels

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import re
 from collections import OrderedDict, deque
+from contextlib import suppress
 from itertools import islice
 from threading import RLock
 from time import time
@@ -17,10 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, final
 from msgspec import Struct
 
 from segue.conversation.blocks import Text
+from segue.conversation.message import Message
 from segue.conversation.usage import NO_USAGE
 from segue.errors import ProviderError, SegueError, status_of
+from segue.exchange.attempt import Attempt
 from segue.exchange.handovers import sum_of
-from segue.inspector.pieces import PieceList, PieceStore, cut, digested, listed
+from segue.gateway.report import RequestReport
+from segue.gateway.turns import ClientTurn
+from segue.inspector.pieces import PieceStore, cut, digested, listed
 from segue.inspector.records import AttemptRecord, ConversationRecord, RequestContent, RequestRecord
 from segue.redaction import known_secrets, redact_known, redact_text
 from segue.terminal_text import sanitised
@@ -28,10 +33,8 @@ from segue.terminal_text import sanitised
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from segue.conversation.message import Conversation, Message
-    from segue.exchange.attempt import Attempt
-    from segue.gateway.report import AttemptReport, RequestReport
-    from segue.gateway.turns import ClientTurn
+    from segue.conversation.message import Conversation
+    from segue.gateway.report import AttemptReport
     from segue.inspector.pieces import Piece
 
 _LATER: Final = 0.25
@@ -58,6 +61,7 @@ _FOLDERS: Final = re.compile(
     r"(?:[Ww]orking directory|[Cc]urrent directory|Primary working directory)\s*(?:is)?:?\s*`?([^\s`<\n][^\n`<]{0,200})"
     r"|<cwd>([^<\n]{1,200})</cwd>"
 )
+_SENTENCE: Final = re.compile(r".{16,79}?[.?!](?= )")
 _LOG: Final = logging.getLogger("segue.inspector")
 
 
@@ -114,6 +118,7 @@ class Recorder:
         self._waiting: deque[_Ended] = deque()
         self._waiting_bytes = 0
         self._planned = False
+        self._later: asyncio.TimerHandle | None = None
         self._pieces = PieceStore()
         self._values = 0
         """Bytes of conversations that are held as values."""
@@ -127,7 +132,7 @@ class Recorder:
         return self._records_content()
 
     @property
-    def bytes(self) -> int:
+    def held_bytes(self) -> int:
         """Of recorded content."""
         return self._pieces.bytes + self._values
 
@@ -159,8 +164,7 @@ class Recorder:
         if not self._planned:
             self._planned = True
             try:
-                loop = asyncio.get_running_loop()
-                loop.call_later(_LATER, loop.run_in_executor, None, self.catch_up)
+                self._later = asyncio.get_running_loop().call_later(_LATER, self._work)
             except RuntimeError:  # no loop runs: whoever reads does the work
                 self._planned = False
         if report.conversation:
@@ -219,6 +223,14 @@ class Recorder:
         return ended
 
     # What is done later
+
+    def _work(self) -> None:
+        with suppress(RuntimeError):  # the loop ends, and takes no more work
+            asyncio.get_running_loop().run_in_executor(None, self.catch_up)
+
+    def close(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
 
     def catch_up(self) -> None:
         """Work on all that was taken so far."""
@@ -288,14 +300,14 @@ class Recorder:
                 known.repairs += 1
                 known.losses += repair.lossy
 
-    def _keep_pieces(
-        self, ended: _Ended, known: ConversationRecord, before: RequestRecord | None
-    ) -> None:
+    def _keep_pieces(self, ended: _Ended, known: ConversationRecord, before: RequestRecord | None) -> None:
         record = ended.record
         has_content = bool(ended.client)
         self._waiting_bytes -= len(ended.client) + len(ended.provider) if has_content else 0
         keep: Callable[[bytes], Piece] = self._pieces.keep if has_content else digested
-        was = next((one.pieces for one in reversed(known.requests) if one.route == record.route and one.pieces), None)
+        was = next(
+            (one.pieces for one in reversed(known.requests) if one.route == record.route and one.pieces), None
+        )
         if ended.provider:
             record.pieces = listed(cut(self._redacted(ended.provider)), was, keep)
         if not has_content:
@@ -322,9 +334,11 @@ class Recorder:
         known.last_turn, known.last_answer = turn, ended.answer
         if not known.title:
             known.title = _title_of(turn.conversation)
-            found = _FOLDERS.search(turn.conversation.system) or _FOLDERS.search(_early_words(turn.conversation))
+            found = _FOLDERS.search(turn.conversation.system) or _FOLDERS.search(
+                _early_words(turn.conversation)
+            )
             known.folder = sanitised((found[1] or found[2] or "").strip())[:200] if found is not None else ""
-        while self.bytes > self.max_bytes:
+        while self.held_bytes > self.max_bytes:
             if not self._forget_oldest(known):
                 self._forget_content(known)
                 break
@@ -443,6 +457,7 @@ def _title_of(conversation: Conversation) -> str:
         for block in message.blocks:
             words = " ".join(sanitised(block.text).split()) if type(block) is Text else ""
             if words and not words.startswith("<"):
+                first = _SENTENCE.match(words)
+                words = first[0] if first is not None else words
                 return words if len(words) <= _TITLE else words[: _TITLE - 1].rstrip() + "…"
     return ""
-

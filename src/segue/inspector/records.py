@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Literal, TypeAlias, final
+from typing import Literal, TypeAlias, final
 
 from msgspec import Struct, field
 
 from segue.conversation.message import Conversation, Message
 from segue.conversation.usage import NO_USAGE, Usage
+from segue.gateway.turns import ClientTurn
+from segue.inspector.pieces import PieceList
 from segue.transcript.repairs import Repair
-
-if TYPE_CHECKING:
-    from segue.gateway.turns import ClientTurn
-    from segue.inspector.pieces import PieceList
 
 State: TypeAlias = Literal["idle", "waiting", "streaming", "tools run", "failed"]
 

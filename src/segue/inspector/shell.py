@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import Any, Final, final
 
 from msgspec import Struct
 
 from segue.inspector import marks
 from segue.inspector.html import Element, Node, e, html_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 ROOT: Final = "/segue/inspector"
-_KINDS: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+_KINDS: Final = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
 _NAV: Final = (
     ("conversations", "Conversations", "/"),
     ("errors", "Errors", "/errors"),
@@ -88,9 +90,7 @@ def document(page: Page, frame: Frame) -> bytes:
     foot = e(
         "footer",
         page.foot,
-        e("span", [[e("kbd", name), f" {does}", " · "] for name, does in page.keys], cls="end wide hints")
-        if page.keys
-        else None,
+        e("span", _hints(page.keys), cls="end wide hints") if page.keys else None,
         e("span", "this page as ", e("a", "JSON", cls="link", href=frame.json_path), cls=None)
         if page.data is not None and frame.json_path
         else None,
@@ -104,6 +104,10 @@ def document(page: Page, frame: Frame) -> bytes:
         _help(keys),
     ]
     return _whole(page.title, body, csrf=frame.csrf)
+
+
+def _hints(keys: Sequence[tuple[str, str]]) -> list[Node]:
+    return [[" · " if place else None, e("kbd", name), f" {does}"] for place, (name, does) in enumerate(keys)]
 
 
 def _top(page: Page, frame: Frame) -> Element:
@@ -127,7 +131,11 @@ def _top(page: Page, frame: Frame) -> Element:
         e("nav", shown, aria_label="Pages"),
         e(
             "div",
-            e("span", " · ".join(part for part in (frame.address, frame.place, frame.content) if part), cls="wide"),
+            e(
+                "span",
+                " · ".join(part for part in (frame.address, frame.place, frame.content) if part),
+                cls="wide",
+            ),
             state,
             e("button", e("kbd", "p"), " pause", cls="plain wide", type="button", data_key="p")
             if page.live
@@ -217,8 +225,16 @@ def welcome_page(*, inspector: bool, wires: Sequence[tuple[str, str]]) -> bytes:
             " is." if inspector else " is switched off (gateway.inspect.enabled).",
             cls="lead",
         ),
-        e("p", e("code", "segue run claude"), " starts a program through it, ", e("code", "segue env codex"),
-          " prints the settings of one, ", e("code", "segue inspect"), " opens the inspector.", cls="q gap16"),
+        e(
+            "p",
+            e("code", "segue run claude"),
+            " starts a program through it, ",
+            e("code", "segue env codex"),
+            " prints the settings of one, ",
+            e("code", "segue inspect"),
+            " opens the inspector.",
+            cls="q gap16",
+        ),
         e(
             "table",
             e("thead", e("tr", e("th", "API"), e("th", "Path"))),
@@ -258,7 +274,9 @@ def button(
     return e("button", title, type="button", cls=kind, data_action=action or None, **given)
 
 
-def link_button(title: Node, path: str, *, main: bool = False, quiet: bool = False, **more: str | None) -> Element:
+def link_button(
+    title: Node, path: str, *, main: bool = False, quiet: bool = False, **more: str | None
+) -> Element:
     kind = "btn main" if main else "btn quiet" if quiet else "btn"
     return e("a", title, cls=kind, href=path, **more)
 
@@ -266,8 +284,12 @@ def link_button(title: Node, path: str, *, main: bool = False, quiet: bool = Fal
 def table(headings: Sequence[Node], rows: Sequence[Node], *, kind: str = "", label: str = "") -> Element:
     """A table that scrolls in its own frame where it is too wide. A heading that begins with > is for figures, at the right."""
     cells = [
-        e("th", one[1:] if isinstance(one, str) and one.startswith(">") else one, scope="col",
-          cls="r" if isinstance(one, str) and one.startswith(">") else None)
+        e(
+            "th",
+            one[1:] if isinstance(one, str) and one.startswith(">") else one,
+            scope="col",
+            cls="r" if isinstance(one, str) and one.startswith(">") else None,
+        )
         for one in headings
     ]
     return e(
@@ -288,7 +310,9 @@ def figure(title: str, value: Node, small: str = "", *, kind: str = "") -> Eleme
     )
 
 
-def section(title: Node, *content: Node, aside: Node = None, end: Node = None, id_: str | None = None) -> Element:
+def section(
+    title: Node, *content: Node, aside: Node = None, end: Node = None, id_: str | None = None
+) -> Element:
     return e(
         "section",
         e(
@@ -300,5 +324,5 @@ def section(title: Node, *content: Node, aside: Node = None, end: Node = None, i
         ),
         content,
         id=id_,
+        cls="sec",
     )
-

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import time
 from typing import TYPE_CHECKING, final
 
 from msgspec import Struct, field
 
 from segue.errors import InvalidRequestError
+from segue.gateway.app import Gateway
+from segue.gateway.memory.store import ConversationInfo
+from segue.inspector.audit import AuditLog
+from segue.inspector.logins import Viewer
+from segue.inspector.recorder import Recorder
+from segue.providers.registry import KnownProviders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from segue.conversation.message import Conversation
-    from segue.gateway.app import Gateway
-    from segue.gateway.memory.store import ConversationInfo
-    from segue.inspector.audit import AuditLog
-    from segue.inspector.logins import Viewer
-    from segue.inspector.recorder import Recorder
     from segue.inspector.records import ConversationRecord, RequestContent, RequestRecord
-    from segue.providers.registry import KnownProviders
 
 
 @final
@@ -48,7 +49,9 @@ class View(Struct, kw_only=True):
 
     def conversations(self) -> Iterator[ConversationRecord]:
         """Those used last come first."""
-        return (known for known in reversed(self.recorder.conversations.values()) if self.may_see(known.caller))
+        return (
+            known for known in reversed(self.recorder.conversations.values()) if self.may_see(known.caller)
+        )
 
     def conversation(self, name: str) -> ConversationRecord:
         known = self.recorder.conversations.get(name)
@@ -79,6 +82,4 @@ class View(Struct, kw_only=True):
 
 def not_found(what: str) -> InvalidRequestError:
     """The same for what is not there and for what is not the viewer's."""
-    return InvalidRequestError(
-        f"There is no such {what}, or it is forgotten.", code="not_found", status=404
-    )
+    return InvalidRequestError(f"There is no such {what}, or it is forgotten.", code="not_found", status=404)

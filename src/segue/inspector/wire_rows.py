@@ -24,7 +24,14 @@ _CUT: Final = 600
 """Characters of a text that are shown; the raw view has all of it."""
 _DEEPEST: Final = 6
 _MOST_LINES: Final = 120
-_THOUGHTS: Final = ("thinking", "redacted_thinking", "reasoning", "thought", "thoughtSignature", "reasoningContent")
+_THOUGHTS: Final = (
+    "thinking",
+    "redacted_thinking",
+    "reasoning",
+    "thought",
+    "thoughtSignature",
+    "reasoningContent",
+)
 
 
 @final
@@ -86,10 +93,11 @@ def rows_of(
     mine, other = _steps(ours, wire), _steps(theirs, dialect)
     kinds = "".join(step.kind for step in mine), "".join(step.kind for step in other)
     for tag, a, b, c, d in SequenceMatcher(None, *kinds, autojunk=False).get_opcodes():
+        pairs: list[tuple[_Step | None, _Step | None]]
         if tag == "equal":
             pairs = [(mine[a + n], other[c + n]) for n in range(b - a)]
         else:
-            pairs = [(step, None) for step in mine[a:b]] + [(None, step) for step in other[c:d]]  # type: ignore[misc]
+            pairs = [*((step, None) for step in mine[a:b]), *((None, step) for step in other[c:d])]
         rows += [_row(left, right, marks) for left, right in pairs]
     return rows
 
@@ -130,7 +138,7 @@ def _parsed(body: bytes) -> dict[str, Any]:
 
 
 def _steps(body: dict[str, Any], wire: str) -> list[_Step]:
-    dialect = DIALECTS[wire] if wire in DIALECTS else None
+    dialect = DIALECTS.get(wire)
     items = body.get(dialect.messages_field) if dialect is not None else None
     if isinstance(items, str):
         items = [items]
@@ -304,4 +312,6 @@ def _field(name: str, value: Any) -> str:
         size = len(msgspec.json.encode(value))
         number = f"{len(value)} × " if isinstance(value, list) else ""
         return f"{number}{size:,} bytes"
-    return _shown(value) if not isinstance(value, dict | list) else _short(msgspec.json.encode(value).decode())
+    return (
+        _shown(value) if not isinstance(value, dict | list) else _short(msgspec.json.encode(value).decode())
+    )

@@ -263,9 +263,7 @@ def _open_inspector(
 
     memory = config.gateway.memory
     file = None if memory.keep == "memory" else gateway_directory(memory.directory) / "audit.jsonl"
-    return Inspector(
-        settings, open_key(memory), providers, audit_file=file, processes=config.gateway.workers
-    )
+    return Inspector(settings, open_key(memory), providers, audit_file=file, processes=config.gateway.workers)
 
 
 def _load(sets: list[str]) -> Config:

@@ -31,7 +31,7 @@ def page(view: View, name: str) -> Page:
     misses = [one for one in outcomes.values() if one.lost]
     lost = sum(one.dollars or 0.0 for one in misses)
     most = max((one.usage.input_tokens or 0 for one in requests), default=1)
-    body = [
+    body: list[Node] = [
         crumb(("Conversations", "/"), (view.title(known), f"/c/{known.id}"), ("cache and cost", "")),
         head("Cache and cost", _line(known, misses, lost)),
         _figures(view, requests, known, misses, lost),
@@ -42,8 +42,15 @@ def page(view: View, name: str) -> Page:
         title="Cache and cost",
         tab="conversations",
         body=body,
-        data={"outcomes": list(outcomes.values()), "lost_dollars": lost, "usage": known.usage, "dollars": known.dollars},
-        foot=e("span", "“no data” stands where a provider reports no cache counts; it is never shown as 0 %."),
+        data={
+            "outcomes": list(outcomes.values()),
+            "lost_dollars": lost,
+            "usage": known.usage,
+            "dollars": known.dollars,
+        },
+        foot=e(
+            "span", "“no data” stands where a provider reports no cache counts; it is never shown as 0 %."
+        ),
         keys=(("n N", "next miss"), ("j k", "move"), ("enter", "open request")),
     )
 
@@ -54,7 +61,11 @@ def _line(known: ConversationRecord, misses: Sequence[CacheOutcome], lost: float
     said = f"{words.percent(known.cache_share)} of {words.thousands(known.usage.input_tokens)} input tokens were read from caches."
     if not misses:
         return f"{said} No miss."
-    without = f"; without {'it' if len(misses) == 1 else 'them'} the conversation would have cost {words.dollars((known.dollars or 0) - lost)}" if lost else ""
+    without = (
+        f"; without {'it' if len(misses) == 1 else 'them'} the conversation would have cost {words.dollars((known.dollars or 0) - lost)}"
+        if lost
+        else ""
+    )
     return f"{said} {words.count(len(misses), 'miss', 'misses')} cost {words.dollars(lost)}{without}."
 
 
@@ -71,7 +82,18 @@ def _figures(
     shown = [
         e(
             "div",
-            e("dt", e("svg", e("rect", cls=kind, width=9, height=9, rx="1.5"), cls="inl", width=9, height=9, aria_hidden="true"), title),
+            e(
+                "dt",
+                e(
+                    "svg",
+                    e("rect", cls=kind, width=9, height=9, rx="1.5"),
+                    cls="inl",
+                    width=9,
+                    height=9,
+                    aria_hidden="true",
+                ),
+                title,
+            ),
             e("dd", words.dollars(amount), " ", e("small", words.short(number))),
         )
         for title, kind, amount, number in zip(titles, marks.TOKEN_CLASSES, shares, parts, strict=True)
@@ -80,7 +102,12 @@ def _figures(
         "dl",
         figure("Total", words.cost(known.dollars)),
         shown,
-        e("div", e("dt", "Lost to misses"), e("dd", words.dollars(lost) if misses else "nothing", cls="bad" if misses else "good"), cls="end"),
+        e(
+            "div",
+            e("dt", "Lost to misses"),
+            e("dd", words.dollars(lost) if misses else "nothing", cls="bad" if misses else "good"),
+            cls="end",
+        ),
         cls="figures",
     )
 
@@ -105,9 +132,7 @@ def _by_kind(view: View, requests: Sequence[RequestRecord]) -> list[float | None
     return [amount if known else None for amount in sums]
 
 
-def _table(
-    requests: Sequence[RequestRecord], outcomes: dict[str, CacheOutcome], most: int
-) -> Element:
+def _table(requests: Sequence[RequestRecord], outcomes: dict[str, CacheOutcome], most: int) -> Element:
     rows, last = [], 0
     for one in requests:
         outcome = outcomes.get(one.id)
@@ -121,12 +146,24 @@ def _table(
                 e("td", marks.model(one.route)),
                 e("td", e("a", str(one.number), cls="link", href=f"{ROOT}/r/{one.id}"), cls="r"),
                 e("td", marks.token_bar(one.usage, most, 340, output=False), cls="mid wide"),
-                e("td", words.thousands(outcome.predicted) if outcome is not None and outcome.predicted is not None else "–", cls="r f"),
-                e("td", words.thousands(read) if counted else e("span", words.NO_DATA, cls="f"), cls="r"),
-                e("td", words.thousands(written) if one.usage.cache_write_tokens is not None else e("span", "–", cls="zero"), cls="r"),
+                e(
+                    "td",
+                    words.thousands(outcome.predicted)
+                    if outcome is not None and outcome.predicted is not None
+                    else "–",
+                    cls="r f",
+                ),
+                e("td", words.thousands(read) if counted else e("span", words.NO_DATA, cls="f"), cls="r nw"),
+                e(
+                    "td",
+                    words.thousands(written)
+                    if one.usage.cache_write_tokens is not None
+                    else e("span", "–", cls="zero"),
+                    cls="r",
+                ),
                 e("td", words.thousands(fresh), cls="r"),
                 e("td", words.percent(share), cls="r nw"),
-                e("td", words.cost(one.dollars), cls="r"),
+                e("td", words.cost(one.dollars), cls="r nw"),
                 e("td", _said(outcome), cls="said"),
                 cls="sel" if outcome is not None and outcome.lost else None,
                 data_row=one.id,
@@ -168,12 +205,20 @@ def _miss(view: View, known: ConversationRecord, miss: CacheOutcome) -> Element:
     again = f"Request {miss.number}: {words.thousands(miss.lost)} tokens were paid again"
     facts: list[tuple[str, Node]] = [
         ("Cause", f"{miss.cause}: {miss.said}"),
-        ("Expected, reported", f"{words.thousands(miss.predicted)} and {words.thousands(miss.reported)} tokens from the cache"),
+        (
+            "Expected, reported",
+            f"{words.thousands(miss.predicted)} and {words.thousands(miss.reported)} tokens from the cache",
+        ),
     ]
     if miss.passed is not None:
         facts.append(("Time", f"{words.seconds(miss.passed)} after the request before it on this route"))
     if miss.place:
-        facts.append(("First difference", f"byte {words.thousands(miss.first_byte)} of {words.thousands(miss.total_bytes)}, in {miss.place}"))
+        facts.append(
+            (
+                "First difference",
+                f"byte {words.thousands(miss.first_byte)} of {words.thousands(miss.total_bytes)}, in {miss.place}",
+            )
+        )
     if miss.dollars:
         facts.append(("Lost", e("b", words.dollars(miss.dollars))))
     facts.append(("What helps", _HELP[miss.cause]))
@@ -252,7 +297,11 @@ def _sides(before: RequestRecord, one: RequestRecord, was: PieceList, now: Piece
         [
             e(
                 "div",
-                e("h3", f"Request {request.number} ", e("span", words.moment(request.began), f" · {difference.label}", cls="f nb")),
+                e(
+                    "h3",
+                    f"Request {request.number} ",
+                    e("span", words.moment(request.began), f" · {difference.label}", cls="f nb"),
+                ),
                 e("pre", _excerpt(piece, difference.before, difference.after), cls=f"code {kind}"),
             )
             for request, piece, kind in ((before, difference.before, "old"), (one, difference.after, "new"))
@@ -274,4 +323,10 @@ def _excerpt(piece: Piece | None, before: Piece | None, after: Piece | None) -> 
     head = piece[start:at].decode("utf-8", "replace")
     here = piece[at : at + 1].decode("utf-8", "replace")
     tail = piece[at + 1 : at + 1 + _AROUND].decode("utf-8", "replace")
-    return ["…" if start else "", head, e("mark", here) if here else None, tail, "…" if at + 1 + _AROUND < len(piece) else ""]
+    return [
+        "…" if start else "",
+        head,
+        e("mark", here) if here else None,
+        tail,
+        "…" if at + 1 + _AROUND < len(piece) else "",
+    ]

@@ -9,8 +9,8 @@ from msgspec import structs
 from segue.conversation.blocks import ToolResult
 from segue.inspector import charts, marks, words
 from segue.inspector.cache_causes import misses_of
-from segue.inspector.export import exported
 from segue.inspector.chat_view import CallView, Said, Seam, Thought, TurnView, seams_of, turns_of
+from segue.inspector.export import exported
 from segue.inspector.html import Element, Node, e
 from segue.inspector.pages.other_model import candidates, window_of
 from segue.inspector.shell import ROOT, Page, button, crumb, head, link_button, table
@@ -18,13 +18,19 @@ from segue.providers.token_estimates import family_of, text_tokens, texts_of
 from segue.providers.token_estimates import json_text as json_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from segue.conversation.message import Conversation
+    from segue.inspector.cache_causes import CacheOutcome
     from segue.inspector.records import ConversationRecord, RequestRecord
     from segue.inspector.view import View
 
-_MARKS: Final = {"done": ("good", "✓"), "failed": ("bad", "✕"), "interrupted": ("warn", "–"), "open": ("f", "…")}
+_MARKS: Final = {
+    "done": ("good", "✓"),
+    "failed": ("bad", "✕"),
+    "interrupted": ("warn", "–"),
+    "open": ("f", "·"),
+}
 _FOLDED: Final = 40
 """Turns that are shown open; of a longer conversation the earlier ones are folded."""
 
@@ -172,7 +178,7 @@ def _who_chose(view: View, known: ConversationRecord) -> Element:
         )
     try:
         routes = [route.name for route in view.gateway.names.router(known.asked).routes]
-    except Exception:  # noqa: BLE001 - a name that leads nowhere any more
+    except Exception:
         routes = []
     means: Node = " names it itself."
     if routes and routes != [known.asked]:
@@ -180,9 +186,9 @@ def _who_chose(view: View, known: ConversationRecord) -> Element:
     return e("p", "Chosen by the configuration: ", e("code", known.asked or "–"), means, wait, cls="s f")
 
 
-def _plot(requests: Sequence[RequestRecord], misses: dict[str, object]) -> Node:
+def _plot(requests: Sequence[RequestRecord], misses: Mapping[str, CacheOutcome]) -> Node:
     lost: dict[str, str] = {one.id: "failover" for one in requests if one.failovers}
-    lost |= {name: "cache lost" for name, miss in misses.items() if getattr(miss, "lost", 0)}
+    lost |= {name: "cache lost" for name, miss in misses.items() if miss.lost}
     drawn = charts.tokens_of_requests(requests, lost)
     if drawn is None:
         return None
@@ -208,7 +214,7 @@ def _context(view: View, known: ConversationRecord, said: Conversation | None) -
     last = next((one for one in reversed(known.requests) if one.usage.input_tokens), None)
     if last is None:
         return None
-    total, window = last.usage.input_tokens or 0, window_of(last.route)
+    total, window = last.usage.input_tokens or 0, window_of(view, last.route)
     of = f" of {words.short(window)} tokens in the window" if window else " tokens in the last request"
     parts: list[tuple[str, int]] = []
     if said is not None and known.last_turn is not None:
@@ -220,7 +226,12 @@ def _context(view: View, known: ConversationRecord, said: Conversation | None) -
         "div",
         e("span", e("b", words.short(total)), of, cls="s q nw"),
         marks.share_bar(shares, 200) if parts else None,
-        e("span", " · ".join(f"{name} {words.short(number)}" for name, number in parts), " (estimated)" if parts else None, cls="s q"),
+        e(
+            "span",
+            " · ".join(f"{name} {words.short(number)}" for name, number in parts),
+            " (estimated)" if parts else None,
+            cls="s q",
+        ),
         cls="row wrap ctx",
     )
 
@@ -251,7 +262,7 @@ def _no_content(view: View, known: ConversationRecord) -> Element:
             button("Show it; this is noted", "reveal", conversation=known.id),
             cls="s gap8 q",
         )
-    why = (
+    why: Node = (
         "The words of this conversation are forgotten: newer ones needed the room."
         if view.recorder.content
         else ["This gateway records no content (", e("code", "gateway.inspect.content = off"), ")."]
@@ -312,7 +323,9 @@ def _part(part: Thought | CallView | Said) -> Element:
 
 def _call(call: CallView) -> Element:
     kind, sign = _MARKS[call.state]
-    state = {"done": "", "failed": "failed", "interrupted": "interrupted", "open": "no result yet"}[call.state]
+    state = {"done": "", "failed": "failed", "interrupted": "interrupted", "open": "no result yet"}[
+        call.state
+    ]
     line = [
         e("span", sign, cls=kind, title=call.state),
         e("span", e("b", call.name), f" {call.about}"),
@@ -352,7 +365,12 @@ def _margin(turn: TurnView, most: int, lost: Sequence[str], fork: Node) -> Eleme
         note = e("span", words.count(turn.failovers, "failover"))
     return e(
         "aside",
-        e("div", marks.model(turn.route) if turn.route else e("span"), words.moment(turn.began) if turn.began else None, cls="row"),
+        e(
+            "div",
+            marks.model(turn.route) if turn.route else e("span"),
+            words.moment(turn.began) if turn.began else None,
+            cls="row",
+        ),
         marks.token_bar(turn.usage, most) if turn.requests else None,
         e("div", e("span", tokens or ("no counts" if turn.requests else "")), cls="row"),
         e(
@@ -364,7 +382,8 @@ def _margin(turn: TurnView, most: int, lost: Sequence[str], fork: Node) -> Eleme
         )
         if turn.requests
         else None,
-        e("div", link, note, cls="row"),
+        e("div", e("span", link, cls="nw"), None if lost else note, cls="row"),
+        note if lost and not turn.errors else None,
         e("div", fork, cls="row act"),
         cls="margin",
         aria_label=f"Figures of turn {turn.number}",
@@ -426,15 +445,34 @@ def requests_page(view: View, name: str) -> Page:
                 e("td", words.thousands(one.usage.output_tokens), cls="r"),
                 e("td", counts, cls="r"),
                 e("td", words.cost(one.dollars), cls="r"),
-                e("td", e("span", f"✕ {one.error}", cls="bad") if one.error else ("as it came" if one.forwarded else "planned")),
+                e(
+                    "td",
+                    e("span", f"✕ {one.error}", cls="bad")
+                    if one.error
+                    else ("as it came" if one.forwarded else "planned"),
+                ),
                 data_href=f"{ROOT}/r/{one.id}",
                 data_row=one.id,
             )
         )
-    headings = (">Request", "Turn", "Model", "Time", ">First content", ">Total", ">Input", ">Output", ">Repairs", ">Cost", "How")
+    headings = (
+        ">Request",
+        "Turn",
+        "Model",
+        "Time",
+        ">First content",
+        ">Total",
+        ">Input",
+        ">Output",
+        ">Repairs",
+        ">Cost",
+        "How",
+    )
     body = [
         crumb(("Conversations", "/"), (view.title(known), f"/c/{known.id}"), ("requests", "")),
-        head("Requests", f"{words.count(known.request_count, 'request')} of this conversation, oldest first."),
+        head(
+            "Requests", f"{words.count(known.request_count, 'request')} of this conversation, oldest first."
+        ),
         _tabs(known, "requests"),
         table(headings, rows, kind="tight", label="Requests"),
     ]

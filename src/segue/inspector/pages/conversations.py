@@ -166,8 +166,14 @@ def page(view: View) -> Page:
         e("div", figures(view), id="figures"),
         _filter(question, tab, fitting),
         _table(view, shown[:_ROWS], question, len(every)),
-        e("p", f"{len(shown) - _ROWS:,} more: narrow the filter.", cls="s f gap8") if len(shown) > _ROWS else None,
-        e("p", e("button", "", cls="aslink", type="button", data_key=".", id="newer", hidden=True), cls="s gap8"),
+        e("p", f"{len(shown) - _ROWS:,} more: narrow the filter.", cls="s f gap8")
+        if len(shown) > _ROWS
+        else None,
+        e(
+            "p",
+            e("button", "", cls="aslink", type="button", data_key=".", id="newer", hidden=True),
+            cls="s gap8",
+        ),
     ]
     return Page(
         title="Conversations",
@@ -194,7 +200,9 @@ def changes(view: View, changed: Sequence[str]) -> dict[str, Any]:
         known = view.recorder.conversations.get(name)
         if known is not None and view.may_see(known.caller):
             row = _row(view, known)
-            told.append({"id": name, "cells": [tree_of(cell) for cell in _cells(view, row)], "state": row.state})
+            told.append(
+                {"id": name, "cells": [tree_of(cell) for cell in _cells(view, row)], "state": row.state}
+            )
     return {"rows": told, "figures": tree_of(figures(view))}
 
 
@@ -243,7 +251,12 @@ def figures(view: View) -> Element:
             f"{words.count(held['failovers'], 'failover')}, unseen" if held["failovers"] else "",
             kind="bad" if refused else "good",
         ),
-        e("div", e("dt", "Requests per half hour", cls="hide"), e("dd", charts.half_hours(counts, first)), cls="end wide"),
+        e(
+            "div",
+            e("dt", "Requests per half hour", cls="hide"),
+            e("dd", charts.half_hours(counts, first)),
+            cls="end wide",
+        ),
         cls="figures",
     )
 
@@ -335,28 +348,43 @@ def _empty(question: str, number: int) -> Element:
 
 
 def _cells(view: View, row: Row) -> list[Element]:
-    under = " · ".join(part for part in (row.client, row.folder, row.caller if view.viewer.account.name != row.caller else "") if part)
+    under = " · ".join(
+        part
+        for part in (row.client, row.folder, row.caller if view.viewer.account.name != row.caller else "")
+        if part
+    )
     next_model = row.switched if row.switched and row.switched != row.route else ""
     share = row.cache_share
     return [
         e("td", marks.state(row.state), cls="st"),
         e(
             "td",
-            e("a", row.title, cls="b", href=f"{ROOT}/c/{row.id}") if row.seen else e("span", row.title, cls="b"),
+            e("a", row.title, cls="b", href=f"{ROOT}/c/{row.id}")
+            if row.seen
+            else e("span", row.title, cls="b"),
             e("span", under if row.seen else f"{under} · not seen by this process", cls="s f"),
             cls="title",
         ),
         e(
             "td",
-            marks.turn_strip(row.routes) if row.routes else marks.turn_strip([row.route] if row.route else []),
-            e("span", marks.short_name(row.route) if row.route else "–", f" → {marks.short_name(next_model)} next" if next_model else "", cls="s q"),
+            marks.turn_strip(row.routes)
+            if row.routes
+            else marks.turn_strip([row.route] if row.route else []),
+            e(
+                "span",
+                marks.short_name(row.route) if row.route else "–",
+                f" → {marks.short_name(next_model)} next" if next_model else "",
+                cls="s q",
+            ),
             cls="turns",
         ),
         _number(row.turns, "turns", known=row.seen),
         _number(row.repairs, "repairs", known=row.seen),
         e(
             "td",
-            [e("span", "−", cls="bad"), f" {row.losses}"] if row.losses else e("span", "0" if row.seen else "–", cls="zero"),
+            [e("span", "−", cls="bad"), f" {row.losses}"]
+            if row.losses
+            else e("span", "0" if row.seen else "–", cls="zero"),
             cls="r ct",
             data_l="losses",
         ),
@@ -364,11 +392,22 @@ def _cells(view: View, row: Row) -> list[Element]:
             "td",
             e("span", words.NO_DATA, cls="f")
             if share is None
-            else e("span", e("span", marks.share_bar([("t-write", share)]), cls="wide"), e("span", words.percent(share), cls="nw"), cls="row"),
+            else e(
+                "span",
+                e("span", marks.share_bar([("t-write", share)]), cls="wide"),
+                e("span", words.percent(share), cls="nw"),
+                cls="row",
+            ),
             cls="ct",
             data_l="cache",
         ),
-        e("td", e("span", words.cost(row.dollars, 2), cls="zero") if not row.dollars else words.cost(row.dollars, 2), cls="r co"),
+        e(
+            "td",
+            e("span", words.cost(row.dollars, 2), cls="zero")
+            if not row.dollars
+            else words.cost(row.dollars, 2),
+            cls="r co",
+        ),
         e("td", words.moment(row.updated, view.now) if row.updated else "", cls="r f nw la"),
     ]
 

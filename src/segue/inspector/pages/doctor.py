@@ -54,7 +54,11 @@ def check(name: str, data: bytes, target: str = "") -> Checked:
     examination = examine(source, (target,) if target else (), lines=numbers, session=session)
     every = examine(source, ("all",), lines=numbers)
     try:
-        repaired = session.data if session is not None and not target else fix_transcript(source, (target,) if target else ())[1]
+        repaired = (
+            session.data
+            if session is not None and not target
+            else fix_transcript(source, (target,) if target else ())[1]
+        )
     except SegueError:
         repaired = b""
     has_lines = bool(numbers)
@@ -141,9 +145,18 @@ def page(view: View) -> Page:
             id="drop",
         ),
         e("div", id="checked", aria_live="polite"),
-        e("p", "The same in a terminal: ", e("code", "segue doctor FILE"), ", or ", e("code", "segue inspect FILE"), cls="s f gap16"),
+        e(
+            "p",
+            "The same in a terminal: ",
+            e("code", "segue doctor FILE"),
+            ", or ",
+            e("code", "segue inspect FILE"),
+            cls="s f gap16",
+        ),
     ]
-    return Page(title="Doctor", tab="doctor", body=body, data={"post": "api/doctor"}, keys=(("n N", "next finding"),))
+    return Page(
+        title="Doctor", tab="doctor", body=body, data={"post": "api/doctor"}, keys=(("n N", "next finding"),)
+    )
 
 
 def report_page(checked: Checked) -> Page:
@@ -174,8 +187,17 @@ def report(checked: Checked) -> list[Node]:
                 "div",
                 e(
                     "div",
-                    e("h2", f"{words.count(len(diagnosis.findings), 'finding')} on {len(checked.lines):,} {unit}"),
-                    e("span", "checked for ", diagnosis.target, f" ({diagnosis.model})" if diagnosis.model else "", cls="q s"),
+                    e(
+                        "h2",
+                        f"{words.count(len(diagnosis.findings), 'finding')} on {len(checked.lines):,} {unit}",
+                    ),
+                    e(
+                        "span",
+                        "checked for ",
+                        diagnosis.target,
+                        f" ({diagnosis.model})" if diagnosis.model else "",
+                        cls="q s",
+                    ),
                     cls="sub",
                 ),
                 _lines(checked, diagnosis.findings),
@@ -203,7 +225,14 @@ def _lines(checked: Checked, findings: Sequence[Finding]) -> Element:
             loose.append(finding)
         else:
             by_place.setdefault(place, []).append(finding)
-    wanted = sorted({n for place in by_place for n in range(place - _AROUND, place + _AROUND + 1) if 1 <= n <= len(checked.lines)})
+    wanted = sorted(
+        {
+            n
+            for place in by_place
+            for n in range(place - _AROUND, place + _AROUND + 1)
+            if 1 <= n <= len(checked.lines)
+        }
+    )
     shown: list[Node] = [_finding(finding, "hit") for finding in loose]
     last = 0
     for number in wanted[:_MOST_SHOWN]:
@@ -238,16 +267,36 @@ def _line(number: int, text: str, findings: Sequence[Finding]) -> Element:
 
 
 def _finding(finding: Finding, kind: str) -> Element:
-    return e("li", e("span", "", cls="ln"), e("span", finding.place, cls="body"), _words(finding), cls=kind, data_mark=True, tabindex="-1")
+    return e(
+        "li",
+        e("span", "", cls="ln"),
+        e("span", finding.place, cls="body"),
+        _words(finding),
+        cls=kind,
+        data_mark=True,
+        tabindex="-1",
+    )
 
 
 def _words(finding: Finding) -> Element:
     ids = f" ({', '.join(finding.call_ids[:3])})" if finding.call_ids else ""
     return e(
         "div",
-        e("div", e("span", finding.code, cls="tag loss" if finding.level == "error" else "tag"), " ", e("b", f"{finding.what}{ids}")),
+        e(
+            "div",
+            e("span", finding.code, cls="tag loss" if finding.level == "error" else "tag"),
+            " ",
+            e("b", f"{finding.what}{ids}"),
+        ),
         e("div", f"{finding.status} {finding.provider_error}", cls="err") if finding.provider_error else None,
-        e("div", e("span", "+", cls="good"), f" {finding.fix}", " The model sees less." if finding.lossy else "") if finding.fix else None,
+        e(
+            "div",
+            e("span", "+", cls="good"),
+            f" {finding.fix}",
+            " The model sees less." if finding.lossy else "",
+        )
+        if finding.fix
+        else None,
         cls="fnd",
     )
 
@@ -257,8 +306,16 @@ def _aside(checked: Checked, diagnosis: Diagnosis) -> Element:
     does: Node = None
     if program:
         does = [
-            e("div", e("h2", f"What {checked.examination.form.partition(' session')[0] or 'its program'} will do"), cls="sub"),
-            e("ul", [e("li", e("h3", finding.place), e("p", finding.program)) for finding in program[:20]], cls="todo"),
+            e(
+                "div",
+                e("h2", f"What {checked.examination.form.partition(' session')[0] or 'its program'} will do"),
+                cls="sub",
+            ),
+            e(
+                "ul",
+                [e("li", e("h3", finding.place), e("p", finding.program)) for finding in program[:20]],
+                cls="todo",
+            ),
         ]
     copy: Node = e("p", "Nothing has to be repaired.", cls="q gap8")
     if checked.repaired:
@@ -269,7 +326,13 @@ def _aside(checked: Checked, diagnosis: Diagnosis) -> Element:
                 e(
                     "div",
                     e("h3", "Resume it where it was", cls="grow"),
-                    button("Repaired copy", "save", main=True, name=f"repaired-{checked.name}", data=base64.b64encode(checked.repaired).decode()),
+                    button(
+                        "Repaired copy",
+                        "save",
+                        main=True,
+                        name=f"repaired-{checked.name}",
+                        data=base64.b64encode(checked.repaired).decode(),
+                    ),
                     cls="row",
                 ),
                 e("p", "The file itself is kept as it is."),
@@ -292,7 +355,15 @@ def _aside(checked: Checked, diagnosis: Diagnosis) -> Element:
         copy,
         e(
             "table",
-            e("thead", e("tr", e("th", "If sent as it is to", scope="col"), e("th", "Errors", cls="r", scope="col"), e("th", "Notes", cls="r", scope="col"))),
+            e(
+                "thead",
+                e(
+                    "tr",
+                    e("th", "If sent as it is to", scope="col"),
+                    e("th", "Errors", cls="r", scope="col"),
+                    e("th", "Notes", cls="r", scope="col"),
+                ),
+            ),
             e("tbody", rows),
             cls="gap16 tight",
         )

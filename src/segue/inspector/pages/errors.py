@@ -20,8 +20,14 @@ _DO: Final = (
     (("402",), "The account has no money left. Pay, or use another provider."),
     (("429",), "The provider limits requests. It was asked again later, or the next member answered."),
     (("404",), "The provider has no such model or path. Check the name: segue models"),
-    (("400", "413", "422"), "The provider refused the request. Open it, and look at its words; the doctor checks a saved copy."),
-    (("500", "502", "503", "504", "529"), "The provider had a failure of its own. Another attempt or member answered, if there was one."),
+    (
+        ("400", "413", "422"),
+        "The provider refused the request. Open it, and look at its words; the doctor checks a saved copy.",
+    ),
+    (
+        ("500", "502", "503", "504", "529"),
+        "The provider had a failure of its own. Another attempt or member answered, if there was one.",
+    ),
 )
 
 
@@ -54,7 +60,7 @@ def groups_of(view: View) -> list[ErrorGroup]:
             if one.began > group.last:
                 group.last = one.began
                 group.words = said if view.may_read(one.conversation, one.caller) else ""
-            if len(group.requests) < 20:
+            if len(group.requests) < 20 and one.id not in group.requests:
                 group.requests = [*group.requests, one.id]
             group.advice = _advice(route, status)
     return sorted(found.values(), key=lambda group: (-bool(group.reached), -group.last))[:_MOST]
@@ -123,8 +129,12 @@ def _group(group: ErrorGroup) -> Element:
         e("p", seen, f" · {billed}. ", group.advice, cls="s q gap8"),
         e(
             "p",
-            [[link_button("Open", f"{ROOT}/r/{group.requests[0]}"), " "], e("span", f"{len(group.requests)} of them: ", cls="f s") if len(group.requests) > 1 else None],
-            [[e("a", name[:8], cls="link mono", href=f"{ROOT}/r/{name}"), " "] for name in group.requests[1:6]],
+            link_button("Open", f"{ROOT}/r/{group.requests[0]}"),
+            e("span", " also ", cls="f s") if len(group.requests) > 1 else None,
+            [
+                [e("a", name[:8], cls="link mono", href=f"{ROOT}/r/{name}"), " "]
+                for name in group.requests[1:6]
+            ],
             cls="gap8",
         ),
         data_row=group.code,

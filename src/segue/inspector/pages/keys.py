@@ -44,9 +44,7 @@ def page(
     view: View, callers: Sequence[CallerInfo], usage: Sequence[UsageRow], reserved: dict[str, Reserved]
 ) -> Page:
     require_operator(view.viewer.account)
-    days = [
-        (datetime.now(UTC).date() - timedelta(days=_DAYS - 1 - n)).isoformat() for n in range(_DAYS)
-    ]
+    days = [(datetime.now(UTC).date() - timedelta(days=_DAYS - 1 - n)).isoformat() for n in range(_DAYS)]
     spent = _spent(usage)
     today = sum(by_day.get(days[-1], 0.0) for by_day in spent.values())
     total = sum(sum(by_day.values()) for by_day in spent.values())
@@ -63,7 +61,12 @@ def page(
         operator_tabs("keys"),
         e("div", id="key-form", aria_live="polite"),
         _callers(view, callers, reserved),
-        section("Spend by day", charts.spend_by_day(days, spent), _spend_table(days, spent), end="dollars, by provider"),
+        section(
+            "Spend by day",
+            charts.spend_by_day(days, spent),
+            _spend_table(days, spent),
+            end="dollars, by provider",
+        ),
         section("Spend by model and caller", _by_model(usage), end=f"the last {_DAYS} days"),
         section("Routes", route_table(figures_of(view))),
     ]
@@ -72,7 +75,10 @@ def page(
         tab="keys",
         body=body,
         data={"callers": callers, "usage": usage},
-        foot=e("span", "You see counts and money of all callers. Content of a caller needs a second permission, and each look is noted."),
+        foot=e(
+            "span",
+            "You see counts and money of all callers. Content of a caller needs a second permission, and each look is noted.",
+        ),
         keys=(("j k", "move"),),
     )
 
@@ -84,7 +90,10 @@ def operator_tabs(now: str) -> Element:
     pages = (("keys", "Callers"), ("log", "Request log"), ("audit", "Audit log"), ("settings", "Settings"))
     return e(
         "nav",
-        [e("a", title, href=f"{ROOT}/{name}", aria_current="true" if name == now else None) for name, title in pages],
+        [
+            e("a", title, href=f"{ROOT}/{name}", aria_current="true" if name == now else None)
+            for name, title in pages
+        ],
         cls="tabs under",
         aria_label="Pages for operators",
     )
@@ -137,7 +146,10 @@ def _by_model(usage: Sequence[UsageRow]) -> Node:
         for (caller, route), sums in sorted(found.items(), key=lambda one: -one[1][4])[:50]
     ]
     return table(
-        ("Caller", "Model", ">Requests", ">Input", ">Cached", ">Output", "", ">Spend"), rows, kind="tight", label="Spend by model and caller"
+        ("Caller", "Model", ">Requests", ">Input", ">Cached", ">Output", "", ">Spend"),
+        rows,
+        kind="tight",
+        label="Spend by model and caller",
     )
 
 
@@ -148,10 +160,25 @@ def _callers(view: View, callers: Sequence[CallerInfo], reserved: dict[str, Rese
             if view.viewer.account is ANYONE
             else "All callers are in the configuration."
         )
-        return e("section", e("h2", "Callers"), e("p", text, " ", e("code", "segue gateway keys create NAME"), " makes one.", cls="q gap8"))
+        return e(
+            "section",
+            e("h2", "Callers"),
+            e("p", text, " ", e("code", "segue gateway keys create NAME"), " makes one.", cls="q gap8"),
+        )
     keys = [marks.key("t-fresh", "spent"), marks.key("t-write", "reserved"), marks.key("f-line", "left")]
-    headings = ("Caller and models", "Budget today", ">Spent", ">Reserved", ">Left", ">Requests a minute", ">Running", ">Actions")
-    rows = [_caller(one, reserved[one.name].micros / MILLION if one.name in reserved else 0.0) for one in callers]
+    headings = (
+        "Caller and models",
+        "Budget today",
+        ">Spent",
+        ">Reserved",
+        ">Left",
+        ">Requests a minute",
+        ">Running",
+        ">Actions",
+    )
+    rows = [
+        _caller(one, reserved[one.name].micros / MILLION if one.name in reserved else 0.0) for one in callers
+    ]
     cells = [e("th", one.lstrip(">"), cls="r" if one[0] == ">" else None, scope="col") for one in headings]
     shown = e("table", e("thead", e("tr", cells)), e("tbody", rows), cls="stack call")
     return e("section", e("div", e("h2", "Callers"), e("span", keys, cls="end keys"), cls="row wide"), shown)
@@ -176,21 +203,47 @@ def _caller(one: CallerInfo, reserved: float) -> Element:
         [button("Remove", "key-remove", quiet=True, name=one.name)]
         if revoked
         else [
-            button("Limits", "key-limits", quiet=True, name=one.name, day=str(limit or ""), minute=str(allowed.requests_per_minute or ""), models=", ".join(allowed.models)),
+            button(
+                "Limits",
+                "key-limits",
+                quiet=True,
+                name=one.name,
+                day=str(limit or ""),
+                minute=str(allowed.requests_per_minute or ""),
+                models=", ".join(allowed.models),
+            ),
             button("Rotate", "key-rotate", quiet=True, name=one.name),
             button("Revoke", "key-revoke", quiet=True, name=one.name),
         ]
     )
     return e(
         "tr",
-        e("td", one.name, e("span", "revoked" if revoked else f"{', '.join(allowed.models) or 'all models'}{role}", cls="s f nb"), cls="title b"),
+        e(
+            "td",
+            one.name,
+            e(
+                "span",
+                "revoked" if revoked else f"{', '.join(allowed.models) or 'all models'}{role}",
+                cls="s f nb",
+            ),
+            cls="title b",
+        ),
         e("td", budget),
         e("td", words.dollars(one.dollars_today, 2), cls="r", data_l="spent"),
-        e("td", words.dollars(reserved, 2) if reserved else e("span", "–", cls="zero"), cls="r", data_l="reserved"),
-        e("td", words.dollars(left, 2) if left is not None else e("span", "–", cls="zero"), cls="r warn b" if near else "r", data_l="left"),
+        e(
+            "td",
+            words.dollars(reserved, 2) if reserved else e("span", "–", cls="zero"),
+            cls="r",
+            data_l="reserved",
+        ),
+        e(
+            "td",
+            words.dollars(left, 2) if left is not None else e("span", "–", cls="zero"),
+            cls="r warn b" if near else "r",
+            data_l="left",
+        ),
         e("td", str(allowed.requests_per_minute or "–"), cls="r", data_l="per minute"),
         e("td", str(one.running), cls="r", data_l="running"),
         e("td", actions, cls="r nw acts"),
         data_row=one.name,
     )
-

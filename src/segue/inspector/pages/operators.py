@@ -28,7 +28,9 @@ _MOST_LOOKED_AT: Final = 10_000
 def log_page(view: View) -> Page:
     require_operator(view.viewer.account)
     question = view.query.get("q", "")
-    found = [one for number, one in enumerate(view.requests()) if number < _MOST_LOOKED_AT and _fits(one, question)]
+    found = [
+        one for number, one in enumerate(view.requests()) if number < _MOST_LOOKED_AT and _fits(one, question)
+    ]
     rows = [
         e(
             "tr",
@@ -51,18 +53,43 @@ def log_page(view: View) -> Page:
     form = e(
         "form",
         e("span", "/", cls="f", aria_hidden="true"),
-        e("input", name="q", id="filter", value=question, placeholder="caller:alice model:gpt* status:5* error:rate_limit id:…", aria_label="Search", autocomplete="off"),
+        e(
+            "input",
+            name="q",
+            id="filter",
+            value=question,
+            placeholder="caller:alice model:gpt* status:5* error:rate_limit id:…",
+            aria_label="Search",
+            autocomplete="off",
+        ),
         cls="filter",
         method="get",
         action=f"{ROOT}/log",
         role="search",
     )
-    headings = ("Time", "Request", "Caller", "Client", "Asked for", "Answered by", ">Status", ">Time", ">Tokens", ">Cost", "Error")
+    headings = (
+        "Time",
+        "Request",
+        "Caller",
+        "Client",
+        "Asked for",
+        "Answered by",
+        ">Status",
+        ">Time",
+        ">Tokens",
+        ">Cost",
+        "Error",
+    )
     body = [
-        head("Request log", f"{words.count(len(found), 'request')} of {len(view.recorder.requests):,} that this process keeps figures of."),
+        head(
+            "Request log",
+            f"{words.count(len(found), 'request')} of {len(view.recorder.requests):,} that this process keeps figures of.",
+        ),
         operator_tabs("log"),
         e("div", form, cls="gap16"),
-        table(headings, rows, kind="tight", label="Requests") if rows else e("p", "No request fits.", cls="q empty"),
+        table(headings, rows, kind="tight", label="Requests")
+        if rows
+        else e("p", "No request fits.", cls="q empty"),
     ]
     return Page(
         title="Request log",
@@ -98,12 +125,15 @@ def audit_page(view: View) -> Page:
     require_operator(view.viewer.account)
     entries = list(reversed(view.audit.entries))[:_ROWS]
     rows = [
-        e("tr", e("td", words.moment(one.at)), e("td", one.who), e("td", one.did), e("td", one.what)) for one in entries
+        e("tr", e("td", words.moment(one.at)), e("td", one.who), e("td", one.did), e("td", one.what))
+        for one in entries
     ]
     body = [
         head("Audit log", "What was done on these pages, and whose content was looked at; the newest first."),
         operator_tabs("audit"),
-        table(("Time", "Who", "Did", "What"), rows, kind="tight", label="Audit log") if rows else e("p", "Nothing was done yet.", cls="q empty"),
+        table(("Time", "Who", "Did", "What"), rows, kind="tight", label="Audit log")
+        if rows
+        else e("p", "Nothing was done yet.", cls="q empty"),
     ]
     return Page(title="Audit log", tab="keys", body=body, data={"entries": entries}, keys=(("j k", "move"),))
 
@@ -122,7 +152,10 @@ def settings_page(view: View) -> Page:
         for name, value, changed in _flat(shown, default)
     ]
     body = [
-        head("Settings in force", "As this gateway reads them, without secrets. Change them in a file, then send SIGHUP."),
+        head(
+            "Settings in force",
+            "As this gateway reads them, without secrets. Change them in a file, then send SIGHUP.",
+        ),
         operator_tabs("settings"),
         table(("Setting", "Value", "From"), rows, kind="tight", label="Settings"),
     ]
@@ -136,4 +169,3 @@ def _flat(held: dict[str, Any], default: Any, before: str = "") -> Iterator[tupl
             yield from _flat(value, usual, f"{before}{name}.")
         else:
             yield f"{before}{name}", value, value != usual
-

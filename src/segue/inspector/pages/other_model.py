@@ -18,7 +18,7 @@ from segue.inspector.html import Element, Node, e
 from segue.inspector.shell import ROOT, Page, button, crumb, head, section
 from segue.providers.models.catalog import catalog_model
 from segue.providers.token_estimates import estimate_request, family_of
-from segue.routing.route import provider_of
+from segue.routing.route import facts_from, parse_route, provider_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,10 +74,16 @@ def candidates(view: View, known: ConversationRecord) -> list[Route]:
     return list(found.values())[:_MOST]
 
 
-def window_of(route: str) -> int | None:
+def window_of(view: View, route: str) -> int | None:
+    """Tokens that fit there, as far as that is known."""
     provider, _, model = route.partition("/")
     listed = catalog_model(provider, model)
-    return listed.context if listed is not None else None
+    if listed is not None and listed.context is not None:
+        return listed.context
+    try:
+        return facts_from(view.providers)(parse_route(route)).context
+    except SegueError:
+        return None
 
 
 def request_for(view: View, known: ConversationRecord, route: Route, more: str = _NEXT) -> ChatRequest | None:
@@ -105,7 +111,7 @@ def preview_of(view: View, request: ChatRequest, route: Route) -> RequestSent:
 
 
 def examined(view: View, known: ConversationRecord, route: Route) -> tuple[Candidate, RequestSent | None]:
-    found = Candidate(route=route.name, window=window_of(route.name), in_use=route.name == known.route)
+    found = Candidate(route=route.name, window=window_of(view, route.name), in_use=route.name == known.route)
     try:
         request = request_for(view, known, route)
         if request is None:
@@ -142,7 +148,9 @@ def _price(view: View, known: ConversationRecord, found: Candidate) -> None:
     elif passed < facts.seconds:
         left = int(facts.seconds - passed)
         found.is_warm = True
-        found.warm_since = f"applies: used {words.ago(last.end, view.now)} ago, {left // 60}:{left % 60:02} left"
+        found.warm_since = (
+            f"applies: used {words.ago(last.end, view.now)} ago, {left // 60}:{left % 60:02} left"
+        )
     else:
         found.warm_since = "if it had been kept"
 
@@ -185,7 +193,13 @@ def page(view: View, name: str) -> Page:
         body=body,
         data={"candidates": [one for one, _ in found]},
         foot=e("span", "The conversation itself is not changed."),
-        keys=(("j k", "models"), ("enter", "what it would get"), ("s", "switch"), ("o", "run once"), ("n", "next change")),
+        keys=(
+            ("j k", "models"),
+            ("enter", "what it would get"),
+            ("s", "switch"),
+            ("o", "run once"),
+            ("n", "next change"),
+        ),
     )
 
 
@@ -207,7 +221,9 @@ def _row(known: ConversationRecord, one: Candidate, chosen: str) -> Element:
     actions: Node = e("span", "in use", cls="f")
     if not one.in_use:
         actions = [
-            button("Switch", "switch", main=one.route == chosen, conversation=known.id, model=one.route, key="s"),
+            button(
+                "Switch", "switch", main=one.route == chosen, conversation=known.id, model=one.route, key="s"
+            ),
             " ",
             button("Run once", "run-once", conversation=known.id, model=one.route, key="o"),
         ]
@@ -217,7 +233,9 @@ def _row(known: ConversationRecord, one: Candidate, chosen: str) -> Element:
         else [e("span", "✕", cls="bad"), " ", e("span", words.plain_text(one.why_not, 60))]
     )
     losses: Node = (
-        [", ".join(one.losses), e("span", "kept for the way back", cls="s f")] if one.losses else "it sees all of it"
+        [", ".join(one.losses), e("span", "kept for the way back", cls="s f")]
+        if one.losses
+        else "it sees all of it"
     )
     return e(
         "tr",
@@ -230,7 +248,13 @@ def _row(known: ConversationRecord, one: Candidate, chosen: str) -> Element:
         e("td", accepted, cls="nw" if one.accepted else None),
         e("td", losses if one.accepted else "–", data_l="not visible:"),
         e("td", window, data_l="window"),
-        e("td", _money(one.warm, bold=one.is_warm), e("span", one.warm_since, cls="s f"), cls="r half", data_l="warm"),
+        e(
+            "td",
+            _money(one.warm, bold=one.is_warm),
+            e("span", one.warm_since, cls="s f"),
+            cls="r half",
+            data_l="warm",
+        ),
         e(
             "td",
             _money(one.cold, bold=not one.is_warm),
@@ -253,11 +277,15 @@ def _changes(view: View, known: ConversationRecord, one: Candidate, sent: Reques
     repairs = sent.repairs
     kinds = _signs(repairs)
     tabs = [
-        e("a", title, href=f"{ROOT}/c/{known.id}/as?model={one.route}&form={form}#what",
-          aria_current="true" if view.query.get("form", "changes") == form else None)
+        e(
+            "a",
+            title,
+            href=f"{ROOT}/c/{known.id}/as?model={one.route}&form={form}#what",
+            aria_current="true" if view.query.get("form", "changes") == form else None,
+        )
         for form, title in (("changes", "Changes"), ("raw", "Raw JSON"))
     ]
-    aside = [
+    aside: list[Node] = [
         f"{one.wire.replace('_', ' ')} · about {words.thousands(one.tokens)} tokens",
         *[[" · ", e("span", f"{sign} {number} {what}", cls=kind)] for sign, what, kind, number in kinds],
     ]
@@ -298,4 +326,3 @@ def _pretty(body: bytes) -> str:
     if len(lines) > _LINES * 10:
         return "\n".join(lines[: _LINES * 10]) + f"\n… {len(lines) - _LINES * 10:,} more lines"
     return text
-

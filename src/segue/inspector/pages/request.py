@@ -57,15 +57,21 @@ def page(view: View, name: str) -> Page:
         head(
             f"Request {one.number} of {total}" if one.number else "Request",
             _line(one),
-            link_button(f"‹ {before.number}", f"{ROOT}/r/{before.id}", quiet=True, data_nav="k") if before else None,
-            link_button(f"{after.number} ›", f"{ROOT}/r/{after.id}", quiet=True, data_nav="j") if after else None,
+            link_button(f"‹ {before.number}", f"{ROOT}/r/{before.id}", quiet=True, data_nav="k")
+            if before
+            else None,
+            link_button(f"{after.number} ›", f"{ROOT}/r/{after.id}", quiet=True, data_nav="j")
+            if after
+            else None,
             button("Copy as cURL", "copy", path=f"{ROOT}/r/{one.id}?raw=curl", key="c") if content else None,
             _raw_menu(one) if content else None,
-            link_button(f"Diff to request {before.number}", f"{ROOT}/r/{one.id}/diff", data_nav="d") if before else None,
+            link_button(f"Diff to request {before.number}", f"{ROOT}/r/{one.id}/diff", data_nav="d")
+            if before
+            else None,
         ),
         _timing(one),
         _error(one),
-        _columns(one, content, changes) if content is not None else _without(view, one, changes),
+        _columns(one, content) if content is not None else _without(view, one),
     ]
     return Page(
         title=f"Request {one.number}",
@@ -145,7 +151,10 @@ def _raw(one: RequestRecord, content: RequestContent | None, form: str) -> Page:
         case "answer":
             data = msgspec.json.format(msgspec.json.encode(content.answer), indent=2)
         case "curl":
-            url = next((attempt.url for attempt in reversed(one.attempts) if attempt.url), "") or f"http://127.0.0.1:8484{one.path}"
+            url = (
+                next((attempt.url for attempt in reversed(one.attempts) if attempt.url), "")
+                or f"http://127.0.0.1:8484{one.path}"
+            )
             sent = redact_text((provider or body_of(content.client)).decode("utf-8", "replace"))
             data = (
                 f"curl {shlex.quote(url)} \\\n  -H 'content-type: application/json' \\\n"
@@ -160,7 +169,13 @@ def _raw(one: RequestRecord, content: RequestContent | None, form: str) -> Page:
 
 
 def _timing(one: RequestRecord) -> Element:
-    lanes = [charts.Lane(title="segue: read, plan, render", bars=(("f-text", 0.0, max(one.ready, 0.001)),), note=words.seconds(one.ready))]
+    lanes = [
+        charts.Lane(
+            title="segue: read, plan, render",
+            bars=(("f-text", 0.0, max(one.ready, 0.001)),),
+            note=words.seconds(one.ready),
+        )
+    ]
     commit = None
     for number, attempt in enumerate(one.attempts, 1):
         lanes.append(_lane(number, attempt, is_last=number == len(one.attempts)))
@@ -190,7 +205,12 @@ def _timing(one: RequestRecord) -> Element:
         e(
             "details",
             e("summary", "The same as a table", cls="foldrow"),
-            table(("Attempt", "Route", ">Begins after", ">First content", ">Ends", "How"), rows, kind="tight", label="Attempts"),
+            table(
+                ("Attempt", "Route", ">Begins after", ">First content", ">Ends", "How"),
+                rows,
+                kind="tight",
+                label="Attempts",
+            ),
         ),
     )
 
@@ -239,14 +259,23 @@ def _error(one: RequestRecord) -> Node:
 # Columns
 
 
-def _columns(one: RequestRecord, content: RequestContent, changes: Sequence[object]) -> Element:
-    client, provider = body_of(content.client), body_of(content.provider) if content.provider is not None else b""
+def _columns(one: RequestRecord, content: RequestContent) -> Element:
+    client, provider = (
+        body_of(content.client),
+        body_of(content.provider) if content.provider is not None else b"",
+    )
     rows = rows_of(client, provider or client, one.wire, one.dialect or one.wire, one.repairs)
     early = max(len(rows) - _OPEN_ROWS, 1)
     folded, shown = rows[1:early], rows[early:]
     losses = len(one.losses)
     tabs = [
-        e("button", title, type="button", data_tab=name, aria_pressed="true" if name == "provider" else "false")
+        e(
+            "button",
+            title,
+            type="button",
+            data_tab=name,
+            aria_pressed="true" if name == "provider" else "false",
+        )
         for name, title in (
             ("client", "Client sent"),
             ("canonical", "Canonical"),
@@ -255,7 +284,10 @@ def _columns(one: RequestRecord, content: RequestContent, changes: Sequence[obje
             ("changes", f"{len(one.repairs)} changes"),
         )
     ]
-    wires = f"{one.wire.replace('_', ' ')} · {words.size(len(client))}", f"{one.dialect.replace('_', ' ')} · {words.size(len(provider))}"
+    wires = (
+        f"{one.wire.replace('_', ' ')} · {words.size(len(client))}",
+        f"{one.dialect.replace('_', ' ')} · {words.size(len(provider))}",
+    )
     return e(
         "section",
         e("h2", "The request in four forms", cls="hide"),
@@ -288,7 +320,11 @@ def _columns(one: RequestRecord, content: RequestContent, changes: Sequence[obje
                 e(
                     "div",
                     e("h3", words.count(len(one.repairs), "change")),
-                    e("span", f"{len(one.repairs) - losses} repairs, {words.count(losses, 'loss', 'losses')}", cls="f s"),
+                    e(
+                        "span",
+                        f"{len(one.repairs) - losses} repairs, {words.count(losses, 'loss', 'losses')}",
+                        cls="f s",
+                    ),
                     e("span", e("kbd", "n"), " ", e("kbd", "N"), cls="end f s wide"),
                     cls="colhead row",
                 ),
@@ -353,7 +389,12 @@ def _pair(row: StepRow) -> Element:
     return e(
         "div",
         e("div", _side(row.client), cls="msg", data_col="client"),
-        e("div", e("div", canonical or e("span", row.label, cls="f"), cls="json"), cls="msg", data_col="canonical"),
+        e(
+            "div",
+            e("div", canonical or e("span", row.label, cls="f"), cls="json"),
+            cls="msg",
+            data_col="canonical",
+        ),
         e("div", _side(row.provider), cls="msg", data_col="provider"),
         cls="pair",
     )
@@ -370,7 +411,16 @@ def _line_of(line: Line) -> Element:
     kind = {"~": "ch rw", "−": "ch no", "+": "ch add"}.get(line.sign, "ln1")
     tag = e("span", f"{line.sign} {line.code}", cls=f"tag {_tag(line.sign)}".strip()) if line.sign else None
     pad = " " * line.indent
-    return e("span", tag, pad, e("span", line.key, cls="k"), f" {line.value}" if line.value else "", "\n", cls=kind, data_mark=bool(line.sign))
+    return e(
+        "span",
+        tag,
+        pad,
+        e("span", line.key, cls="k"),
+        f" {line.value}" if line.value else "",
+        "\n",
+        cls=kind,
+        data_mark=bool(line.sign),
+    )
 
 
 def _canonical(message: Message) -> Node:
@@ -400,8 +450,12 @@ def _answer(one: RequestRecord, answer: Message | None) -> Element:
     facts = [
         e("span", f"{one.status} · {'streamed' if one.stream else 'whole'}\n", cls="k"),
     ]
-    said = [[_answered(block), "\n"] for block in answer.blocks] if answer is not None else [one.error or "no answer", "\n"]
-    figures = [
+    said: Node = (
+        [[_answered(block), "\n"] for block in answer.blocks]
+        if answer is not None
+        else [one.error or "no answer", "\n"]
+    )
+    figures: list[Node] = [
         e("span", "usage ", cls="k"),
         f"{words.thousands(usage.input_tokens)} in · {words.thousands(usage.output_tokens)} out\n",
         e("span", "cached ", cls="k"),
@@ -427,10 +481,16 @@ def _answered(block: Block) -> Node:
             return [e("span", "text\n", cls="k"), f'"{text[:4000]}"']
         case ToolCall():
             values = block.arguments if isinstance(block.arguments, dict) else {"": block.arguments}
-            lines = [
-                [e("span", f"  {name} ", cls="k"), words.plain_text(str(value), 300), "\n"] for name, value in values.items()
+            lines: list[Node] = [
+                [e("span", f"  {name} ", cls="k"), words.plain_text(str(value), 300), "\n"]
+                for name, value in values.items()
             ]
-            return [e("span", f"call {block.native_id or block.id} ", cls="k"), e("b", block.name), "\n", lines]
+            return [
+                e("span", f"call {block.native_id or block.id} ", cls="k"),
+                e("b", block.name),
+                "\n",
+                lines,
+            ]
         case Reasoning(text, seal):
             sealed = f" · sealed by {seal.origin.provider or seal.origin.dialect}" if seal is not None else ""
             return [e("span", f"reasoning{sealed}\n", cls="k"), text[:2000]]
@@ -438,9 +498,8 @@ def _answered(block: Block) -> Node:
             return _block(block)
 
 
-def _without(view: View, one: RequestRecord, changes: Sequence[object]) -> Node:
-    del changes
-    why = (
+def _without(view: View, one: RequestRecord) -> Node:
+    why: Node = (
         "The words of this request are not recorded, or are forgotten."
         if view.recorder.content
         else ["This gateway records no content (", e("code", "gateway.inspect.content = off"), ")."]
@@ -449,7 +508,9 @@ def _without(view: View, one: RequestRecord, changes: Sequence[object]) -> Node:
         e("p", why, " Tokens, times, repairs and costs are here.", cls="s gap16 q"),
         section(
             words.count(len(one.repairs), "change"),
-            e("ol", change_items(one.repairs, one.dialect), cls="why wide-why") if one.repairs else e("p", "Nothing had to be changed.", cls="q gap8"),
+            e("ol", change_items(one.repairs, one.dialect), cls="why wide-why")
+            if one.repairs
+            else e("p", "Nothing had to be changed.", cls="q gap8"),
         ),
     ]
 
@@ -473,13 +534,20 @@ def diff_page(view: View, name: str) -> Page:
         (held.provider if which == "provider" else held.client) or held.client for held in contents if held
     ]
     old, new = lists[0].whole(), lists[1].whole()
-    shared = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    shared = next(
+        (n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new))
+    )
     was = _pretty_lines([piece for _, piece in old[shared:]])
     now = _pretty_lines([piece for _, piece in new[shared:]])
     lines = _diff(was[:_MOST_DIFF], now[:_MOST_DIFF])
     counts = sum(kind == "+" for kind, _ in lines), sum(kind == "−" for kind, _ in lines)
     tabs = [
-        e("a", title, href=f"{ROOT}/r/{one.id}/diff?of={form}", aria_current="true" if form == which else None)
+        e(
+            "a",
+            title,
+            href=f"{ROOT}/r/{one.id}/diff?of={form}",
+            aria_current="true" if form == which else None,
+        )
         for form, title in (("client", "What the client sent"), ("provider", "What the provider got"))
     ]
     classes = {"+": "ch add", "−": "ch no", " ": "ln1"}
@@ -538,4 +606,3 @@ def _diff(was: list[str], now: list[str]) -> list[tuple[str, str]]:
         else:
             lines += [("−", text) for text in was[a:b]] + [("+", text) for text in now[c:d]]
     return lines
-

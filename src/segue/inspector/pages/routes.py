@@ -68,7 +68,7 @@ def _members(view: View) -> dict[str, MemberStatistics]:
     for name in config.profiles:
         try:
             router = view.gateway.names.router(name)
-        except Exception:  # noqa: BLE001, S112 - a profile that leads nowhere has no members to show
+        except Exception:  # noqa: S112 - a profile that leads nowhere has no members to show
             continue
         statistics = getattr(router, "statistics", None)
         for member in statistics() if statistics is not None else ():
@@ -78,7 +78,9 @@ def _members(view: View) -> dict[str, MemberStatistics]:
 
 def _circuit(member: MemberStatistics) -> tuple[str, str]:
     kind = {"closed": "ok", "half_open": "testing", "open": "resting"}[member.breaker]
-    return ("resting", member.unusable) if member.unusable else (kind, member.last_error if kind != "ok" else "")
+    return (
+        ("resting", member.unusable) if member.unusable else (kind, member.last_error if kind != "ok" else "")
+    )
 
 
 def _quantile(values: Sequence[float], share: float) -> float | None:
@@ -106,7 +108,11 @@ def page(view: View) -> Page:
         else None,
     ]
     data = [
-        {name: getattr(held, name) for name in held.__struct_fields__ if name not in ("first_contents", "totals")}
+        {
+            name: getattr(held, name)
+            for name in held.__struct_fields__
+            if name not in ("first_contents", "totals")
+        }
         for held in found
     ]
     return Page(title="Routes", tab="routes", body=body, data={"routes": data}, keys=(("j k", "move"),))
@@ -140,10 +146,26 @@ def _row(held: RouteFigures, most: float) -> Element:
         restored = f"{held.restored} of {held.restored + held.missing}"
     return e(
         "tr",
-        e("td", marks.model(held.route, bold=True, whole=True), e("span", held.route.partition("/")[0], cls="s f")),
-        e("td", e("span", marks.dot(dot), held.circuit, cls="state" if held.circuit == "ok" else "state on"), e("span", words.plain_text(held.why, 80), cls="s f") if held.why else None),
+        e(
+            "td",
+            marks.model(held.route, bold=True, whole=True),
+            e("span", held.route.partition("/")[0], cls="s f"),
+        ),
+        e(
+            "td",
+            e("span", marks.dot(dot), held.circuit, cls="state" if held.circuit == "ok" else "state on"),
+            e("span", words.plain_text(held.why, 80), cls="s f") if held.why else None,
+        ),
         e("td", words.thousands(held.requests), cls="r"),
-        e("td", e("span", f"{share * 100:.1f} %" if share is not None else words.NO_DATA, cls="bad b" if share and share > 0.02 else "zero"), cls="r nw"),
+        e(
+            "td",
+            e(
+                "span",
+                f"{share * 100:.1f} %" if share is not None else words.NO_DATA,
+                cls="bad b" if share and share > 0.02 else "zero",
+            ),
+            cls="r nw",
+        ),
         e("td", charts.spread(held.p50, held.p95, most), cls="mid"),
         e("td", words.seconds(held.p50), cls="r nw"),
         e("td", words.seconds(held.p95), cls="r nw"),
