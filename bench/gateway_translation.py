@@ -19,7 +19,7 @@ from segue.gateway.doors import Doors
 from segue.gateway.members import Members
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
-from segue.gateway.memory.volatile_store import VolatileStore
+from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.names import ModelNames
 from segue.gateway.server import spare_collections
 from segue.gateway.services import ClientServices
@@ -46,7 +46,7 @@ class Translation:
             environ={},
             keyring=False,
         )
-        memory = Memory(VolatileStore(), InstallationKey(b"k" * 32))
+        memory = Memory(SQLiteMemoryStore(), InstallationKey(b"k" * 32))
         names = ModelNames(config, self._providers)
         self._members = Members(names, self._providers, config.gateway, memory)
         self._services = ClientServices(

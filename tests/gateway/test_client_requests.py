@@ -18,7 +18,7 @@ from segue.gateway.doors import Doors
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.replies import RememberedReply
-from segue.gateway.memory.volatile_store import VolatileStore
+from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.model_field import renamed
 from segue.gateway.turns import ClientTurn, PreparedRequest, read_turn
 from segue.gateway.web import WebRequest
@@ -293,7 +293,7 @@ def test_whether_a_turn_goes_on_does_not_depend_on_how_its_request_was_read(
     reply = RememberedReply(Message("model", (Text("1"), call)), "openai/gpt-4.1", {"toolu_1": "c2"})
 
     async def bound(known: ReadRequest | None) -> str:
-        memory = Memory(VolatileStore(), InstallationKey(b"k" * 32))
+        memory = Memory(SQLiteMemoryStore(), InstallationKey(b"k" * 32))
         await memory.remember("me", b"", reply)
         turn = await read_turn(
             door,

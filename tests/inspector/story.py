@@ -22,10 +22,11 @@ from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
 from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
 from segue.gateway.accounts.register import Accounts
+from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
-from segue.gateway.memory.volatile_store import VolatileStore
+from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.inspector.inspector import Inspector
 from segue.inspector.logins import new_token
 from segue.providers.auth import Secret
@@ -332,9 +333,9 @@ def inspected_gateway(*, responder: Any = None, callers: Any = None, **inspect: 
     started, ready = threading.Event(), dict[str, Any]()
 
     async def serve() -> None:
-        memory = Memory(VolatileStore(max_bytes=1 << 26, max_records=10_000, keep_seconds=3600), KEY)
-        inspector = Inspector(settings, KEY, providers)
-        accounts = Accounts(_volatile(), config.gateway.callers, config.gateway.accounts)
+        memory = Memory(SQLiteMemoryStore(max_bytes=1 << 26, max_records=10_000, keep_seconds=3600), KEY)
+        inspector = Inspector(settings, KEY)
+        accounts = Accounts(SQLiteAccountStore(), config.gateway.callers, config.gateway.accounts)
         gateway = Gateway(config, providers, memory, accounts=accounts, watcher=inspector)
         server = uvicorn.Server(
             uvicorn.Config(
@@ -371,12 +372,6 @@ def inspected_gateway(*, responder: Any = None, callers: Any = None, **inspect: 
         ready["inspector"]._closing.set()
         ready["server"].should_exit = True
         thread.join(20)
-
-
-def _volatile() -> Any:
-    from segue.gateway.accounts.volatile_store import VolatileAccountStore
-
-    return VolatileAccountStore()
 
 
 def tell_story(stage: Stage) -> Agent:

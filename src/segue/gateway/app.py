@@ -20,7 +20,7 @@ from segue.conversation.json_text import too_deep
 from segue.errors import CredentialsError, InvalidRequestError, OverloadError, SegueError
 from segue.gateway.accounts import costs
 from segue.gateway.accounts.register import ANYONE, Accounts
-from segue.gateway.accounts.volatile_store import VolatileAccountStore
+from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.admission import LoopWatch, RunningRequests
 from segue.gateway.byte_budget import ByteBudget
 from segue.gateway.client_errors import busy_error, error_response, path_error, unexpected, write_error
@@ -85,6 +85,7 @@ class Gateway:
         """`metrics`: what Prometheus reads; None if it is off. `watcher`: the inspector, if there is one."""
         self.config = config
         self.settings = config.gateway
+        self.providers = providers
         self.memory = memory
         self.running = 0
         """Requests that are being served."""
@@ -93,7 +94,7 @@ class Gateway:
         self.names = ModelNames(config, providers)
         self.members = Members(self.names, providers, self.settings, memory)
         self.accounts = accounts or Accounts(
-            VolatileAccountStore(),
+            SQLiteAccountStore(),
             self.settings.callers,
             self.settings.accounts,
             prices=PriceBook({**providers.price_rules, **config.prices}),

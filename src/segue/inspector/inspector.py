@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from segue.gateway.report import RequestReport
     from segue.gateway.turns import ClientTurn
     from segue.gateway.web import Receive, ResponseWriter, WebRequest
-    from segue.providers.registry import KnownProviders
 
 from segue.inspector.audit import AuditLog
 
@@ -87,7 +86,6 @@ class Inspector:
         self,
         settings: InspectSettings,
         key: InstallationKey,
-        providers: KnownProviders,
         *,
         audit_file: Path | None = None,
         processes: int = 1,
@@ -102,7 +100,6 @@ class Inspector:
         )
         self.logins = Logins(key)
         self.audit = AuditLog(audit_file)
-        self.providers = providers
         self._settings = settings
         self._processes = processes
         self._gateway: Gateway | None = None
@@ -259,7 +256,7 @@ class Inspector:
             viewer=viewer,
             recorder=self.recorder,
             gateway=self.gateway,
-            providers=self.providers,
+            providers=self.gateway.providers,
             audit=self.audit,
             query=head.query,
             revealed=revealed,

@@ -17,12 +17,12 @@ from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.openings import GivenName, Opening
 from segue.gateway.memory.originals import recall_originals
 from segue.gateway.memory.replies import RememberedReply
-from segue.gateway.memory.volatile_store import VolatileStore
+from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 
 MAKER = Origin("anthropic", "anthropic", "", "m")
 
 
-class CountingStore(VolatileStore):
+class CountingStore(SQLiteMemoryStore):
     """Counts the keys that were asked for."""
 
     asked = 0

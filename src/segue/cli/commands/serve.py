@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from segue.gateway.app import Gateway
     from segue.gateway.server import GatewayApp
     from segue.gateway.watcher import GatewayWatcher
-    from segue.providers.registry import KnownProviders
 
 DESCRIPTION = """Serves every provider API at once: point the base URL of a client, agent or SDK at it, and any model answers.
 SIGTERM lets running replies end, SIGHUP reads the settings anew. Point a client at it: segue env CLIENT"""
@@ -215,38 +214,15 @@ def _open(config: Config, listener: socket.socket, earlier: Gateway | None = Non
     """`earlier`: the gateway that this one replaces."""
     import aiohttp  # noqa: F401, PLC0415 - loaded now, so that the first request need not wait
 
-    from segue.config.resources import open_providers  # noqa: PLC0415
-    from segue.gateway.accounts.register import Accounts  # noqa: PLC0415
-    from segue.gateway.app import Gateway  # noqa: PLC0415
+    from segue.gateway.assembly import open_gateway  # noqa: PLC0415
     from segue.gateway.server import is_local  # noqa: PLC0415
-    from segue.gateway.stores import open_account_store, open_memory  # noqa: PLC0415
-    from segue.gateway.telemetry.reporters import Reporters  # noqa: PLC0415
 
-    settings = config.gateway
-    reporters = Reporters(settings)
-    providers = open_providers(config)
-    memory = open_memory(config, earlier.memory if earlier is not None else None)
-    return Gateway(
-        config,
-        providers,
-        memory,
-        accounts=Accounts(
-            open_account_store(config, earlier.accounts.store if earlier is not None else None),
-            settings.callers,
-            settings.accounts,
-            local=is_local(listener),
-            on_reserve=reporters.reserve,
-            prices=providers.prices,
-        ),
-        metrics=reporters.metrics,
-        on_report=reporters.record,
-        on_close=reporters.close,
-        watcher=_open_inspector(config, listener, providers, earlier),
-    )
+    watcher = _open_inspector(config, listener, earlier)
+    return open_gateway(config, local=is_local(listener), earlier=earlier, watcher=watcher)
 
 
 def _open_inspector(
-    config: Config, listener: socket.socket, providers: KnownProviders, earlier: Gateway | None
+    config: Config, listener: socket.socket, earlier: Gateway | None
 ) -> GatewayWatcher | None:
     """None if it is switched off. What it has recorded stays when the settings are read anew."""
     from segue.gateway.server import is_local  # noqa: PLC0415
@@ -263,7 +239,7 @@ def _open_inspector(
 
     memory = config.gateway.memory
     file = None if memory.keep == "memory" else gateway_directory(memory.directory) / "audit.jsonl"
-    return Inspector(settings, open_key(memory), providers, audit_file=file, processes=config.gateway.workers)
+    return Inspector(settings, open_key(memory), audit_file=file, processes=config.gateway.workers)
 
 
 def _load(sets: list[str]) -> Config:

@@ -9,8 +9,8 @@ from segue.conversation.tools import Named
 from segue.dialects.function_tools import own_function
 from segue.dialects.known_tools import encode_once
 from segue.dialects.openai_chat.read_settings import EFFORTS, read_options
-from segue.dialects.openai_chat.rules import SERVERS
 from segue.dialects.own_fields import own
+from segue.dialects.registry import is_form_of
 from segue.dialects.request_settings import (
     as_they_came,
     encode_settings_once,
@@ -190,8 +190,10 @@ class SettingsEncoder:
         parameters: Mapping[str, Any] = _NO_PARAMETERS
         if tool.parameters is not None:
             # A server that only ignores what it does not know gets a schema of its own wire as it came.
-            ignores = extra is not None and self.variant.schema is flavours.ollama
-            parameters, lost = (tool.parameters, []) if ignores else self.variant.schema(tool.parameters)
+            ignores = extra is not None and self.variant.schema == "ollama"
+            parameters, lost = (
+                (tool.parameters, []) if ignores else getattr(flavours, self.variant.schema)(tool.parameters)
+            )
             if lost:
                 self._note("schema_reduced", f"tools[{number}]", "; ".join(lost))
         if tool.parameters is not None or not self.variant.parameters_optional:
@@ -224,8 +226,8 @@ class SettingsEncoder:
             value = getattr(self.options, name)
             if value is None or value == ():
                 continue
-            field = self.variant.sampling.get(name)
-            if field is None:
+            field = self.variant.options.get(name)
+            if not field:
                 self._note("option_not_sent", name, "the target does not know it")
             elif not self.card.sampling and name in self.variant.drawn:  # CHAT-41, KIM-12
                 self._note("option_not_sent", name, "this model does not take it")
@@ -289,7 +291,7 @@ class SettingsEncoder:
 
     def _keep_json_mode(self, came: Extra) -> None:
         """Every server of this wire knows this one field in the same way, whichever of them it was written for."""
-        if came.dialect == self.variant.name or came.dialect not in SERVERS:
+        if came.dialect == self.variant.name or not is_form_of(came.dialect, "openai_chat"):
             return
         if came.fields.get("response_format") == _JSON_MODE:
             self.body["response_format"] = dict(_JSON_MODE)

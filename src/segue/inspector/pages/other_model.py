@@ -287,8 +287,9 @@ def _changes(view: View, known: ConversationRecord, one: Candidate, sent: Reques
     ]
     aside: list[Node] = [
         f"{one.wire.replace('_', ' ')} · about {words.thousands(one.tokens)} tokens",
-        *[[" · ", e("span", f"{sign} {number} {what}", cls=kind)] for sign, what, kind, number in kinds],
     ]
+    for sign, what, kind, number in kinds:
+        aside += [" · ", e("span", f"{sign} {number} {what}", cls=kind)]
     content: Node
     if view.query.get("form") == "raw":
         content = e("pre", _pretty(sent.body), cls="code scroll", tabindex="0")
