@@ -41,8 +41,8 @@ _SECONDS = 15.0
 class Browser:
     """One process of Chromium, with as many tabs as tests want."""
 
-    def __init__(self, address: str) -> None:
-        self._connection: ClientConnection = connect(address, max_size=1 << 28, open_timeout=_SECONDS)
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
         self._number = 0
         self.events: list[dict[str, Any]] = []
 
@@ -191,7 +191,10 @@ def chromium() -> Iterator[Browser]:
                 assert process.poll() is None and time.monotonic() < end, "chromium does not start"
                 time.sleep(0.05)
             number, path = port.read_text().splitlines()[:2]
-            yield Browser(f"ws://127.0.0.1:{number}{path}")
+            with connect(
+                f"ws://127.0.0.1:{number}{path}", max_size=1 << 28, open_timeout=_SECONDS
+            ) as connection:
+                yield Browser(connection)
         finally:
             process.terminate()
             try:

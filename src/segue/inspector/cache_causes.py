@@ -55,6 +55,8 @@ _PASSING: Final = frozenset(
 """Fields that may differ without harm to a cache."""
 _CACHE_MARKS: Final = frozenset({"cache_control", "cachePoint"})
 _NAME: Final = re.compile(rb'\{?\s*"[^"\\]{1,100}"\s*:\s*')
+_MOST_BEHIND: Final = 5
+"""Brackets that may stand behind the last piece of a list in an object."""
 _SLACK: Final = 0.05
 """Of what was expected: so much less is no loss, for counts are estimates."""
 
@@ -245,16 +247,14 @@ def _value(piece: bytes) -> Any:
     if found := _NAME.match(text):
         text = text[found.end() :]
     for start in (text, text.lstrip(b"[ \n\t")):
-        for end in (
-            start,
-            start.rstrip(b"} \n\t"),
-            start.rstrip(b"]} \n\t"),
-            start.rstrip(b"]} \n\t") + b"}",
-        ):
+        end = start
+        for _ in range(_MOST_BEHIND):
             try:
                 return _unmarked(msgspec.json.decode(end))
             except (msgspec.DecodeError, UnicodeDecodeError):
-                continue
+                if end[-1:] not in (b"}", b"]"):
+                    break
+                end = end[:-1].rstrip()
     return None
 
 

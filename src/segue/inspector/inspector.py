@@ -55,7 +55,6 @@ _MOST_STREAMS: Final = 6
 _MOST_BODY: Final = 32 << 20
 _BODY_SECONDS: Final = 30.0
 _PAGE_SECONDS: Final = 20.0
-_STATIC: Final = re.compile(rf"{ROOT}/static/([0-9a-f]{{12}})/([a-z.-]+)")
 _MOST_REVEALED: Final = 1000
 _PAGES: Final[tuple[tuple[re.Pattern[str], Callable[..., Page]], ...]] = tuple(
     (re.compile(pattern), make)
@@ -161,8 +160,9 @@ class Inspector:
         if head.path == "/":
             await writer.whole(_html(shell.welcome_page(inspector=True, wires=_wires())))
             return
-        if found := _STATIC.fullmatch(head.path):
-            await self._send_asset(found[2], found[1], writer)
+        if (found := shell.served_asset(head.path)) is not None:
+            writer.headers["cache-control"] = shell.FOR_EVER
+            await writer.whole(found)
             return
         path = head.path.removeprefix(ROOT) or "/"
         if head.path == ROOT:
@@ -184,13 +184,6 @@ class Inspector:
             await writer.whole(await self._page(viewer, path, head, scope))
         else:
             raise InvalidRequestError("Only GET and POST are answered here.", code="method", status=405)
-
-    async def _send_asset(self, name: str, digest: str, writer: ResponseWriter) -> None:
-        found = shell.asset(name)
-        if found is None or found[2] != digest:
-            raise InvalidRequestError("There is no such file.", code="not_found", status=404)
-        writer.headers["cache-control"] = "public, max-age=31536000, immutable"
-        await writer.whole(WebResponse(headers={"content-type": found[1]}, body=found[0]))
 
     # Logging in
 

@@ -102,12 +102,17 @@ class Logins:
     async def viewer(self, cookie: str, accounts: Accounts) -> Viewer | None:
         """Whose cookie it is; None if it is nobody's, or not any more."""
         session = self._session(cookie)
-        if session is None or session.id in self._ended or self._clock() >= session.expires:
+        if session is None:
             return None
         account = await accounts.find_digest(session.key)
         if account is None:
             return None
         return Viewer(account, session.id, self.csrf(session.id))
+
+    def session(self, cookie: str) -> str | None:
+        """The session of the user of this machine; None if it is nobody's."""
+        found = self._session(cookie)
+        return found.id if found is not None and not found.key else None
 
     def close(self, session: str) -> None:
         _remember(self._ended, session)
@@ -120,7 +125,11 @@ class Logins:
         if not cookie or len(cookie) > _MOST_COOKIE:
             return None
         held = self._key.decrypt(_decoded(cookie), bound_to=b"segue inspector session")
-        return None if held is None else msgspec.json.decode(held, type=_Session)
+        if held is None:
+            return None
+        session = msgspec.json.decode(held, type=_Session)
+        over = session.id in self._ended or self._clock() >= session.expires
+        return None if over else session
 
 
 def _remember(held: OrderedDict[bytes, None] | OrderedDict[str, None], one: bytes | str) -> None:

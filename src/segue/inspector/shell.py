@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
@@ -10,10 +11,15 @@ from typing import Any, Final, final
 
 from msgspec import Struct
 
+from segue.errors import InvalidRequestError
+from segue.gateway.web import WebResponse
 from segue.inspector import marks
 from segue.inspector.html import Element, Node, e, html_of
 
 ROOT: Final = "/segue/inspector"
+FOR_EVER: Final = "public, max-age=31536000, immutable"
+"""How long a browser keeps a file: its address changes with its content."""
+_STATIC: Final = re.compile(rf"{ROOT}/static/([0-9a-f]{{12}})/([a-z.-]+)")
 _KINDS: Final = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -79,6 +85,17 @@ def _digest() -> str:
     for file in sorted(folder.iterdir(), key=lambda one: one.name):
         made.update(file.name.encode() + file.read_bytes())
     return made.hexdigest()[:12]
+
+
+def served_asset(path: str) -> WebResponse | None:
+    """A file of the page under its address; None if the path is not one of a file."""
+    found = _STATIC.fullmatch(path)
+    if found is None:
+        return None
+    held = asset(found[2])
+    if held is None or held[2] != found[1]:
+        raise InvalidRequestError("There is no such file.", code="not_found", status=404)
+    return WebResponse(headers={"content-type": held[1]}, body=held[0])
 
 
 def asset_path(name: str) -> str:

@@ -35,7 +35,7 @@ def page(view: View, name: str) -> Page:
         crumb(("Conversations", "/"), (view.title(known), f"/c/{known.id}"), ("cache and cost", "")),
         head("Cache and cost", _line(known, misses, lost)),
         _figures(view, requests, known, misses, lost),
-        _table(requests, outcomes, most),
+        request_table(requests, outcomes, most),
         [_miss(view, known, miss) for miss in misses[-5:]],
     ]
     return Page(
@@ -132,7 +132,7 @@ def _by_kind(view: View, requests: Sequence[RequestRecord]) -> list[float | None
     return [amount if known else None for amount in sums]
 
 
-def _table(requests: Sequence[RequestRecord], outcomes: dict[str, CacheOutcome], most: int) -> Element:
+def request_table(requests: Sequence[RequestRecord], outcomes: dict[str, CacheOutcome], most: int) -> Element:
     rows, last = [], 0
     for one in requests:
         outcome = outcomes.get(one.id)

@@ -48,14 +48,19 @@ def page(view: View, name: str) -> Page:
     early = max(len(turns) - _FOLDED, 0)
     for place, turn in enumerate(turns):
         if (seam := seams.get(place + 1 - ahead)) is not None:
-            shown.append(_seam(seam))
+            shown.append(seam_block(seam))
         lost = [misses[one].said for one in turn.requests if one in misses and misses[one].lost]
-        shown.append(_turn(view, known, turn, most, lost, is_folded=place < early))
+        fork = (
+            button("Fork here", "fork", quiet=True, conversation=known.id, turn=turn.number)
+            if said is not None
+            else None
+        )
+        shown.append(turn_article(turn, most, lost, fork, is_folded=place < early))
     body = [
         crumb(("Conversations", "/"), (known.id, "")),
         _head(view, known, requests),
         _who_chose(view, known),
-        _plot(requests, misses),
+        plot(requests, misses),
         _context(view, known, said),
         _tabs(known, "chat"),
         _no_content(view, known) if said is None else None,
@@ -186,7 +191,7 @@ def _who_chose(view: View, known: ConversationRecord) -> Element:
     return e("p", "Chosen by the configuration: ", e("code", known.asked or "–"), means, wait, cls="s f")
 
 
-def _plot(requests: Sequence[RequestRecord], misses: Mapping[str, CacheOutcome]) -> Node:
+def plot(requests: Sequence[RequestRecord], misses: Mapping[str, CacheOutcome]) -> Node:
     lost: dict[str, str] = {one.id: "failover" for one in requests if one.failovers}
     lost |= {name: "cache lost" for name, miss in misses.items() if miss.lost}
     drawn = charts.tokens_of_requests(requests, lost)
@@ -270,24 +275,13 @@ def _no_content(view: View, known: ConversationRecord) -> Element:
     return e("p", why, " Tokens, times, repairs and costs are below.", cls="s gap8 q")
 
 
-def _turn(
-    view: View,
-    known: ConversationRecord,
-    turn: TurnView,
-    most: int,
-    lost: Sequence[str],
-    *,
-    is_folded: bool,
+def turn_article(
+    turn: TurnView, most: int, lost: Sequence[str], fork: Node = None, *, is_folded: bool = False
 ) -> Element:
     parts = [_part(part) for part in turn.parts]
     inner: Node = parts
     if is_folded and parts:
         inner = e("details", e("summary", words.count(len(parts), "part"), cls="foldrow"), parts)
-    fork = (
-        button("Fork here", "fork", quiet=True, conversation=known.id, turn=turn.number)
-        if view.said(known) is not None
-        else None
-    )
     return e(
         "article",
         e("div", str(turn.number), cls="n"),
@@ -390,7 +384,7 @@ def _margin(turn: TurnView, most: int, lost: Sequence[str], fork: Node) -> Eleme
     )
 
 
-def _seam(seam: Seam) -> Element:
+def seam_block(seam: Seam) -> Element:
     carried = [words.count(seam.messages, "message") + " carried over"]
     carried += [f"{one} not visible to it" for one in seam.not_visible]
     if seam.not_visible:
