@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from segue.conversation.usage import Usage
 from segue.inspector.marks import CacheFacts, facts
-from segue.inspector.pieces import Piece, size_of
+from segue.inspector.pieces import BodyPiece, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,8 +93,8 @@ class Difference(Struct, frozen=True):
     label: str
     at: int
     """Bytes before it."""
-    before: Piece | None
-    after: Piece | None
+    before: BodyPiece | None
+    after: BodyPiece | None
 
 
 def outcomes_of(requests: Sequence[RequestRecord], prices: PriceBook | None = None) -> list[CacheOutcome]:
@@ -192,9 +192,9 @@ def _lost_dollars(one: RequestRecord, lost: int, prices: PriceBook) -> float | N
     return None if paid is None or cached is None else max(paid - cached, 0.0)
 
 
-def in_prompt_order(pieces: PieceList) -> list[tuple[str, str, Piece]]:
+def in_prompt_order(pieces: PieceList) -> list[tuple[str, str, BodyPiece]]:
     """Group, place and piece: tools, system prompt, messages. Then what is no part of the prompt."""
-    groups: dict[str, list[tuple[str, str, Piece]]] = {name: [] for name in (*_ORDER, "options")}
+    groups: dict[str, list[tuple[str, str, BodyPiece]]] = {name: [] for name in (*_ORDER, "options")}
     for label, piece in pieces.whole():
         name = label.partition("[")[0].partition(".")[0]
         group = _GROUPS.get(name, "options")
@@ -231,7 +231,7 @@ def first_difference(before: PieceList, after: PieceList) -> Difference | None:
     return None
 
 
-def _same(one: Piece, other: Piece) -> bool:
+def _same(one: BodyPiece, other: BodyPiece) -> bool:
     """By what they say: spaces, the comma or bracket before it, and marks for the cache are no part of the prompt."""
     if one == other:
         return True
@@ -264,7 +264,7 @@ def _unmarked(value: Any) -> Any:
     return [_unmarked(held) for held in value] if isinstance(value, list) else value
 
 
-def _options(pieces: Sequence[tuple[str, str, Piece]]) -> dict[str, Piece]:
+def _options(pieces: Sequence[tuple[str, str, BodyPiece]]) -> dict[str, BodyPiece]:
     return {
         label: piece
         for group, label, piece in pieces
@@ -272,7 +272,7 @@ def _options(pieces: Sequence[tuple[str, str, Piece]]) -> dict[str, Piece]:
     }
 
 
-def _common(one: Piece, other: Piece) -> int:
+def _common(one: BodyPiece, other: BodyPiece) -> int:
     """So many bytes are the same at the start of both."""
     if not (isinstance(one, bytes) and isinstance(other, bytes)):
         return 0

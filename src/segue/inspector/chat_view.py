@@ -26,7 +26,7 @@ _SHOWN_TEXT: Final = 20_000
 
 
 @final
-class Thought(Struct, frozen=True, omit_defaults=True):
+class ShownThought(Struct, frozen=True, omit_defaults=True):
     """What a model thought, as far as it is shown."""
 
     text: str
@@ -35,7 +35,7 @@ class Thought(Struct, frozen=True, omit_defaults=True):
 
 
 @final
-class CallView(Struct, frozen=True, omit_defaults=True):
+class ShownCall(Struct, frozen=True, omit_defaults=True):
     """A call and how it ended."""
 
     name: str
@@ -48,19 +48,19 @@ class CallView(Struct, frozen=True, omit_defaults=True):
 
 
 @final
-class Said(Struct, frozen=True, omit_defaults=True):
+class ShownText(Struct, frozen=True, omit_defaults=True):
     """A text of the model."""
 
     text: str
 
 
 @final
-class TurnView(Struct, kw_only=True, omit_defaults=True):
+class ShownTurn(Struct, kw_only=True, omit_defaults=True):
     """From what the user wrote to the last answer to it."""
 
     number: int
     asked: str = ""
-    parts: list[Thought | CallView | Said] = []
+    parts: list[ShownThought | ShownCall | ShownText] = []
     route: str = ""
     began: float = 0.0
     requests: list[str] = []
@@ -90,10 +90,10 @@ class Seam(Struct, frozen=True, kw_only=True, omit_defaults=True):
     request: str = ""
 
 
-def turns_of(said: Conversation | None, requests: Sequence[RequestRecord], turns: int) -> list[TurnView]:
+def turns_of(said: Conversation | None, requests: Sequence[RequestRecord], turns: int) -> list[ShownTurn]:
     """`turns`: so many were counted; what was said before them came from elsewhere."""
     written = _written_turns(said) if said is not None else []
-    shown = written or [TurnView(number=0) for _ in range(turns)]
+    shown = written or [ShownTurn(number=0) for _ in range(turns)]
     ahead = len(shown) - turns
     for place, turn in enumerate(shown, 1):
         turn.number = place
@@ -104,7 +104,7 @@ def turns_of(said: Conversation | None, requests: Sequence[RequestRecord], turns
     return shown
 
 
-def _add_request(turn: TurnView, one: RequestRecord) -> None:
+def _add_request(turn: ShownTurn, one: RequestRecord) -> None:
     turn.requests = [*turn.requests, one.id]
     turn.route = one.route or turn.route
     turn.began = turn.began or one.began
@@ -117,22 +117,22 @@ def _add_request(turn: TurnView, one: RequestRecord) -> None:
         turn.errors = [*turn.errors, one.error]
 
 
-def _written_turns(said: Conversation) -> list[TurnView]:
+def _written_turns(said: Conversation) -> list[ShownTurn]:
     results = {
         block.call_id: block
         for message in said.messages
         for block in message.blocks
         if type(block) is ToolResult
     }
-    turns: list[TurnView] = []
+    turns: list[ShownTurn] = []
     for message in said.messages:
         if message.speaker == "user" and not message.instruction:
             asked = _asked(message)
             if asked or not turns:
-                turns.append(TurnView(number=0, asked=asked))
+                turns.append(ShownTurn(number=0, asked=asked))
         elif message.speaker == "model":
             if not turns:
-                turns.append(TurnView(number=0))
+                turns.append(ShownTurn(number=0))
             turn = turns[-1]
             turn.parts = [*turn.parts, *_parts(message, results)]
             turn.route = _route_of(message) or turn.route
@@ -140,13 +140,13 @@ def _written_turns(said: Conversation) -> list[TurnView]:
         turn.parts = [_given_up(part) for part in turn.parts]
     for turn in turns:
         turn.interrupted = sum(
-            isinstance(part, CallView) and part.state == "interrupted" for part in turn.parts
+            isinstance(part, ShownCall) and part.state == "interrupted" for part in turn.parts
         )
     return turns
 
 
-def _given_up(part: Thought | CallView | Said) -> Thought | CallView | Said:
-    if not isinstance(part, CallView) or part.state != "open":
+def _given_up(part: ShownThought | ShownCall | ShownText) -> ShownThought | ShownCall | ShownText:
+    if not isinstance(part, ShownCall) or part.state != "open":
         return part
     return structs.replace(
         part, state="interrupted", result="no result was recorded; it may have had side effects"
@@ -168,31 +168,33 @@ def _asked(message: Message) -> str:
     return "\n".join([*(own or texts), *media])[:_SHOWN_TEXT]
 
 
-def _parts(message: Message, results: dict[str, ToolResult]) -> Iterable[Thought | CallView | Said]:
+def _parts(
+    message: Message, results: dict[str, ToolResult]
+) -> Iterable[ShownThought | ShownCall | ShownText]:
     for block in message.blocks:
         match block:
             case Reasoning(text, seal):
                 by = seal.origin.provider or seal.origin.dialect if seal is not None else ""
-                yield Thought(text[:_SHOWN_TEXT], max(len(text) // 4, 0), by)
+                yield ShownThought(text[:_SHOWN_TEXT], max(len(text) // 4, 0), by)
             case Text(text) if text.strip():
-                yield Said(text[:_SHOWN_TEXT])
+                yield ShownText(text[:_SHOWN_TEXT])
             case ToolCall():
                 yield _call(block, results.get(block.id))
             case Code(code):
-                yield Said(code[:_SHOWN_TEXT])
+                yield ShownText(code[:_SHOWN_TEXT])
             case _:
                 pass
 
 
-def _call(call: ToolCall, result: ToolResult | None) -> CallView:
+def _call(call: ToolCall, result: ToolResult | None) -> ShownCall:
     if result is None:
-        return CallView(call.name, about(call.arguments), "open", "", "", _json(call.arguments))
+        return ShownCall(call.name, about(call.arguments), "open", "", "", _json(call.arguments))
     status = status_of(result)
     state = {"complete": "done", "error": "failed", "cancelled": "interrupted"}.get(status, "open")
     text = "\n".join(part for part in (result.error or "", text_of(result.output)) if part)
     if result.reason is not None and not text:
         text = f"no result: {result.reason.replace('_', ' ')}"
-    return CallView(
+    return ShownCall(
         call.name, about(call.arguments), state, short_result(text), text[:_SHOWN_TEXT], _json(call.arguments)
     )
 

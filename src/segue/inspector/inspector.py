@@ -23,17 +23,17 @@ from segue.inspector.logins import SESSION_SECONDS, Logins, Viewer
 from segue.inspector.pages import (
     cache,
     conversation,
-    conversations,
     doctor,
     errors,
     keys,
     operators,
     other_model,
+    overview,
     request,
     routes,
 )
 from segue.inspector.recorder import Recorder
-from segue.inspector.shell import ROOT, Frame, Page
+from segue.inspector.shell import ROOT, Page, PageFrame
 from segue.inspector.view import View
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ _MOST_REVEALED: Final = 1000
 _PAGES: Final[tuple[tuple[re.Pattern[str], Callable[..., Page]], ...]] = tuple(
     (re.compile(pattern), make)
     for pattern, make in (
-        ("/", conversations.page),
+        ("/", overview.page),
         ("/c/([^/]{1,200})", conversation.page),
         ("/c/([^/]{1,200})/requests", conversation.requests_page),
         ("/c/([^/]{1,200})/cache", cache.page),
@@ -283,7 +283,9 @@ class Inspector:
         with self.recorder.lock:
             return make(view, *groups, *more)
 
-    def _frame(self, viewer: Viewer, head: WebRequest, path: str, scope: MutableMapping[str, Any]) -> Frame:
+    def _frame(
+        self, viewer: Viewer, head: WebRequest, path: str, scope: MutableMapping[str, Any]
+    ) -> PageFrame:
         recorder = self.recorder
         content = (
             f"content in memory, {words.megabytes(recorder.held_bytes)} of {words.megabytes(recorder.max_bytes)} MB"
@@ -298,7 +300,7 @@ class Inspector:
         query = head.target.partition("?")[2]
         json_path = f"{ROOT}{'/index' if path == '/' else path}.json" + (f"?{query}" if query else "")
         del scope
-        return Frame(
+        return PageFrame(
             address=head.headers.get("host", ""),
             place=place,
             content=content,
@@ -387,7 +389,7 @@ class Inspector:
 
     def _changes(self, view: View, changed: Sequence[str]) -> dict[str, Any]:
         with self.recorder.lock:
-            return conversations.changes(view, changed)
+            return overview.changes(view, changed)
 
 
 async def _read(receive: Receive, most: int) -> bytes:

@@ -17,7 +17,7 @@ from segue.gateway.memory.installation_key import KEY_BYTES, InstallationKey
 from segue.gateway.web import ResponseWriter, WebResponse, read_head
 from segue.inspector import security, shell
 from segue.inspector.logins import SESSION_SECONDS, Logins, new_token
-from segue.inspector.shell import ROOT, Frame
+from segue.inspector.shell import ROOT, PageFrame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
@@ -90,7 +90,7 @@ class LocalInspector:
             return WebResponse(
                 headers={"content-type": "application/json"}, body=msgspec.json.encode(page.data)
             )
-        frame = Frame(
+        frame = PageFrame(
             address=head.headers.get("host", ""),
             place=self._place,
             content="",

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.conversation.usage import Usage
-    from segue.inspector.records import State
+    from segue.inspector.records import RunState
 
 _STRIP: Final = 15
 """Turns that get a shape each; a conversation with more gets a line per run."""
 
 
 @final
-class Family(Struct, frozen=True, kw_only=True):
+class ModelFamily(Struct, frozen=True, kw_only=True):
     """Models of one maker, and how they are drawn."""
 
     name: str
@@ -55,27 +55,27 @@ class CacheFacts(Struct, frozen=True, kw_only=True):
 
 
 @final
-class Facts(Struct, frozen=True, kw_only=True):
+class PageFacts(Struct, frozen=True, kw_only=True):
     """What families.toml says."""
 
-    family: tuple[Family, ...]
+    family: tuple[ModelFamily, ...]
     client: tuple[ClientName, ...]
     caches: dict[str, CacheFacts]
     short: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=1)
-def facts() -> Facts:
+def facts() -> PageFacts:
     return msgspec.convert(
-        tomllib.loads(files(__package__).joinpath("families.toml").read_text("utf-8")), Facts
+        tomllib.loads(files(__package__).joinpath("families.toml").read_text("utf-8")), PageFacts
     )
 
 
-_OTHER: Final = Family(name="other", title="Other", shape="cross")
+_OTHER: Final = ModelFamily(name="other", title="Other", shape="cross")
 
 
 @lru_cache(maxsize=1024)
-def family_of(route: str) -> Family:
+def family_of(route: str) -> ModelFamily:
     """By provider/model, or the bare name of a model."""
     provider, _, model = route.rpartition("/") if route.count("/") == 1 else ("", "", route)
     known = facts().family
@@ -242,7 +242,7 @@ def dot(kind: str) -> Element:
     )
 
 
-def state(kind: State | str) -> Element:
+def state(kind: RunState | str) -> Element:
     on = kind not in ("idle", "ok")
     return e("span", dot(kind), kind, cls="state on" if on else "state")
 

@@ -16,7 +16,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-Piece: TypeAlias = bytes | tuple[int, int]
+BodyPiece: TypeAlias = bytes | tuple[int, int]
 """The bytes; or, where content is not recorded, a digest that holds within this process, and their number."""
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
@@ -35,7 +35,7 @@ class PieceList:
     def __init__(
         self,
         labels: tuple[str, ...],
-        own: tuple[Piece, ...],
+        own: tuple[BodyPiece, ...],
         parent: PieceList | None = None,
         shared: int = 0,
     ) -> None:
@@ -45,7 +45,7 @@ class PieceList:
         self.parent = parent if shared else None
         self.shared = shared if parent is not None else 0
 
-    def whole(self) -> list[tuple[str, Piece]]:
+    def whole(self) -> list[tuple[str, BodyPiece]]:
         """All pieces in order, each with the place it stands at: `model`, `messages[3]`."""
         parts = [list(zip(self.labels, self.own, strict=True))]
         limit, node = self.shared, self.parent
@@ -61,7 +61,7 @@ class PieceList:
         return self.shared + len(self.own)
 
 
-def size_of(piece: Piece) -> int:
+def size_of(piece: BodyPiece) -> int:
     return len(piece) if isinstance(piece, bytes) else piece[1]
 
 
@@ -124,7 +124,7 @@ def _cut_fields(
 
 
 def listed(
-    cut_pieces: Sequence[tuple[str, bytes]], before: PieceList | None, keep: Callable[[bytes], Piece]
+    cut_pieces: Sequence[tuple[str, bytes]], before: PieceList | None, keep: Callable[[bytes], BodyPiece]
 ) -> PieceList:
     """`before`: of the request before it. `keep` gives a piece as it is kept."""
     known = before.whole() if before is not None else []
@@ -140,7 +140,7 @@ def listed(
     )
 
 
-def digested(data: bytes) -> Piece:
+def digested(data: bytes) -> BodyPiece:
     """For comparisons within this process, without the content."""
     return hash(data), len(data)
 

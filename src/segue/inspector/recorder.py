@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.message import Conversation
     from segue.gateway.report import AttemptReport
-    from segue.inspector.pieces import Piece
+    from segue.inspector.pieces import BodyPiece
 
 _LATER: Final = 0.25
 """Seconds after which what was taken is worked on."""
@@ -304,7 +304,7 @@ class Recorder:
         record = ended.record
         has_content = bool(ended.client)
         self._waiting_bytes -= len(ended.client) + len(ended.provider) if has_content else 0
-        keep: Callable[[bytes], Piece] = self._pieces.keep if has_content else digested
+        keep: Callable[[bytes], BodyPiece] = self._pieces.keep if has_content else digested
         was = next(
             (one.pieces for one in reversed(known.requests) if one.route == record.route and one.pieces), None
         )

@@ -13,7 +13,7 @@ from segue.gateway.turns import ClientTurn
 from segue.inspector.pieces import PieceList
 from segue.transcript.repairs import Repair
 
-State: TypeAlias = Literal["idle", "waiting", "streaming", "tools run", "failed"]
+RunState: TypeAlias = Literal["idle", "waiting", "streaming", "tools run", "failed"]
 
 
 @final
@@ -127,7 +127,7 @@ class ConversationRecord(Struct, kw_only=True):
     """Where its client works, if it says so."""
     created: float = 0.0
     updated: float = 0.0
-    state: State = "idle"
+    state: RunState = "idle"
     switched: str = ""
     requests: deque[RequestRecord] = field(default_factory=deque)
     request_count: int = 0

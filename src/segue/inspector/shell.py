@@ -52,7 +52,7 @@ class Page(Struct, kw_only=True):
 
 
 @final
-class Frame(Struct, frozen=True, kw_only=True):
+class PageFrame(Struct, frozen=True, kw_only=True):
     """What the frame says of the gateway and of who looks at it."""
 
     address: str
@@ -102,7 +102,7 @@ def asset_path(name: str) -> str:
     return f"{ROOT}/static/{_digest()}/{name}"
 
 
-def document(page: Page, frame: Frame) -> bytes:
+def document(page: Page, frame: PageFrame) -> bytes:
     keys = [*page.keys, ("?", "all keys")]
     foot = e(
         "footer",
@@ -127,7 +127,7 @@ def _hints(keys: Sequence[tuple[str, str]]) -> list[Node]:
     return [[" · " if place else None, e("kbd", name), f" {does}"] for place, (name, does) in enumerate(keys)]
 
 
-def _top(page: Page, frame: Frame) -> Element:
+def _top(page: Page, frame: PageFrame) -> Element:
     shown = [
         e("a", title, href=ROOT + path, aria_current="page" if name == page.tab else None)
         for name, title, path in _NAV

@@ -35,7 +35,7 @@ _THOUGHTS: Final = (
 
 
 @final
-class Line(Struct, frozen=True):
+class BodyLine(Struct, frozen=True):
     """A field and its value."""
 
     indent: int
@@ -50,7 +50,7 @@ class Side(Struct, frozen=True):
     """What one body has in a row."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[BodyLine, ...]
     more: int = 0
     """Lines that are not shown."""
 
@@ -198,7 +198,7 @@ def _side(
     thoughts: tuple[str, str] | None,
     inserted: tuple[str, str] | None = None,
 ) -> Side:
-    lines: list[Line] = []
+    lines: list[BodyLine] = []
     more = 0
     for number, item in step.items:
         if len(lines) >= _MOST_LINES:
@@ -214,19 +214,19 @@ def _item_lines(
     marked: dict[str, tuple[str, str]],
     thoughts: tuple[str, str] | None,
     inserted: tuple[str, str] | None,
-) -> Iterator[Line]:
+) -> Iterator[BodyLine]:
     fields = item if isinstance(item, dict) else {"text": item}
     role = fields.get("role") or fields.get("type") or "item"
     sign, code = inserted or ("", "")
-    yield Line(0, f"{number + 1} {role}", "", sign, code)
+    yield BodyLine(0, f"{number + 1} {role}", "", sign, code)
     rest = {name: value for name, value in fields.items() if name != "role"}
     for line in _lines(rest, 0):
         sign, code = inserted or _mark_of(line, marked, thoughts)
-        yield Line(line.indent, line.key, line.value, sign, code)
+        yield BodyLine(line.indent, line.key, line.value, sign, code)
 
 
 def _mark_of(
-    line: Line, marked: dict[str, tuple[str, str]], thoughts: tuple[str, str] | None
+    line: BodyLine, marked: dict[str, tuple[str, str]], thoughts: tuple[str, str] | None
 ) -> tuple[str, str]:
     bare = line.value.strip('"')
     if bare in marked:
@@ -236,24 +236,24 @@ def _mark_of(
     return "", ""
 
 
-def _lines(value: Any, indent: int, key: str = "") -> Iterator[Line]:
+def _lines(value: Any, indent: int, key: str = "") -> Iterator[BodyLine]:
     if isinstance(value, dict) and indent < _DEEPEST:
         if key and not value:
-            yield Line(indent, key, "{}")
+            yield BodyLine(indent, key, "{}")
         elif key:
             kind = value.get("type") if isinstance(value.get("type"), str) else ""
-            yield Line(indent, key, str(kind))
+            yield BodyLine(indent, key, str(kind))
         for name, held in value.items():
             yield from _lines(held, indent + (1 if key else 0), name)
     elif isinstance(value, list) and value and indent < _DEEPEST:
         if all(not isinstance(held, dict | list) for held in value):
-            yield Line(indent, key, _short(msgspec.json.encode(value).decode()))
+            yield BodyLine(indent, key, _short(msgspec.json.encode(value).decode()))
             return
         for number, held in enumerate(value):
             label = f"{key}[{number}]" if len(value) > 1 else key
             yield from _lines(held, indent, label)
     else:
-        yield Line(indent, key, _shown(value))
+        yield BodyLine(indent, key, _shown(value))
 
 
 def _shown(value: Any) -> str:
@@ -271,13 +271,13 @@ def _settings(
 ) -> StepRow:
     """All but the messages; what differs is marked."""
     mine, other = _plain(ours, wire), _plain(theirs, dialect)
-    left: list[Line] = []
+    left: list[BodyLine] = []
     for name, value in mine.items():
         mark = marks.options.get(name, ("", ""))
         if not mark[0] and name not in other and name not in _LISTS:
             mark = ("~", "spelt otherwise")
-        left.append(Line(0, name, _field(name, value), *mark))
-    right: list[Line] = []
+        left.append(BodyLine(0, name, _field(name, value), *mark))
+    right: list[BodyLine] = []
     for name, value in other.items():
         sign, code = "", ""
         if name == "model" and mine.get("model") not in (None, value):
@@ -286,10 +286,10 @@ def _settings(
             sign, code = "~", "changed"
         elif name not in mine and name not in _LISTS:
             sign, code = "+", "this wire’s word"
-        right.append(Line(0, name, _field(name, value), sign, code))
+        right.append(BodyLine(0, name, _field(name, value), sign, code))
     for name, mark in marks.options.items():
         if name not in other:
-            right.append(Line(0, name, "not sent", *mark))
+            right.append(BodyLine(0, name, "not sent", *mark))
     return StepRow(
         label="settings, system prompt, tools",
         client=Side("", tuple(left)),

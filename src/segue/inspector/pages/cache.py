@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.inspector.cache_causes import CacheOutcome
-    from segue.inspector.pieces import Piece, PieceList
+    from segue.inspector.pieces import BodyPiece, PieceList
     from segue.inspector.records import ConversationRecord, RequestRecord
     from segue.inspector.view import View
 
@@ -310,7 +310,7 @@ def _sides(before: RequestRecord, one: RequestRecord, was: PieceList, now: Piece
     )
 
 
-def _excerpt(piece: Piece | None, before: Piece | None, after: Piece | None) -> Node:
+def _excerpt(piece: BodyPiece | None, before: BodyPiece | None, after: BodyPiece | None) -> Node:
     if piece is None:
         return e("span", "nothing at this place", cls="f")
     if not isinstance(piece, bytes):

@@ -9,7 +9,7 @@ from msgspec import structs
 from segue.conversation.blocks import ToolResult
 from segue.inspector import charts, marks, words
 from segue.inspector.cache_causes import misses_of
-from segue.inspector.chat_view import CallView, Said, Seam, Thought, TurnView, seams_of, turns_of
+from segue.inspector.chat_view import Seam, ShownCall, ShownText, ShownThought, ShownTurn, seams_of, turns_of
 from segue.inspector.export import exported
 from segue.inspector.html import Element, Node, e
 from segue.inspector.pages.other_model import candidates, window_of
@@ -276,7 +276,7 @@ def _no_content(view: View, known: ConversationRecord) -> Element:
 
 
 def turn_article(
-    turn: TurnView, most: int, lost: Sequence[str], fork: Node = None, *, is_folded: bool = False
+    turn: ShownTurn, most: int, lost: Sequence[str], fork: Node = None, *, is_folded: bool = False
 ) -> Element:
     parts = [_part(part) for part in turn.parts]
     inner: Node = parts
@@ -294,9 +294,9 @@ def turn_article(
     )
 
 
-def _part(part: Thought | CallView | Said) -> Element:
+def _part(part: ShownThought | ShownCall | ShownText) -> Element:
     match part:
-        case Thought(text, tokens, sealed_by):
+        case ShownThought(text, tokens, sealed_by):
             line = " · ".join(
                 word
                 for word in (
@@ -309,13 +309,13 @@ def _part(part: Thought | CallView | Said) -> Element:
             if not text.strip():
                 return e("p", line, cls="seal")
             return e("details", e("summary", line), e("p", text, cls="pre"), cls="seal")
-        case CallView():
+        case ShownCall():
             return _call(part)
-        case Said(text):
+        case ShownText(text):
             return e("p", text, cls="pre")
 
 
-def _call(call: CallView) -> Element:
+def _call(call: ShownCall) -> Element:
     kind, sign = _MARKS[call.state]
     state = {"done": "", "failed": "failed", "interrupted": "interrupted", "open": "no result yet"}[
         call.state
@@ -336,7 +336,7 @@ def _call(call: CallView) -> Element:
     )
 
 
-def _margin(turn: TurnView, most: int, lost: Sequence[str], fork: Node) -> Element:
+def _margin(turn: ShownTurn, most: int, lost: Sequence[str], fork: Node) -> Element:
     read, written, fresh, output = marks.token_parts(turn.usage)
     tokens = " · ".join(
         f"{words.short(number)} {name}"

@@ -37,7 +37,7 @@ _LINES: Final = 400
 
 
 @final
-class Candidate(Struct, kw_only=True, omit_defaults=True):
+class ModelPreview(Struct, kw_only=True, omit_defaults=True):
     """What one model would get, and what it would cost."""
 
     route: str
@@ -110,8 +110,10 @@ def preview_of(view: View, request: ChatRequest, route: Route) -> RequestSent:
     return preview(request)
 
 
-def examined(view: View, known: ConversationRecord, route: Route) -> tuple[Candidate, RequestSent | None]:
-    found = Candidate(route=route.name, window=window_of(view, route.name), in_use=route.name == known.route)
+def examined(view: View, known: ConversationRecord, route: Route) -> tuple[ModelPreview, RequestSent | None]:
+    found = ModelPreview(
+        route=route.name, window=window_of(view, route.name), in_use=route.name == known.route
+    )
     try:
         request = request_for(view, known, route)
         if request is None:
@@ -130,7 +132,7 @@ def examined(view: View, known: ConversationRecord, route: Route) -> tuple[Candi
     return found, sent
 
 
-def _price(view: View, known: ConversationRecord, found: Candidate) -> None:
+def _price(view: View, known: ConversationRecord, found: ModelPreview) -> None:
     prices = view.gateway.accounts.prices
     provider, _, model = found.route.partition("/")
     tokens = found.tokens or 0
@@ -209,7 +211,7 @@ def _table(headings: Sequence[str], rows: Sequence[Node]) -> Element:
     return e("div", table, cls="scroll", tabindex="0", role="region", aria_label="Models")
 
 
-def _row(known: ConversationRecord, one: Candidate, chosen: str) -> Element:
+def _row(known: ConversationRecord, one: ModelPreview, chosen: str) -> Element:
     share = (one.tokens or 0) / one.window if one.window else None
     window: Node = e("span", words.NO_DATA, cls="f")
     if share is not None and one.window:
@@ -273,7 +275,7 @@ def _money(amount: float | None, *, bold: bool) -> Element:
     return e("span", words.cost(amount), cls="b" if bold and amount else "q")
 
 
-def _changes(view: View, known: ConversationRecord, one: Candidate, sent: RequestSent) -> Element:
+def _changes(view: View, known: ConversationRecord, one: ModelPreview, sent: RequestSent) -> Element:
     repairs = sent.repairs
     kinds = _signs(repairs)
     tabs = [

@@ -17,7 +17,7 @@ from segue.inspector.pages.conversation import summary
 from segue.inspector.pieces import body_of
 from segue.inspector.shell import ROOT, Page, button, crumb, head, link_button, section, table
 from segue.inspector.view import not_found
-from segue.inspector.wire_rows import Line, Side, StepRow, rows_of
+from segue.inspector.wire_rows import BodyLine, Side, StepRow, rows_of
 from segue.redaction import redact_text
 from segue.transcript.value_text import text_of
 
@@ -407,7 +407,7 @@ def _side(side: Side | None) -> Node:
     return [e("div", [_line_of(line) for line in side.lines], cls="json"), more]
 
 
-def _line_of(line: Line) -> Element:
+def _line_of(line: BodyLine) -> Element:
     kind = {"~": "ch rw", "−": "ch no", "+": "ch add"}.get(line.sign, "ln1")
     tag = e("span", f"{line.sign} {line.code}", cls=f"tag {_tag(line.sign)}".strip()) if line.sign else None
     pad = " " * line.indent

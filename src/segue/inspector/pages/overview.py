@@ -26,7 +26,7 @@ _COST: Final = re.compile(r"([<>]?)=?(\d+(?:\.\d+)?)")
 
 
 @final
-class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ListedConversation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A conversation in the list, as data."""
 
     id: str
@@ -50,9 +50,9 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether this process served it; else it is known from the memory of the gateway only."""
 
 
-def _row(view: View, known: ConversationRecord) -> Row:
+def _row(view: View, known: ConversationRecord) -> ListedConversation:
     readable = view.may_read(known.id, known.caller)
-    return Row(
+    return ListedConversation(
         id=known.id,
         title=view.title(known),
         client=marks.client_title(known.client),
@@ -84,12 +84,12 @@ def _state(view: View, known: ConversationRecord) -> str:
     return known.state if known.state not in ("waiting", "streaming") else "idle"
 
 
-def rows(view: View) -> list[Row]:
+def rows(view: View) -> list[ListedConversation]:
     """Those that this process served, and behind them those that only the memory knows."""
     seen = [_row(view, known) for known in view.conversations()]
     ids = {row.id for row in seen}
     others = [
-        Row(
+        ListedConversation(
             id=info.id,
             title=info.id,
             client=marks.client_title(info.client),
@@ -108,7 +108,7 @@ def rows(view: View) -> list[Row]:
     return sorted([*seen, *others], key=lambda row: -row.updated)
 
 
-def _fits(row: Row, question: str) -> bool:
+def _fits(row: ListedConversation, question: str) -> bool:
     for field, value, word in _WORD.findall(question):
         if word and word.lower() not in f"{row.title} {row.client} {row.folder} {row.id} {row.route}".lower():
             return False
@@ -117,7 +117,7 @@ def _fits(row: Row, question: str) -> bool:
     return True
 
 
-def _has(row: Row, field: str, value: str) -> bool:
+def _has(row: ListedConversation, field: str, value: str) -> bool:
     match field:
         case "client":
             return value in row.client.lower()
@@ -148,7 +148,7 @@ def _has(row: Row, field: str, value: str) -> bool:
             }.get(value, False)
 
 
-def _in_tab(row: Row, tab: str) -> bool:
+def _in_tab(row: ListedConversation, tab: str) -> bool:
     return {
         "active": row.state not in ("idle", "failed"),
         "switched": bool(row.switched) or len(set(row.routes)) > 1,
@@ -261,7 +261,7 @@ def figures(view: View) -> Element:
     )
 
 
-def _filter(question: str, tab: str, fitting: Sequence[Row]) -> Element:
+def _filter(question: str, tab: str, fitting: Sequence[ListedConversation]) -> Element:
     counts = {name: sum(_in_tab(row, name) for row in fitting) for name in _SHOW}
     titles = {"all": "All", "active": "Active", "switched": "Switched", "losses": "With losses"}
     more = f"&q={_quoted(question)}" if question else ""
@@ -302,7 +302,7 @@ def _quoted(text: str) -> str:
     return quote(text, safe="")
 
 
-def _table(view: View, shown: Sequence[Row], question: str, number: int) -> Element:
+def _table(view: View, shown: Sequence[ListedConversation], question: str, number: int) -> Element:
     headings = (
         ("State", ""),
         ("Conversation", ""),
@@ -347,7 +347,7 @@ def _empty(question: str, number: int) -> Element:
     )
 
 
-def _cells(view: View, row: Row) -> list[Element]:
+def _cells(view: View, row: ListedConversation) -> list[Element]:
     under = " · ".join(
         part
         for part in (row.client, row.folder, row.caller if view.viewer.account.name != row.caller else "")
