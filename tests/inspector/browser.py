@@ -98,6 +98,10 @@ class Tab:
     def scheme(self, name: str) -> None:
         self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
 
+    def bypass_policy(self) -> None:
+        """For scripts of tests: the policy of the page lets none in."""
+        self._call("Page.setBypassCSP", enabled=True)
+
     def open(self, url: str) -> None:
         self._call("Page.navigate", url=url)
         self.until("document.readyState === 'complete'")

@@ -7,15 +7,13 @@ before the first difference should have been read; what does not is lost, and th
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
 
-import msgspec
 from msgspec import Struct
 
 from segue.conversation.usage import Usage
 from segue.inspector.marks import CacheFacts, facts
-from segue.inspector.pieces import BodyPiece, size_of
+from segue.inspector.pieces import BodyPiece, size_of, value_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,9 +52,6 @@ _PASSING: Final = frozenset(
 )
 """Fields that may differ without harm to a cache."""
 _CACHE_MARKS: Final = frozenset({"cache_control", "cachePoint"})
-_NAME: Final = re.compile(rb'\{?\s*"[^"\\]{1,100}"\s*:\s*')
-_MOST_BEHIND: Final = 5
-"""Brackets that may stand behind the last piece of a list in an object."""
 _SLACK: Final = 0.05
 """Of what was expected: so much less is no loss, for counts are estimates."""
 
@@ -237,25 +232,8 @@ def _same(one: BodyPiece, other: BodyPiece) -> bool:
         return True
     if not (isinstance(one, bytes) and isinstance(other, bytes)):
         return False
-    mine = _value(one)
-    return mine is not None and mine == _value(other)
-
-
-def _value(piece: bytes) -> Any:
-    """What a piece holds, without the name and the brackets that stand before or behind it; None if it cannot be read."""
-    text = piece.lstrip(b" ,]}\n\t").rstrip(b" ,\n\t")
-    if found := _NAME.match(text):
-        text = text[found.end() :]
-    for start in (text, text.lstrip(b"[ \n\t")):
-        end = start
-        for _ in range(_MOST_BEHIND):
-            try:
-                return _unmarked(msgspec.json.decode(end))
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                if end[-1:] not in (b"}", b"]"):
-                    break
-                end = end[:-1].rstrip()
-    return None
+    mine = _unmarked(value_in(one))
+    return mine is not None and mine == _unmarked(value_in(other))
 
 
 def _unmarked(value: Any) -> Any:

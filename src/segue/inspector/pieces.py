@@ -8,8 +8,9 @@ last request.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import msgspec
 
@@ -22,6 +23,9 @@ _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _DEEPEST: Final = 2
 """Lists in objects of the body are cut too: `toolConfig.tools`."""
+_NAME: Final = re.compile(rb'\{?\s*"[^"\\]{1,100}"\s*:\s*')
+_MOST_BEHIND: Final = 5
+"""Brackets that may stand behind the last piece of a list in an object."""
 _CUT_FROM: Final = 256
 """A value that is shorter stays whole."""
 
@@ -138,6 +142,23 @@ def listed(
     return PieceList(
         tuple([label for label, _ in own]), tuple([keep(data) for _, data in own]), before, shared
     )
+
+
+def value_in(piece: bytes) -> Any:
+    """What a piece holds, without the name and the brackets that stand before or behind it; None if it cannot be read."""
+    text = piece.lstrip(b" ,]}\n\t").rstrip(b" ,\n\t")
+    if found := _NAME.match(text):
+        text = text[found.end() :]
+    for start in (text, text.lstrip(b"[ \n\t")):
+        end = start
+        for _ in range(_MOST_BEHIND):
+            try:
+                return msgspec.json.decode(end)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                if end[-1:] not in (b"}", b"]"):
+                    break
+                end = end[:-1].rstrip()
+    return None
 
 
 def digested(data: bytes) -> BodyPiece:

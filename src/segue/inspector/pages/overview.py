@@ -108,7 +108,7 @@ def rows(view: View) -> list[ListedConversation]:
     return sorted([*seen, *others], key=lambda row: -row.updated)
 
 
-def _fits(row: ListedConversation, question: str) -> bool:
+def fits(row: ListedConversation, question: str) -> bool:
     for field, value, word in _WORD.findall(question):
         if word and word.lower() not in f"{row.title} {row.client} {row.folder} {row.id} {row.route}".lower():
             return False
@@ -159,7 +159,7 @@ def _in_tab(row: ListedConversation, tab: str) -> bool:
 def page(view: View) -> Page:
     question, tab = view.query.get("q", ""), view.query.get("show", "all")
     every = rows(view)
-    fitting = [row for row in every if _fits(row, question)]
+    fitting = [row for row in every if fits(row, question)]
     shown = [row for row in fitting if _in_tab(row, tab)]
     body = [
         e("h1", "Conversations", cls="hide"),

@@ -14,7 +14,7 @@ from segue.inspector.change_list import change_items, changes_of
 from segue.inspector.chat_view import about, short_result
 from segue.inspector.html import Element, Node, e
 from segue.inspector.pages.conversation import summary
-from segue.inspector.pieces import body_of
+from segue.inspector.pieces import body_of, value_in
 from segue.inspector.shell import ROOT, Page, button, crumb, head, link_button, section, table
 from segue.inspector.view import not_found
 from segue.inspector.wire_rows import BodyLine, Side, StepRow, rows_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _OPEN_ROWS: Final = 4
 """Steps at the end that are shown open."""
 _MOST_DIFF: Final = 3000
+_LONGEST_LINE: Final = 400
 
 
 def page(view: View, name: str) -> Page:
@@ -537,8 +538,8 @@ def diff_page(view: View, name: str) -> Page:
     shared = next(
         (n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new))
     )
-    was = _pretty_lines([piece for _, piece in old[shared:]])
-    now = _pretty_lines([piece for _, piece in new[shared:]])
+    was = _pretty_lines(old[shared:])
+    now = _pretty_lines(new[shared:])
     lines = _diff(was[:_MOST_DIFF], now[:_MOST_DIFF])
     counts = sum(kind == "+" for kind, _ in lines), sum(kind == "−" for kind, _ in lines)
     tabs = [
@@ -579,20 +580,17 @@ def diff_page(view: View, name: str) -> Page:
     )
 
 
-def _pretty_lines(pieces: Sequence[object]) -> list[str]:
+def _pretty_lines(pieces: Sequence[tuple[str, object]]) -> list[str]:
     lines: list[str] = []
-    for piece in pieces:
+    for label, piece in pieces:
         if not isinstance(piece, bytes):
             continue
-        text = piece.strip(b" ,\n\t")
-        key, _, value = text.partition(b":") if not text.startswith((b"{", b"[")) else (b"", b"", text)
-        try:
-            shown = msgspec.json.format(value.strip(b" ,[]") or b"null", indent=2).decode("utf-8", "replace")
-        except msgspec.DecodeError:
-            shown = text.decode("utf-8", "replace")
-            key = b""
-        prefix = f"{key.decode('utf-8', 'replace').strip()}: " if key else ""
-        lines += [line[:2000] for line in (prefix + shown).splitlines()]
+        value = value_in(piece)
+        if value is None:
+            text = piece.decode("utf-8", "replace")
+        else:
+            text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8", "replace")
+        lines += [line[:_LONGEST_LINE] for line in f"{label}: {text}".splitlines()]
     return lines
 
 
