@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
     from segue.exchange.attempt import Attempt
     from segue.gateway.app import Gateway
+    from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.report import RequestReport
-    from segue.gateway.turns import ClientTurn
     from segue.gateway.web import Receive, ResponseWriter, WebRequest
 
 

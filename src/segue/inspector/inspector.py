@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from segue.config.schema import InspectSettings
     from segue.exchange.attempt import Attempt
     from segue.gateway.app import Gateway
+    from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.memory.installation_key import InstallationKey
     from segue.gateway.report import RequestReport
-    from segue.gateway.turns import ClientTurn
     from segue.gateway.web import Receive, ResponseWriter, WebRequest
 
 from segue.inspector.audit import AuditLog

@@ -23,8 +23,8 @@ from segue.conversation.usage import NO_USAGE
 from segue.errors import ProviderError, SegueError, status_of
 from segue.exchange.attempt import Attempt
 from segue.exchange.handovers import sum_of
+from segue.gateway.conversations.turns import ClientTurn
 from segue.gateway.report import RequestReport
-from segue.gateway.turns import ClientTurn
 from segue.inspector.pieces import PieceStore, cut, digested, listed
 from segue.inspector.records import AttemptRecord, ConversationRecord, RequestContent, RequestRecord
 from segue.redaction import known_secrets, redact_known, redact_text

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from segue.conversation.message import Conversation, Message
 from segue.conversation.usage import NO_USAGE, Usage
-from segue.gateway.turns import ClientTurn
+from segue.gateway.conversations.turns import ClientTurn
 from segue.inspector.pieces import PieceList
 from segue.transcript.repairs import Repair
 
