@@ -12,7 +12,7 @@ from typing import Final
 from bench.callers import REQUESTS, served
 from bench.gateway_processes import Measured, open_bench
 
-ROUNDS: Final = 40
+ROUNDS: Final = 20
 OFF, FIGURES, CONTENT = "no inspector", "figures", "content"
 GOALS: Final = {FIGURES: 1.03, CONTENT: 1.10}
 

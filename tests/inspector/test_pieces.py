@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.inspector.pieces import PieceList, PieceStore, body_of, cut, digested, listed
+from segue.inspector.pieces import KeptBody, cut, kept
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=80),
@@ -48,30 +48,38 @@ def _growing(number: int) -> list[bytes]:
     return bodies
 
 
-def test_four_hundred_requests_of_one_session_cost_about_its_last_request() -> None:
-    store, before, lists = PieceStore(), None, list[PieceList]()
-    bodies = _growing(400)
+def _kept(bodies: list[bytes]) -> list[KeptBody]:
+    before: KeptBody | None = None
+    made = []
     for body in bodies:
-        before = listed(cut(body), before, store.keep)
-        lists.append(before)
-    assert store.bytes < 1.3 * len(bodies[-1])
-    assert [body_of(one) for one in lists] == bodies
+        before = kept(body, before, before.data() if before is not None else b"", bytes)
+        made.append(before)
+    return made
 
 
-def test_released_pieces_are_forgotten() -> None:
-    store, before, lists = PieceStore(), None, list[PieceList]()
-    for body in _growing(20):
-        before = listed(cut(body), before, store.keep)
-        lists.append(before)
-    for one in lists:
-        store.release(one)
-    assert store.bytes == 0
+def test_four_hundred_requests_of_one_session_cost_about_its_last_request() -> None:
+    bodies = _growing(400)
+    made = _kept(bodies)
+    assert sum(one.size for one in made) < 2 * len(bodies[-1])
+    assert [one.data() for one in made[::37]] == bodies[::37]
 
 
-def test_digests_compare_as_the_bytes_would_and_hold_none_of_them() -> None:
-    before, shared = None, list[int]()
-    for body in _growing(3):
-        before = listed(cut(body), before, digested)
-        shared.append(before.shared)
-        assert body_of(before) == b""
-    assert shared[0] == 0 and shared[1] > 2 and shared[2] > shared[1]
+@given(
+    bodies=st.lists(
+        st.binary(max_size=3000) | st.integers(0, 40).map(lambda n: b"abc" * 300 + bytes(n) + b"xyz" * 300),
+        max_size=6,
+    )
+)
+def test_any_bodies_come_back_as_they_were(bodies: list[bytes]) -> None:
+    assert [one.data() for one in _kept(bodies)] == bodies
+
+
+@given(cut_at=st.integers(0, 40), text=st.text(max_size=20))
+def test_a_secret_is_cut_out_wherever_two_bodies_begin_to_differ(cut_at: int, text: str) -> None:
+    secret = b"sk-a-secret-value-of-forty-letters-12345"
+    before = b"p" * 5000 + secret[:cut_at] + b"-another" + b"q" * 900
+    body = b"p" * 5000 + secret + text.encode() + b"q" * 900
+    clean = lambda data: data.replace(secret, b"")  # noqa: E731
+    first = kept(before, None, b"", clean)
+    second = kept(body, first, first.data(), clean)
+    assert secret not in second.data()

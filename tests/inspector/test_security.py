@@ -107,11 +107,11 @@ def test_a_changed_cookie_is_nobodys(stage: Stage, session: Session) -> None:
 def test_nothing_is_changed_by_a_request_of_another_page(
     session: Session, agent: Agent, changed: dict[str, str]
 ) -> None:
-    before = session.json("/index.json")["conversations"][0].get("switched", "")
+    before = session.json(f"/c/{agent.conversation}.json")["conversation"]["switched"]
     headers = {name.replace("-", "_"): value for name, value in changed.items()}
     status, _ = session.post("/api/switch", {"conversation": agent.conversation, "model": "gpt"}, **headers)
     assert status == 403
-    assert session.json("/index.json")["conversations"][0].get("switched", "") == before
+    assert session.json(f"/c/{agent.conversation}.json")["conversation"]["switched"] == before
 
 
 def test_a_get_changes_nothing(session: Session, agent: Agent) -> None:

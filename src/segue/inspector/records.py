@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from segue.conversation.message import Conversation, Message
 from segue.conversation.usage import NO_USAGE, Usage
 from segue.gateway.conversations.turns import ClientTurn
-from segue.inspector.pieces import PieceList
+from segue.inspector.pieces import KeptBody, KeptPieces
 from segue.transcript.repairs import Repair
 
 RunState: TypeAlias = Literal["idle", "waiting", "streaming", "tools run", "failed"]
@@ -41,8 +41,8 @@ class AttemptRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class RequestContent(Struct, kw_only=True):
     """What was said."""
 
-    client: PieceList
-    provider: PieceList | None = None
+    client: KeptBody
+    provider: KeptBody | None = None
     answer: Message | None = None
 
 
@@ -96,9 +96,7 @@ class RequestRecord(Struct, kw_only=True):
     finish: str = ""
     calls: int = 0
     """That the answer makes."""
-    headers: dict[str, str] = {}
-    """Of the client, as far as they hold no secret."""
-    pieces: PieceList | None = None
+    pieces: KeptPieces | None = None
     """What the provider got: its bytes, or only their digests."""
     content: RequestContent | None = None
     """None if it was not recorded, or is forgotten."""

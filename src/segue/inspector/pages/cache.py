@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.inspector.cache_causes import CacheOutcome
-    from segue.inspector.pieces import BodyPiece, PieceList
+    from segue.inspector.pieces import BodyPiece, KeptPieces
     from segue.inspector.records import ConversationRecord, RequestRecord
     from segue.inspector.view import View
 
@@ -251,7 +251,7 @@ _HELP: Final = {
 }
 
 
-def _map(pieces: PieceList, at: int | None) -> Element:
+def _map(pieces: KeptPieces, at: int | None) -> Element:
     """The prompt as a bar: tools, system, messages, and where it first differs."""
     sizes: dict[str, int] = {}
     for group, _, piece in in_prompt_order(pieces):
@@ -288,7 +288,7 @@ def _map(pieces: PieceList, at: int | None) -> Element:
     )
 
 
-def _sides(before: RequestRecord, one: RequestRecord, was: PieceList, now: PieceList) -> Node:
+def _sides(before: RequestRecord, one: RequestRecord, was: KeptPieces, now: KeptPieces) -> Node:
     difference = first_difference(was, now)
     if difference is None:
         return None
