@@ -17,6 +17,7 @@ NAMESPACES = (
     "segue.providers",
     "segue.routing",
     "segue.stores",
+    "segue.telemetry",
     "segue.testing",
     "segue.tools",
     "segue.transports",

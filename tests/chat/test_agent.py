@@ -301,7 +301,7 @@ async def test_handing_over_is_accepted_by_strict_providers_of_every_kind() -> N
     models = {"anthropic": "claude-sonnet-4-6", "openai": "gpt-4.1", "gemini": "gemini-3.5-flash"}
     for begins, first in models.items():
         for takes, second in models.items():
-            replies = [Call("hand_over_to_second", {}), Say("Here."), Say("Still.")]
+            replies: list[Call | Say] = [Call("hand_over_to_second", {}), Say("Here."), Say("Still.")]
             with serve(
                 emulator=Emulator(responder=ScriptedResponder([Reply(pieces=(one,)) for one in replies]))
             ) as api:
@@ -376,14 +376,14 @@ def test_a_wrong_definition_is_refused_when_it_is_made(define: Callable[[], Any]
     ("call", "meant"),
     [
         (
-            lambda: Chat(modle="a"),
+            lambda: Chat(modle="a"),  # type: ignore[call-arg]
             "Chat() got an unexpected keyword argument 'modle'. Did you mean \"model\"?",
-        ),  # type: ignore[call-arg]
+        ),
         (lambda: Agent(instruction="a"), 'Did you mean "instructions"?'),  # type: ignore[call-overload]
         (
-            lambda: tool(efect="read"),
+            lambda: tool(efect="read"),  # type: ignore[call-overload]
             "tool() got an unexpected keyword argument 'efect'. Did you mean \"effect\"?",
-        ),  # type: ignore[call-overload]
+        ),
         (lambda: Chat(zzz=1), "Known are: model, tools, system,"),  # type: ignore[call-arg]
     ],
 )
@@ -457,7 +457,7 @@ async def test_a_history_may_be_a_request_a_document_a_conversation_a_file_or_ob
             "usage": {"input_tokens": 1, "output_tokens": 1},
         }
     )
-    objects = [MESSAGES["messages"][0], {"role": "assistant", "content": received.content}]  # type: ignore[index]
+    objects = [MESSAGES["messages"][0], {"role": "assistant", "content": received.content}]
     for history in (MESSAGES, MESSAGES["messages"], document, conversation, path, objects):
         async with Chat("scripted/any", history=history, providers=providers) as chat:
             await chat.send("And now?")
