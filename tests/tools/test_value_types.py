@@ -260,6 +260,9 @@ def test_defaults_and_other_names_of_a_field_hold() -> None:
 class Opaque:
     """Nothing that anybody reads."""
 
+    def __repr__(self) -> str:
+        return "Opaque()"
+
 
 class Mixed(Struct):
     city: City

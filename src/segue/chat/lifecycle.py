@@ -162,8 +162,9 @@ class ChatSession:
             deps=host.deps, abort=abort, progress=_unheard, session=self.journal.session, host=host
         )
 
-    async def open(self) -> None:
-        """Begin the session, or resume it where it was left."""
+    async def open(self, *, keep_turn: bool = False) -> None:
+        """Begin the session, or resume it where it was left. `keep_turn`: with a turn that another process has begun, which can
+        do nothing more from then on."""
         async with self._opening:
             if self.is_open:
                 return
@@ -174,7 +175,8 @@ class ChatSession:
             if not self.model and settings.session is None:
                 self.model = default_route(self.providers) or ""
             name = self.model if isinstance(self.model, str) else self.model.name
-            self.journal = await self._open_journal(settings.store or MemoryStore(), name)
+            store = settings.store or MemoryStore()
+            self.journal = await self._open_journal(store, name, keep_turn=keep_turn)
             self._resources.push_async_callback(self.journal.close)
             try:
                 chosen = self.model or self.journal.state.model or default_route(self.providers) or ""
@@ -206,12 +208,15 @@ class ChatSession:
                 self.role = structs.replace(self.role, system="")
             self.is_open = True
 
-    async def _open_journal(self, store: Store, model: str) -> Journal:
+    async def _open_journal(self, store: Store, model: str, *, keep_turn: bool) -> Journal:
         """The session that was asked for, as it was left; or a new one."""
         settings, history = self.settings, self.settings.history
         if settings.session is not None:
             try:
-                journal = await Journal.resume(store, settings.session, take_over=settings.take_over)
+                take_over = settings.take_over or keep_turn
+                journal = await Journal.resume(
+                    store, settings.session, take_over=take_over, keep_turn=keep_turn
+                )
             except JournalError as error:
                 if error.code != "unknown_session":
                     raise

@@ -47,6 +47,7 @@ class _Settings(Struct, frozen=True, kw_only=True):
     effect: Effect = "other"
     timeout: float | None = 120.0
     writes: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
+    repeatable: bool | None = None
 
 
 @final
@@ -83,6 +84,7 @@ def tool(
     effect: Effect = "other",
     timeout: float | None = 120.0,
     writes: Callable[[dict[str, Any]], tuple[str, ...]] | None = None,
+    repeatable: bool | None = None,
 ) -> Callable[[_F], _F]: ...
 def tool(function: Any = None, /, **settings: Any) -> Any:
     """Mark a function as a tool, with what its signature does not have. The function itself stays as it is.
@@ -138,6 +140,7 @@ def as_tool(source: Tool | Callable[..., Any]) -> Tool:
         effect=settings.effect,
         timeout=settings.timeout,
         writes=settings.writes,
+        repeatable=settings.repeatable,
     )
 
 

@@ -14,7 +14,7 @@ from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, Tool
 from segue.conversation.events import Event, Failed, Finished, FinishReason, Reply, fold
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
-from segue.dialects.openai_chat import DIALECTS
+from segue.dialects.registry import CHAT_NAMES, DIALECTS
 from segue.errors import OverloadError, ProtocolError, QuotaError, RateLimitError
 
 DONE = "data: [DONE]\n\n"
@@ -93,6 +93,22 @@ def test_calls_are_told_apart_however_a_server_numbers_them(deltas: list[dict[st
         ("b", "g", "{}"),
     ]
     assert reply.finish == "tool_calls"
+
+
+@pytest.mark.requirement("Scenario: Parse OpenAI tool calls")
+def test_calls_content_and_usage_of_a_whole_reply_are_read() -> None:
+    calls = [
+        {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+        {"id": "b", "type": "function", "function": {"name": "g", "arguments": '{"x": 1}'}},
+    ]
+    counts = {"prompt_tokens": 80, "completion_tokens": 30, "total_tokens": 110}
+    reply = whole({"content": "Look:", "tool_calls": calls}, "tool_calls", usage=counts)
+    assert reply.message.blocks == (
+        Text("Look:"),
+        ToolCall("", "f", {}, "{}", "a"),
+        ToolCall("", "g", {"x": 1}, '{"x": 1}', "b"),
+    )
+    assert (reply.finish, reply.usage, reply.id, reply.model) == ("tool_calls", Usage(80, 30), "r", "m")
 
 
 def test_calls_of_a_whole_reply_stay_apart_even_when_they_share_an_id() -> None:
@@ -269,7 +285,7 @@ def test_a_call_behind_the_reason_of_the_end_is_never_run_with_a_hole() -> None:
     assert reply.finish == "error"
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", CHAT_NAMES)
 @pytest.mark.parametrize("answer", [b"", b"<html>", b"[]", b"{}", b'{"choices":[]}', b"data: [DONE]\n\n"])
 def test_an_answer_without_an_answer_is_a_failure(name: str, answer: bytes) -> None:
     for events in (DIALECTS[name].decode_reply(answer), heard(name, answer)):
@@ -325,7 +341,7 @@ def replies(draw: st.DrawFn, name: str) -> Reply:
 
 @given(st.data())
 def test_a_reply_that_we_write_is_the_reply_that_we_read(data: st.DataObject) -> None:
-    name = data.draw(st.sampled_from(list(DIALECTS)))
+    name = data.draw(st.sampled_from(CHAT_NAMES))
     reply = data.draw(replies(name))
     dialect = DIALECTS[name]
     events = dialect.decode_reply(dialect.encode_reply(reply))

@@ -20,7 +20,6 @@ from segue.gateway.accounts.admission import Charge, Refusal, Reserved, Standing
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.accounts.store import Admission, Settlement
-from segue.gateway.accounts.volatile_store import VolatileAccountStore
 
 NOON = 1_794_830_400.0
 DAY = 86_400.0
@@ -39,7 +38,7 @@ class Clock:
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     clock = Clock()
     stores: dict[str, Any] = {
-        "volatile": lambda: VolatileAccountStore(clock=clock),
+        "volatile": lambda: SQLiteAccountStore(clock=clock),
         "sqlite": lambda: SQLiteAccountStore(tmp_path / "accounts.db", clock=clock),
         "postgres": lambda: PostgresAccountStore(schema_url(tmp_path), clock=clock),
     }
@@ -65,6 +64,25 @@ def test_a_clock_that_jumps_and_comes_back_empties_no_budget(store: Any, jump: f
         assert isinstance(refused, Refusal), "what was spent stays spent"
         store.clock.now += 2 * DAY
         assert isinstance(await store.admit("later", ann, Charge(1, 1000)), Admission), "and its day ends"
+        await store.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+@pytest.mark.parametrize("window", ["dollars_per_day", "dollars_per_month"])
+def test_a_clock_that_is_set_back_and_right_again_empties_no_budget(
+    store: Any, jump: float, window: str
+) -> None:
+    async def main() -> None:
+        ann = Account(name="ann", allowance=Allowance(**{window: 1.0}))
+        await spend(store, ann, 1_000_000)
+        for moment in (NOON - jump, NOON, NOON - jump, NOON - 2 * jump, NOON):
+            store.clock.now = moment
+            refused = await store.admit(f"at {moment}", ann, Charge(1, 1000))
+            assert isinstance(refused, Refusal), "what was spent stays spent"
+        store.clock.now += 31 * DAY
+        assert isinstance(await store.admit("later", ann, Charge(1, 1000)), Admission), "and its month ends"
         await store.close()
 
     asyncio.run(main())
@@ -149,6 +167,7 @@ def test_a_file_of_the_form_before_is_taken_over(tmp_path: Path) -> None:
         await store.settle([Settlement(first, Charge(1, 5))])
         await store.close()
         with closing(sqlite3.connect(file)) as connection:
+            connection.execute("ALTER TABLE standings DROP COLUMN set_back_from")
             connection.execute("ALTER TABLE standings DROP COLUMN seen")
             connection.execute("PRAGMA user_version = 1")
             connection.commit()
