@@ -282,6 +282,17 @@ async def test_a_session_that_was_handed_over_is_resumed_with_the_agent_that_has
 
 
 @in_loop
+async def test_a_turn_that_ends_with_its_last_exchange_is_handed_over_at_the_next() -> None:
+    first = scripted(calls(("hand_over_to_billing", {})))
+    second = ScriptedProvider([says("Billing here.")], name="second")
+    agent = support(MemoryStore(), {"scripted": first, "second": second})
+    async with agent.chat(deps=Shop("Ann")) as chat:
+        assert (await chat.send("Money!", max_turns=1)).finish == "max_turns"
+        assert (await chat.send("Hello?")).text == "Billing here."
+    assert second.requests[0].conversation.system == "You handle money."
+
+
+@in_loop
 async def test_two_calls_to_hand_over_go_to_the_first() -> None:
     one = Agent("scripted/one", name="one")
     two = Agent("scripted/two", name="two")

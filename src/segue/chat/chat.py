@@ -328,8 +328,11 @@ class Chat(Generic[OutputT_co]):
             )
         settings = session.turn_settings(output, options, partial=partial)
         self._turn = turn = Turn(session, emit)
-        own, router = session.router, settings.router
         try:
+            if session.next_role is not None:  # a turn that ended before its conversation was handed over
+                await session.take_role(turn.abort)
+                settings = session.turn_settings(output, options, partial=partial)
+            own, router = session.router, settings.router
             if settings.system is None:
                 await session.instruct(turn.abort)
             if router is not None and router.name != own.name:
