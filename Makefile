@@ -6,7 +6,7 @@ SYNCED := .venv/.synced
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test quick release check lint types typing documents coverage laws properties gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack memory-curve fuzz chaos clients drift sessions moves bench bench-gateway bench-callers toolbench docs site pictures format clean
+.PHONY: help demo chat test quick release check lint types typing documents coverage laws properties gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack memory-curve worker-kills conversations key-timing fuzz chaos clients drift sessions moves bench bench-gateway bench-callers toolbench docs site pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -143,6 +143,15 @@ attack: $(SYNCED) ## every test of the page about security
 
 memory-curve: $(SYNCED) ## the memory of a gateway over 200,000 requests with growing histories, as a curve (half an hour; REQUESTS=)
 	PYTHONPATH=tests $(BIN)/python -m gateway.memory_curve --requests $(or $(REQUESTS),200000)
+
+worker-kills: $(SYNCED) ## kill workers of a gateway 200 times while agents work through it (minutes; KILLS=)
+	PYTHONPATH=tests $(BIN)/python -m gateway.worker_kills --kills $(or $(KILLS),200)
+
+conversations: $(SYNCED) ## 10,000 conversations of one client of a gateway, each continued (minutes; COUNT=)
+	PYTHONPATH=tests $(BIN)/python -m gateway.many_conversations --count $(or $(COUNT),10000)
+
+key-timing: $(SYNCED) ## whether the time of a refusal tells something about keys: 40,000 wrong ones (a minute; REQUESTS=)
+	PYTHONPATH=tests $(BIN)/python -m gateway.key_timing --requests $(or $(REQUESTS),40000)
 
 fuzz: $(SYNCED)  ## hostile input for everything that reads some, for 10 minutes
 	PYTHONPATH=tests $(BIN)/python -m fuzz.run --minutes 10

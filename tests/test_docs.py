@@ -291,3 +291,13 @@ def test_every_event_of_a_chat_is_told(event: type[Struct]) -> None:
 
 def test_the_table_of_providers_tells_what_is_known_of_them() -> None:
     assert provider_table.main([]) == 0
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, page in NAMES.items() if blocks(page, "py") and not name.startswith(_GENERATED)]
+)
+def test_a_program_on_a_page_is_an_example_and_short(name: str) -> None:
+    examples = {path.read_text("utf-8") for path in ROOT.glob("examples/*.py")}
+    for block in blocks(NAMES[name], "py"):
+        assert block.text in examples, f"{name}:{block.line}: copy it from examples/, where it is run"
+        assert len(block.text.splitlines()) <= 60

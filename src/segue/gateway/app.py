@@ -24,6 +24,7 @@ from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.admission import LoopWatch, RunningRequests
 from segue.gateway.archive import ReplyArchive
 from segue.gateway.background import BackgroundReplies
+from segue.gateway.batches import ClientBatches
 from segue.gateway.byte_budget import ByteBudget
 from segue.gateway.client_errors import busy_error, error_response, path_error, unexpected, write_error
 from segue.gateway.compaction import ClientCompaction
@@ -38,6 +39,7 @@ from segue.gateway.names import ModelNames
 from segue.gateway.readiness import Readiness
 from segue.gateway.report import RequestReport
 from segue.gateway.request_body import read_body
+from segue.gateway.response_socket import ResponseSocket
 from segue.gateway.services import ClientServices
 from segue.gateway.web import (
     ClientGoneError,
@@ -110,6 +112,7 @@ class Gateway:
         self._services = ClientServices(
             self.names, self.members, providers, self._reader, self._compactor, self._jobs
         )
+        self._batches = ClientBatches(self.names, providers, memory, self.accounts)
         self._callers = RunningRequests()
         self._readiness = Readiness(memory.store, self.accounts.store)
         self._doors = Doors()
@@ -119,10 +122,11 @@ class Gateway:
         self._on_report = on_report
         self._on_close = on_close
         self._background: set[asyncio.Task[Any]] = set()
+        self._sockets = 0
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await refuse_websocket(scope, receive, send)
+            await self._converse(scope, receive, send)
             return
         if scope["type"] == "lifespan":
             await self._live(receive, send)
@@ -157,6 +161,32 @@ class Gateway:
             report.held_bytes = self._budget.held
             if self._on_report is not None:
                 self._on_report(report)
+
+    async def _converse(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Over a WebSocket. Its requests are those of HTTP; here it is decided only whether it is opened."""
+        await receive()
+        head = structs.replace(read_head(scope, self.settings.limits), method="POST")
+        try:
+            door = self._doors.find("POST", head.path, head.headers)
+            if door is None or not door.dialect.server.has_socket or door.operation != "chat":
+                raise _no_socket()
+            self._admit()
+            account = await self._account(head, door.dialect)
+            if "origin" in head.headers or account is ANYONE:
+                self._pages.check(head)
+            if self._sockets >= self.settings.limits.concurrent:
+                raise busy_error(f"has {self._sockets} open sockets already")
+        except SegueError as error:
+            await refuse_websocket(
+                scope, send, error_response(error, self._doors.wire_of("POST", head.path, head.headers))
+            )
+            return
+        caller = "" if account is ANYONE else account.name
+        self._sockets += 1
+        try:
+            await ResponseSocket(self, scope, self._budget, caller).converse(receive, send)
+        finally:
+            self._sockets -= 1
 
     async def _answer(
         self,
@@ -231,12 +261,7 @@ class Gateway:
         if (preflight := self._pages.preflight(head)) is not None:
             return preflight
         if head.headers.get("upgrade", "").lower() == "websocket":
-            raise InvalidRequestError(
-                "WebSockets are not served here.",
-                code="upgrade_required",
-                status=426,
-                hint="Send the same request over HTTP.",
-            )
+            raise _no_socket()
         return None
 
     def _door(self, head: WebRequest) -> Door | None:
@@ -307,6 +332,8 @@ class Gateway:
         report.wire, report.operation = door.dialect.name, door.operation
         if door.operation in ("chat", "generate"):
             return self._reply(door, request, account, writer, report)
+        if door.operation == "batch":
+            return self._batches.serve(door, request, account, writer, report)
         if door.operation == "get_reply" and request.query.get("stream") == "true":
             return self._jobs.follow(door, request, account.name, writer)
         return self._serve(door, request, account, writer, report)
@@ -426,6 +453,16 @@ class Gateway:
 
 def _is_operators(head: WebRequest) -> bool:
     return head.path.startswith((OPERATORS, METRICS))
+
+
+def _no_socket() -> InvalidRequestError:
+    """Clients that try a WebSocket first send the same request over HTTP when they are refused so (WS-07)."""
+    return InvalidRequestError(
+        "There is no WebSocket at this path.",
+        code="upgrade_required",
+        status=426,
+        hint="Send the same request over HTTP.",
+    )
 
 
 def _keep_pages_out(head: WebRequest) -> None:

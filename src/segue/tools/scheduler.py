@@ -129,7 +129,7 @@ class _Batch(Struct):
         tool = self.tools.by_name.get(call.name)
         if tool is None:
             return ToolResult(call.id, call.name, error=f'Tool "{call.name}" not found')
-        if problem := problem_with(call, tool.spec):
+        if problem := problem_with(call, tool.spec, tool.check):
             return ToolResult(call.id, call.name, error=problem)
         if stopped.done():
             return not_run(call)
@@ -213,6 +213,7 @@ class _Batch(Struct):
             spend=self.bills[call.id].add,
             session=self.journal.session,
             host=self.host,
+            deps=self.host.deps,
         )
         result = await run_call(tool, context, stopped)
         progress.over = True
