@@ -124,6 +124,22 @@ def test_anthropic_message_batches(world: GatewayWorld, address: str) -> None:
     assert [(caller, route) for caller, route, _ in charges(world)] == [("ann", ROUTES["anthropic"])]
 
 
+def test_anthropic_files(world: GatewayWorld, address: str) -> None:
+    anthropic = imported("anthropic")
+    with anthropic.Anthropic(api_key=ANN, base_url=address, max_retries=0) as ann:
+        file = ann.beta.files.upload(file=("note.txt", b"hello", "text/plain"))
+        assert [one.id for one in ann.beta.files.list()] == [file.id]
+        assert ann.beta.files.retrieve_metadata(file.id).filename == "note.txt"
+        with anthropic.Anthropic(api_key=BOB, base_url=address, max_retries=0) as bob:
+            assert list(bob.beta.files.list()) == []
+            with pytest.raises(anthropic.NotFoundError):
+                bob.beta.files.delete(file.id)
+        ann.beta.files.delete(file.id)
+        with pytest.raises(anthropic.NotFoundError):
+            ann.beta.files.retrieve_metadata(file.id)
+    assert charges(world) == []
+
+
 def test_gemini_batches(world: GatewayWorld, address: str) -> None:
     genai = imported("google.genai")
     model = ROUTES["gemini"].partition("/")[2]
