@@ -9,13 +9,16 @@ from pathlib import Path
 
 NAMESPACES = (
     "segue",
+    "segue.batch",
     "segue.dialects",
     "segue.emulators",
     "segue.errors",
     "segue.events",
+    "segue.gateway",
     "segue.interop",
     "segue.providers",
     "segue.routing",
+    "segue.steps",
     "segue.stores",
     "segue.testing",
     "segue.tools",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -23,7 +24,7 @@ from segue.errors import UsageError
 from segue.suggestions import suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 ENVIRONMENT_PREFIX = "SEGUE_"
 _MOST_BYTES = 1 << 20
@@ -96,7 +97,35 @@ def load_settings(
     """Read all places. Raises one UsageError `config` that names every fault. `bare` reads no files."""
     environment = os.environ if environment is None else environment
     folders = () if bare else tuple(project_directories(directory or Path.cwd()))
-    layers = (*_files(folders), _from_environment(environment), *([_from_flags(sets)] if sets else ()))
+    return _settled(
+        (*_files(folders), _from_environment(environment), *([_from_flags(sets)] if sets else ())), folders
+    )
+
+
+def given_settings(
+    given: Mapping[str, Any] | str | os.PathLike[str] | None,
+    *,
+    defaults: dict[str, Any],
+    above: dict[str, Any],
+) -> Settings:
+    """Settings of a program of its own: a table, or a TOML file, over its `defaults`. No other place is read. `above` holds over
+    both. Raises like `load_settings`."""
+    held = (
+        Layer("config", _plain_table(given))
+        if isinstance(given, Mapping) or given is None
+        else _from_file(Path(given))
+    )
+    return _settled((Layer("default", defaults), held, Layer("arguments", above)))
+
+
+def _plain_table(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {
+        key: _plain_table(value) if isinstance(value, Mapping) else value
+        for key, value in (given or {}).items()
+    }
+
+
+def _settled(layers: tuple[Layer, ...], folders: tuple[Path, ...] = ()) -> Settings:
     trusts_project = any(layer.project and layer.trusted for layer in layers)
     layers = tuple(layer for layer in layers if layer.table)
     faults = [f"{layer.place(fault.path)}: {fault}" for layer in layers for fault in _layer_faults(layer)]

@@ -14,7 +14,7 @@ from segue.providers.addresses import address_of, addresses, find_address
 from segue.providers.base_urls import base_url_of
 from segue.providers.config import IN_PROCESS, ProviderConfig
 from segue.providers.factory import connect, credentials_of
-from segue.providers.models.prices import CATALOG_PRICES, PriceBook, PriceRule
+from segue.providers.models.prices import CATALOG_PRICES, PriceBook, PriceRule, prices_of
 from segue.providers.scripted import ScriptedProvider
 from segue.suggestions import suggestion
 
@@ -229,6 +229,33 @@ class KnownProviders(ProviderRegistry):
     def list(self) -> list[str]:
         self._add_plugins()
         return super().list()
+
+
+class GivenProviders(KnownProviders):
+    """Only those that a program gives, by the names that it gives them. Nothing else is looked for."""
+
+    def __init__(self, given: Providers) -> None:
+        super().__init__({}, {}, keyring=False)
+        self._makers = {}
+        self._knows_plugins = True
+        self._given = given
+        self.prices = prices_of(given)
+        for name in names_of(given):
+            self.register_lazily(name, partial(self._one, name))
+
+    def _one(self, name: str) -> ProviderAdapter:
+        found = self._given.get(name)
+        if found is None:
+            raise not_registered(name, names_of(self._given))
+        return found
+
+    def get(self, name: str | None = None) -> ProviderAdapter | None:
+        """Also one that cannot be listed."""
+        found = super().get(name)
+        return self._given.get(name) if found is None and name is not None else found
+
+    def is_configured(self, name: str) -> bool:
+        return name in self
 
 
 def _price_rules(configs: Mapping[str, ProviderConfig]) -> dict[str, PriceRule]:

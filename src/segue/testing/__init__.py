@@ -5,6 +5,7 @@ from __future__ import annotations
 from segue.namespace import public_names
 
 _HOMES = {
+    "segue.testing.emulator_registry": "emulated_providers",
     "segue.testing.fake_service": "EmulatedService FakeService",
     "segue.testing.provider_checks": "CheckOutcome Report check_provider",
     "segue.testing.session_format_checks": "check_session_format",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
 from urllib.parse import unquote, urlsplit
@@ -35,12 +35,16 @@ _LOG: Final = logging.getLogger(__name__)
 class AsgiTransport:
     """Carries requests to an application in this process."""
 
-    def __init__(self, application: Application) -> None:
+    def __init__(
+        self, application: Application, *, extensions: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
+        """`extensions`: of ASGI, which the application finds in its scope."""
         self._application = application
+        self._extensions = dict(extensions or {})
 
     @asynccontextmanager
     async def __call__(self, request: WireRequest) -> AsyncIterator[WireResponse]:
-        exchange = _Exchange(request)
+        exchange = _Exchange(request, self._extensions)
         running = asyncio.ensure_future(exchange.run(self._application))
         try:
             yield await exchange.answer()
@@ -55,8 +59,9 @@ class AsgiTransport:
 class _Exchange:
     """One request, seen from both sides."""
 
-    def __init__(self, request: WireRequest) -> None:
+    def __init__(self, request: WireRequest, extensions: dict[str, Mapping[str, Any]]) -> None:
         self._request = request
+        self._extensions = extensions
         self._messages: asyncio.Queue[AsgiMessage] = asyncio.Queue(AHEAD)
         self._asked = False
         self._lost = False
@@ -64,7 +69,7 @@ class _Exchange:
 
     async def run(self, application: Application) -> None:
         try:
-            await application(_scope(self._request), self._receive, self._send)
+            await application(_scope(self._request, self._extensions), self._receive, self._send)
             end: AsgiMessage = {"type": "end"}
         except Exception as error:  # a server would close the connection
             _LOG.warning("The application failed with %s at %s", type(error).__name__, self._request.place)
@@ -144,7 +149,7 @@ class _LoopbackAnswer:
         return b"".join([portion async for portion in self.portions()])
 
 
-def _scope(request: WireRequest) -> AsgiMessage:
+def _scope(request: WireRequest, extensions: dict[str, Mapping[str, Any]]) -> AsgiMessage:
     parts = urlsplit(request.url)
     headers = {
         "host": parts.netloc.rpartition("@")[2],
@@ -164,4 +169,5 @@ def _scope(request: WireRequest) -> AsgiMessage:
         "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()],
         "client": ("127.0.0.1", 0),
         "server": (parts.hostname or "loopback", parts.port or 80),
+        "extensions": extensions,
     }

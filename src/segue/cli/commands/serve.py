@@ -213,32 +213,10 @@ def _open(config: Config, listener: socket.socket, earlier: Gateway | None = Non
     """`earlier`: the gateway that this one replaces."""
     import aiohttp  # noqa: F401, PLC0415 - loaded now, so that the first request need not wait
 
-    from segue.config.resources import open_providers  # noqa: PLC0415
-    from segue.gateway.accounts.register import Accounts  # noqa: PLC0415
-    from segue.gateway.app import Gateway  # noqa: PLC0415
+    from segue.gateway.assembly import open_gateway  # noqa: PLC0415
     from segue.gateway.server import is_local  # noqa: PLC0415
-    from segue.gateway.stores import open_account_store, open_memory  # noqa: PLC0415
-    from segue.gateway.telemetry.reporters import Reporters  # noqa: PLC0415
 
-    settings = config.gateway
-    reporters = Reporters(settings)
-    providers = open_providers(config)
-    return Gateway(
-        config,
-        providers,
-        open_memory(config, earlier.memory if earlier is not None else None),
-        accounts=Accounts(
-            open_account_store(config, earlier.accounts.store if earlier is not None else None),
-            settings.callers,
-            settings.accounts,
-            local=is_local(listener),
-            on_reserve=reporters.reserve,
-            prices=providers.prices,
-        ),
-        metrics=reporters.metrics,
-        on_report=reporters.record,
-        on_close=reporters.close,
-    )
+    return open_gateway(config, local=is_local(listener), earlier=earlier)
 
 
 def _load(sets: list[str]) -> Config:

@@ -26,7 +26,9 @@ Subtype: TypeAlias = Literal[
     "error_cancelled",
     "error_during_execution",
 ]
-StopReason: TypeAlias = Literal["complete", "length", "content_filter", "max_turns", "cancelled", "error"]
+StopReason: TypeAlias = Literal[
+    "complete", "length", "content_filter", "max_turns", "cancelled", "error", "waiting"
+]
 
 
 @final

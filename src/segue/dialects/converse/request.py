@@ -12,9 +12,8 @@ from segue.dialects.converse.citations import CITED, cited_block
 from segue.dialects.converse.opaque_blocks import opaque_block
 from segue.dialects.converse.read_messages import read_messages, read_output, read_system, result_fields
 from segue.dialects.converse.rules import NAME, caches, takes_cache_points
-from segue.dialects.converse.settings import decode_options, encode_settings
+from segue.dialects.converse.settings import decode_options, encode_settings, read_tools, tools_in
 from segue.dialects.converse.shapes import SYSTEM, TOOLS
-from segue.dialects.converse.tools import read_tools, tools_in
 from segue.dialects.converse.wire import CACHE_POINT, media_block
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
@@ -177,7 +176,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     body, misplaced = without_misplaced_points(_with_fitted_settings(body, fitting))
     model = body.get("model") or body.get("modelId")
     origin = Origin(NAME, model=text(model, "modelId"))
-    messages, fitted = read_messages(items(body.get("messages"), "messages"), origin, fitting)
+    messages, fitted, starts = read_messages(items(body.get("messages"), "messages"), origin, fitting)
     system, adopted = take_system(read_system(body.get("system")), messages)
     leading = len(messages) - len(adopted)
     repairs = [*fitting.repairs]
@@ -189,6 +188,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
         tools=read_once(tools, NAME, lambda: read_tools(tools)),
         options=decode_options(body, fitted[:leading]),
         leading=leading,
+        starts=starts[leading:],
         repairs=tuple(repairs),
     )
 

@@ -1,0 +1,100 @@
+"""A gateway in this process for the clients and frameworks of a test, strict emulators behind it, and no socket anywhere."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import structs
+
+from gateway.test_first_contact import payloads_in
+from gateway.world import ROUTES, AgentModel, GatewayWorld, providers_at
+from segue.emulators.model_reply import Prompt, Reply, Think
+from segue.gateway import GatewayApplication, InProcessTransport, gateway_app, in_process_transport
+
+SEALING = {name: ROUTES[name] for name in ("gemini", "responses")}
+"""Models that seal thoughts which nobody has asked for."""
+_FORBIDDEN = {"socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname"}
+_watching: list[list[str]] = []
+
+
+class ThinkingModel(AgentModel):
+    """Counts its thoughts, no two of which are the same."""
+
+    def __init__(self) -> None:
+        self.thoughts: Counter[str] = Counter()
+
+    def reply(self, prompt: Prompt) -> Reply:
+        reply = super().reply(prompt)
+        self.thoughts[prompt.model] += any(isinstance(piece, Think) for piece in reply.pieces)
+        thought = Think(f"Thought {self.thoughts.total()}.")
+        return structs.replace(
+            reply, pieces=tuple(thought if isinstance(piece, Think) else piece for piece in reply.pieces)
+        )
+
+
+class InProcessWorld:
+    """A gateway without a server, and its transport."""
+
+    def __init__(self, config: Any = None, responder: Any = None) -> None:
+        self.model = ThinkingModel()
+        self._world = GatewayWorld(responder=responder or self.model)
+        self.emulator = self._world.emulator
+        self.app: GatewayApplication = gateway_app(config, providers=providers_at(self._world.app))
+        self.transport: InProcessTransport = in_process_transport(self.app)
+
+    def __enter__(self) -> InProcessWorld:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.app.close()
+
+    def refusals(self) -> list[str]:
+        return [f"{entry.provider}: {entry.message}" for entry in self._world.refusals()]
+
+    def requests_to(self, route: str) -> int:
+        return len(self._world.asked(route))
+
+    def seals_of_last(self, route: str) -> int:
+        """Distinct seals in the last request that a route got."""
+        return len(set(payloads_in(self._world.asked(route)[-1].body)))
+
+    def thoughts_of(self, route: str) -> int:
+        """Replies of a route in which its model thought."""
+        return self.model.thoughts[route.partition("/")[2]]
+
+    def check_return(self, home: str, *, before: int) -> None:
+        """No request was refused, and the model that came back got all seals of its replies `before` the last turn."""
+        assert self.refusals() == []
+        assert before > 0, "the model has sealed nothing"
+        assert self.seals_of_last(home) >= before
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if not _watching:
+        return
+    # A pair of connected pipes is how an event loop wakes itself up.
+    made = event == "socket.__new__" and arguments[1] not in (getattr(socket, "AF_UNIX", None), -1)
+    if event in _FORBIDDEN or made:
+        for seen in _watching:
+            seen.append(f"{event}{arguments[1:]}")
+        raise PermissionError(f"No socket may be opened here: {event}")
+
+
+sys.addaudithook(_hook)
+
+
+@contextmanager
+def no_sockets() -> Iterator[None]:
+    """Whoever opens a socket, connects it, or looks a name up, fails."""
+    seen: list[str] = []
+    _watching.append(seen)
+    try:
+        yield
+    finally:
+        _watching.remove(seen)
+    assert seen == []
