@@ -6,7 +6,7 @@ SYNCED := .venv/.synced
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test quick release check lint types typing documents coverage laws properties gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack memory-curve fuzz chaos clients frameworks drift sessions moves bench bench-gateway bench-callers toolbench docs pictures format clean
+.PHONY: help demo chat test quick release check lint types typing documents coverage laws properties gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack memory-curve fuzz chaos clients frameworks drift sessions moves bench bench-gateway bench-callers toolbench docs site pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -172,6 +172,10 @@ docs: $(SYNCED)  ## write the generated documents anew
 	$(BIN)/python -m scripts.emulator_rules --write
 	$(BIN)/python -m scripts.broken_requests --write
 	$(BIN)/python -m scripts.provider_table --write
+
+site: $(SYNCED)   ## the documentation as a site, in build/site
+	$(BIN)/uv sync --quiet --locked --inexact --all-extras --group site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 pictures: $(SYNCED) ## draw the terminal pictures in docs anew
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m scripts.picture docs/pictures/*.toml

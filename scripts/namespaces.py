@@ -9,6 +9,7 @@ from pathlib import Path
 
 NAMESPACES = (
     "segue",
+    "segue.batch",
     "segue.dialects",
     "segue.emulators",
     "segue.errors",
@@ -17,6 +18,7 @@ NAMESPACES = (
     "segue.interop",
     "segue.providers",
     "segue.routing",
+    "segue.steps",
     "segue.stores",
     "segue.testing",
     "segue.tools",

@@ -17,7 +17,7 @@ import pexpect
 import pyte
 import pytest
 from msgspec import Struct
-from scripts import provider_table
+from scripts import provider_table, site_pages
 
 from cli.cli_runs import Cloud, Home
 from segue.cli.command_table import COMMANDS
@@ -85,6 +85,8 @@ def typed(page: Path) -> list[Typed]:
         for part in parts[1:]:
             lines = part.splitlines(keepends=True)
             end = next(index for index, line in enumerate(lines) if not line.endswith("\\\n")) + 1
+            if document := re.search(r"<<'(\w+)'$", lines[end - 1]):
+                end = lines.index(f"{document[1]}\n") + 1
             commands.append(Typed(block.line, "".join(lines[:end]), "".join(lines[end:])))
     return commands
 
@@ -114,6 +116,8 @@ def reader(tmp_path: Path, segue_emulator_server: Served) -> Cloud:
     programs = Path(sys.executable).parent
     cloud.home.environment["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
     cloud.home.environment["OLLAMA_HOST"] = segue_emulator_server.url("ollama")
+    cloud.home.environment["MISTRAL_API_KEY"] = "any"
+    cloud.home.environment["MISTRAL_BASE_URL"] = segue_emulator_server.url("mistral") + "/v1"
     return cloud
 
 
@@ -245,6 +249,15 @@ def headings(page: Path) -> list[str]:
         again = sum(re.fullmatch(rf"{re.escape(anchor)}(-\d+)?", earlier) is not None for earlier in anchors)
         anchors.append(f"{anchor}-{again}" if again else anchor)
     return anchors
+
+
+def test_every_page_has_its_place_on_the_site() -> None:
+    site = (ROOT / "mkdocs.yml").read_text("utf-8")
+    listed = set(re.findall(r"(?:: |- )([\w/-]+\.md)$", site, re.MULTILINE))
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").glob("**/*.md")}
+    whole_folders = {page for page in pages if page.startswith(("api/", "decisions/"))}
+    assert pages - whole_folders <= listed
+    assert listed - pages == set(site_pages.ADDED)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith(_GENERATED)])

@@ -31,12 +31,21 @@ FOLDERS: Mapping[str, tuple[str, ...]] = {
     "openai_chat": ("dialects/openai_chat", "emulators/openai_chat"),
     "openai_responses": ("dialects/openai_responses", "emulators/openai_responses"),
     "gemini": ("dialects/gemini", "emulators/gemini"),
-    "mistral": ("dialects/mistral", "emulators/mistral", "dialects/openai_chat", "emulators/openai_chat"),
-    "ollama": ("dialects/ollama", "emulators/ollama"),
+    "mistral": (
+        "dialects/openai_chat/mistral",
+        "emulators/mistral",
+        "dialects/openai_chat",
+        "emulators/openai_chat",
+    ),
+    "ollama": (
+        "dialects/openai_chat/ollama",
+        "emulators/ollama",
+        "emulators/ollama/v1",
+    ),
 }
-"""Where a wire is written down; Mistral's is OpenAI's with changes."""
+"""Where a wire is written down, without the folders in there; Mistral's is OpenAI's with changes."""
 SHARED = ("dialects", "emulators", "conversation")
-"""Modules of all wires, without the folders in them."""
+"""Modules of all wires."""
 
 
 class News(Struct, frozen=True):
@@ -98,7 +107,7 @@ def read_listed(table: Mapping[str, Mapping[str, Mapping[str, object]]]) -> dict
 
 def news(sdks: Mapping[str, Mapping[str, object]]) -> Iterator[News]:
     for wire, sdk in sdks.items():
-        known = words_of(files_of(wire)) | words_of_errors(wire)
+        known = words_of(files_of(wire)) | words_of_errors(wire) | words_of_server(wire)
         words = sdk["words"]
         if isinstance(words, dict):
             yield from (
@@ -107,10 +116,8 @@ def news(sdks: Mapping[str, Mapping[str, object]]) -> Iterator[News]:
 
 
 def files_of(wire: str) -> Iterator[Path]:
-    for folder in SHARED:
+    for folder in (*SHARED, *FOLDERS[wire]):
         yield from (SOURCE / folder).glob("*.py")
-    for folder in FOLDERS[wire]:
-        yield from (SOURCE / folder).rglob("*.py")
 
 
 def words_of(files: Iterable[Path]) -> set[str]:
@@ -135,6 +142,12 @@ def words_of_errors(wire: str) -> set[str]:
     """The codes and types of errors in the wire's table."""
     table = tomllib.loads((SOURCE / "dialects" / "errors.toml").read_text("utf-8"))["wires"].get(wire, {})
     return {name for names in table.get("names", {}).values() for name in names}
+
+
+def words_of_server(wire: str) -> set[str]:
+    """What the file of a server of the Chat wire names."""
+    file = SOURCE / "dialects" / "openai_chat" / "servers" / f"{wire}.toml"
+    return set(re.findall(r"[\w.-]+", file.read_text("utf-8"))) if file.exists() else set()
 
 
 if __name__ == "__main__":

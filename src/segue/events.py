@@ -112,7 +112,7 @@ class ToolCallResult(_Event, frozen=True, gc=False, tag="tool_call_result"):
     """Of models that the tool used."""
     cost: float | None = None
     at_least: float = 0.0
-    """Dollars that it came to at least, where the price of a part of it is not known, or nobody counted: budgets hold against it."""
+    """Dollars that it came to at least, where the price of a part of it is not known: budgets hold against it."""
 
 
 @final
@@ -159,7 +159,7 @@ class Compaction(_Event, frozen=True, gc=False, tag="compaction"):
     problem: str = ""
     """Which summaries could not be had, and why; then `strategy` may be another than asked for."""
     at_least: float = 0.0
-    """Dollars that it came to at least, where the price of a part of it is not known, or nobody counted: budgets hold against it."""
+    """Dollars that it came to at least, where the price of a part of it is not known: budgets hold against it."""
 
 
 @final

@@ -6,8 +6,8 @@ from segue.namespace import public_names
 
 _HOMES = {
     "segue.sessions.entries": (
-        "Adopted AllowedCall CallBegun CallEnded CallsScheduled Compacted DamagedEntry Entry Link ModelReplied NoteAdded Record Rewound "
-        "SessionStarted SettingsChanged Switched ToolGrant ToolsAnswered TurnEnded TurnResumed UserSaid"
+        "Adopted AllowedCall ApprovalAsked ApprovalGiven CallBegun CallEnded CallsScheduled Compacted DamagedEntry Entry Link ModelReplied NoteAdded "
+        "Record Rewound SessionStarted SettingsChanged Switched ToolGrant ToolsAnswered TurnEnded TurnResumed UserSaid"
     ),
     "segue.sessions.entry_codec": "EncodedEntry decode_entry encode_entry",
     "segue.sessions.journal": "Journal fork",

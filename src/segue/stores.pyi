@@ -1,6 +1,6 @@
 # Written by python -m scripts.namespaces --write
 
-from segue.sessions.entries import Adopted, AllowedCall, CallBegun, CallEnded, CallsScheduled, Compacted, DamagedEntry, Entry, Link, ModelReplied, NoteAdded, Record, Rewound, SessionStarted, SettingsChanged, Switched, ToolGrant, ToolsAnswered, TurnEnded, TurnResumed, UserSaid
+from segue.sessions.entries import Adopted, AllowedCall, ApprovalAsked, ApprovalGiven, CallBegun, CallEnded, CallsScheduled, Compacted, DamagedEntry, Entry, Link, ModelReplied, NoteAdded, Record, Rewound, SessionStarted, SettingsChanged, Switched, ToolGrant, ToolsAnswered, TurnEnded, TurnResumed, UserSaid
 from segue.sessions.entry_codec import EncodedEntry, decode_entry, encode_entry
 from segue.sessions.journal import Journal, fork
 from segue.sessions.errors import fenced, session_exists, unknown_session
@@ -15,6 +15,8 @@ from segue.sessions.stores.store import SessionInfo, Store
 __all__ = [
     "Adopted",
     "AllowedCall",
+    "ApprovalAsked",
+    "ApprovalGiven",
     "CallBegun",
     "CallEnded",
     "CallsScheduled",

@@ -10,18 +10,72 @@ import pytest
 from segue.chat.budget import Budget
 from segue.chat.chat import Chat
 from segue.chat.subagent import subagent_tool
-from segue.conversation.events import UsageReported
+from segue.conversation.events import TextDelta, UsageReported
 from segue.conversation.usage import Usage
 from segue.errors import InvalidRequestError, OverloadError
 from segue.events import ChatEvent, Compaction, ToolCallResult, Warned
 from segue.providers.adapter import ChatRequest
-from segue.providers.models.prices import Bill
+from segue.providers.models.prices import CATALOG_PRICES, Bill
 from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
 from segue.routing.route import Route
 from segue.sessions.state import replay
 from segue.sessions.stores.memory import MemoryStore
 from segue.tools.definition import Context
 from segue.tools.function_tools import as_tool
+
+
+@pytest.mark.parametrize("counts", [None, Usage(500), Usage(500, 20)])
+def test_what_a_provider_does_not_count_is_estimated_and_marked(counts: Usage | None) -> None:
+    async def main() -> None:
+        provider = ScriptedProvider([says("word " * 100, usage=counts)], name="openai")
+        store = MemoryStore()
+        async with Chat("openai/gpt-4.1", providers={"openai": provider}, store=store) as chat:
+            answer = await chat.send("word " * 500)
+            assert answer.usage == chat.usage == await journalled(store, chat.id)
+            if counts == Usage(500, 20):
+                assert answer.usage == counts
+                return
+            assert answer.usage.estimated
+            assert 400 <= (answer.usage.input_tokens or 0) <= 700
+            assert 80 <= (answer.usage.output_tokens or 0) <= 150
+            assert answer.cost == pytest.approx(CATALOG_PRICES.cost_of(answer.usage, "openai", "gpt-4.1"))
+
+    asyncio.run(main())
+
+
+def test_a_budget_holds_against_a_provider_that_does_not_count() -> None:
+    async def main() -> None:
+        provider = ScriptedProvider([calls(("look", {})), says("more")], name="openai")
+        budget = Budget(max_tokens=300)
+        async with Chat(
+            "openai/gpt-4.1", tools=[look], providers={"openai": provider}, budget=budget
+        ) as chat:
+            events = await told(chat, "word " * 500)
+            assert any(type(event) is Warned and event.code == "over_budget" for event in events)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("counts", [None, Usage(500, 1)])
+def test_what_came_of_a_cancelled_reply_is_estimated_and_marked(counts: Usage | None) -> None:
+    """Providers that count at the beginning of a reply have counted the beginning."""
+
+    async def main() -> None:
+        begun: list[ScriptLine] = [] if counts is None else [UsageReported(counts)]
+        provider = ScriptedProvider([[*begun, TextDelta(0, "word " * 100), Pause(30)]], name="openai")
+        store = MemoryStore()
+        async with Chat("openai/gpt-4.1", providers={"openai": provider}, store=store) as chat:
+            async for event in chat.stream("word " * 500):
+                if event.type == "text":
+                    chat.cancel()
+            assert chat.answer is not None
+            usage = chat.answer.usage
+            assert usage == chat.usage == await journalled(store, chat.id)
+            assert usage.estimated
+            assert 400 <= (usage.input_tokens or 0) <= 700
+            assert 80 <= (usage.output_tokens or 0) <= 150
+
+    asyncio.run(main())
 
 
 async def told(chat: Chat, said: str = "go") -> list[ChatEvent]:
@@ -43,7 +97,10 @@ def test_a_failed_attempt_that_is_tried_again_is_counted() -> None:
         async with Chat("scripted/m", providers={"scripted": provider}, store=store) as chat:
             answer = await chat.send("hello")
             assert answer.finish == "complete"
-            assert answer.usage == chat.usage == await journalled(store, chat.id) == Usage(200, 6)
+            assert answer.usage == chat.usage == await journalled(store, chat.id)
+            assert answer.usage == Usage(200, 6, estimated=True), (
+                "the provider has not counted the end of the first one"
+            )
             assert [message.speaker for message in chat.conversation.messages] == ["user", "model"]
 
     asyncio.run(main())
@@ -67,7 +124,7 @@ def test_a_summary_is_counted_whether_it_helps_or_not(fails: bool) -> None:
                 await chat.send("tell me more")
             compaction = await chat.compact()
             assert type(compaction) is Compaction
-            assert compaction.usage == (Usage(1000, 0) if fails else Usage(1000, 10))
+            assert compaction.usage == (Usage(1000, 0, estimated=True) if fails else Usage(1000, 10))
             assert chat.usage == await journalled(store, chat.id) == Usage(4, 4).plus(compaction.usage)
 
     asyncio.run(main())
@@ -143,7 +200,8 @@ def test_any_tool_may_tell_what_it_spent() -> None:
             context.spend(Usage(7, 3), 0.5)
             return text.upper()
 
-        provider = ScriptedProvider([calls(("translate", {"text": "a"})), says("done")])
+        asked = calls(("translate", {"text": "a"}), usage=Usage(0, 0))
+        provider = ScriptedProvider([asked, says("done", usage=Usage(0, 0))])
         async with Chat("scripted/m", tools=[as_tool(translate)], providers={"scripted": provider}) as chat:
             answer = await chat.send("go")
             assert (answer.usage, answer.cost, chat.cost) == (Usage(7, 3), 0.5, 0.5)
@@ -162,13 +220,14 @@ def test_a_summary_that_is_cancelled_is_counted_and_nothing_is_lost() -> None:
         async with Chat("scripted/m", providers={"scripted": provider}) as chat:
             for _ in range(3):
                 await chat.send("tell me more")
-            before = chat.conversation
+            before, before_it = chat.conversation, chat.usage.input_tokens or 0
             compacting = asyncio.create_task(chat.compact())
             await asyncio.sleep(0.05)
             chat.cancel()
             assert await compacting is None
             assert chat.conversation == before
-            assert chat.usage == Usage(1000, 0)
+            assert chat.usage.input_tokens == 1000 + before_it
+            assert chat.usage.estimated
 
     asyncio.run(main())
 
@@ -262,7 +321,8 @@ def test_a_budget_counts_at_least_what_is_known_of_a_summary(usage: Usage, least
             await chat.switch(Route(provider="openai", model="gpt-5", context=900))
             events = await told(chat, "and look")
             (compaction,) = [event for event in events if type(event) is Compaction]
-            assert compaction.cost is None
+            assert (compaction.cost is None) == (usage is UNKNOWN_TIER)
+            assert compaction.usage.estimated == (usage == Usage())
             assert compaction.at_least >= least
             assert any(type(event) is Warned and event.code == "over_budget" for event in events)
             assert chat.answer is not None

@@ -251,7 +251,8 @@ class City:
     name: str
 
 provider = ScriptedProvider([says('{"name": "Oslo"}')])
-with Chat("s/any", providers={"s": provider}).blocking() as chat:
+# A model whose price is in the catalog: those of others are looked up in a package that uses pydantic.
+with Chat("openai/gpt-5", providers={"openai": provider}).blocking() as chat:
     print(chat.send("Where?", output=City).output, "pydantic" in sys.modules)
 """
     ran = subprocess.run(  # noqa: S603 - our own program

@@ -115,7 +115,9 @@ def test_an_earlier_message_that_changed_is_read_again(name: str) -> None:
     cache.read(DIALECTS[name], written(name, example(9)))
     body = written(name, example(10)).replace(b"line 2", b"line X")
     read = cache.read(DIALECTS[name], body)
-    assert (read.known, parts(read)) == (0, alone(name, body))
+    changed = next(at for at, message in enumerate(read.conversation.messages) if "line X" in str(message))
+    assert read.known < changed
+    assert parts(read) == alone(name, body)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +129,15 @@ def test_settings_are_read_as_they_are_now(changed: dict[str, Any]) -> None:
     cache.read(DIALECTS["anthropic"], written("anthropic", example(9)))
     body = json.dumps({**json.loads(written("anthropic", example(10))), **changed}).encode()
     assert parts(cache.read(DIALECTS["anthropic"], body)) == alone("anthropic", body)
+
+
+def test_of_two_lists_of_messages_the_last_one_counts_also_behind_known_bytes() -> None:
+    cache = ReadCache(1_000_000, least=0)
+    cache.read(DIALECTS["anthropic"], written("anthropic", example(9)))
+    body = written("anthropic", example(9))
+    reply = b'{"role":"assistant","content":"Another one."},{"role":"user","content":"Go on."}'
+    twice = body[:-1] + b',"messages":[' + reply + b"]}"
+    assert parts(cache.read(DIALECTS["anthropic"], twice)) == alone("anthropic", twice)
 
 
 def test_a_mark_for_the_cache_may_move_along_with_the_end() -> None:

@@ -158,7 +158,7 @@ def _unreached() -> TransportError:
     ("script", "counted"),
     [
         ([UsageReported(Usage(7, 3)), TextDelta(0, "All."), Finished("stop")], Usage(7, 3)),
-        ([TextDelta(0, "All."), Finished("stop")], NO_USAGE),
+        ([TextDelta(0, "All."), Finished("stop")], "both"),
         ([refusal("No.")], NO_USAGE),
         ([_unreached()], NO_USAGE),
         ([ProviderError("Broken.", status=500)], "input"),
@@ -181,6 +181,7 @@ def test_what_is_handed_over_is_counted_however_it_ends(
     if isinstance(counted, Usage):
         assert usage == counted
         return
+    assert usage.estimated
     assert usage.input_tokens
     assert bool(usage.output_tokens) is (counted == "both")
 

@@ -24,8 +24,8 @@ from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.originals import recall_originals
 from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_reply
+from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.memory.store import ConversationInfo, MemoryRecord
-from segue.gateway.memory.volatile_store import VolatileStore
 from segue.providers.adapter import ChatRequest
 from segue.providers.kept_plans import KeptPlans
 from segue.providers.models.cards import card_for_model
@@ -37,7 +37,7 @@ ALWAYS = 300_000
 ORIGIN = Origin("anthropic", "anthropic", "https://api.example", "m")
 
 
-class NoStore(VolatileStore):
+class NoStore(SQLiteMemoryStore):
     """Forgets at once, so that only what the memory itself holds is measured."""
 
     async def write(self, records: Sequence[MemoryRecord], seen: ConversationInfo | None = None) -> None:

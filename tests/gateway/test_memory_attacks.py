@@ -20,7 +20,9 @@ from gateway.plain_provider import plain_provider
 
 LAG = 1.0
 HELD = 40 * MIB
-SETTINGS = f"limits = {{ held_bytes = {HELD}, body_bytes = {6 * MIB}, lag = {LAG} }}\n"
+WARM = 16 * MIB
+"""What is kept for the next requests of conversations: it must not hide what is kept by mistake."""
+SETTINGS = f"limits = {{ held_bytes = {HELD}, warm_bytes = {WARM}, body_bytes = {6 * MIB}, lag = {LAG} }}\n"
 CHAT = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}]}
 
 

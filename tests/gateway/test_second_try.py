@@ -51,6 +51,35 @@ def test_what_the_second_try_is_without_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
+    ("model", "asked", "sent"),
+    [
+        ("claude-opus-4-7", {"type": "enabled", "budget_tokens": 2000}, {"type": "adaptive"}),
+        ("claude-haiku-5-5", {"type": "enabled", "budget_tokens": 2000}, {"type": "adaptive"}),
+        ("claude-opus-5-5", {"type": "disabled"}, None),
+        ("claude-haiku-4-5", {"type": "adaptive"}, None),
+        ("claude-opus-4-6", {"type": "enabled", "budget_tokens": 2000}, "as it came"),
+        ("claude-opus-4-7", {"type": "adaptive", "display": "summarized"}, "as it came"),
+    ],
+)
+def test_a_model_that_is_known_to_refuse_a_way_of_thinking_is_asked_once(
+    model: str, asked: dict[str, Any], sent: Any
+) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        body = {"model": f"anthropic/{model}", "max_tokens": 4000, "thinking": asked}
+        body["messages"] = [{"role": "user", "content": "Hello."}]
+        reply = await world.ask("/v1/messages", body, headers=MessagesAgent.headers)
+        assert reply.status == 200, reply.body
+        assert [one.body.get("thinking") for one in world.asked(f"anthropic/{model}")] == [
+            asked if sent == "as it came" else sent
+        ]
+        changed = "thinking_changed=1" in reply.headers.get("x-segue-repairs", "")
+        assert changed == (sent != "as it came")
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
     ("second", "status"),
     [
         (Fault(kind="status", status=400, message="Still not.", provider="anthropic"), 400),

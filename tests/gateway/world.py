@@ -15,7 +15,7 @@ from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
 from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
-from segue.gateway.memory.volatile_store import VolatileStore
+from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.report import RequestReport
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
@@ -104,7 +104,7 @@ class GatewayWorld:
             },
             gateway=GatewaySettings(**settings),
         )
-        self.store = VolatileStore(max_bytes=1 << 26, max_records=10_000, keep_seconds=3600)
+        self.store = SQLiteMemoryStore(max_bytes=1 << 26, max_records=10_000, keep_seconds=3600)
         self.restart()
 
     def restart(self) -> None:

@@ -31,7 +31,7 @@ from segue.events import Finish, Switch, Warned
 from segue.exchange.attempt import unexpected
 from segue.limits import MAX_EXCHANGES
 from segue.routing.route import parse_route
-from segue.sessions.entries import SettingsChanged, Switched
+from segue.sessions.entries import ApprovalGiven, SettingsChanged, Switched
 from segue.sessions.export import as_document
 from segue.transcript.policy import Policy
 
@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 
     from segue.chat.blocking import BlockingChat
     from segue.chat.compaction.compact import Strategy
+    from segue.chat.stepwise import StepwiseChat
     from segue.chat.turn import Answer
-    from segue.conversation.blocks import Media
+    from segue.conversation.blocks import Media, ToolCall
     from segue.conversation.interaction import Ledger
     from segue.conversation.message import Conversation, Message
     from segue.conversation.usage import Usage
@@ -372,6 +373,36 @@ class Chat:
             self._turn = None
             if self._next_router is not None:
                 await self._switch_to(self._next_router)
+
+    # Turns that wait, or that an engine performs
+
+    @property
+    def approvals(self) -> tuple[ToolCall, ...]:
+        """Calls about which somebody must say whether they may run, before the turn can go on."""
+        state = self.journal.state
+        return tuple(
+            state.ledger[call_id].call for call_id, given in state.approvals.items() if given is None
+        )
+
+    async def approve(self, call_id: str, *, by: str, allow: bool = True, why: str = "") -> None:
+        """Say whether a call may run that waits for it, and who says so; `resume` goes on when all are answered.
+
+        `why`: for the model to read, where it may not.
+        """
+        session = await self._idle("answer")
+        if call_id not in {call.id for call in self.approvals}:
+            raise UsageError(
+                f'No call "{call_id}" waits for an answer.',
+                code="unknown_approval",
+                hint="Those that do are in chat.approvals.",
+            )
+        await session.journal.append(ApprovalGiven(call_id, allow, by=by, why=encodable(why)))
+
+    def stepwise(self, *, output: Any = None, emit: Emit | None = None) -> StepwiseChat:
+        """The same chat for an engine, which performs each step of a turn where and when it likes."""
+        from segue.chat.stepwise import StepwiseChat  # noqa: PLC0415 - only engines need it
+
+        return StepwiseChat(self._session, output, emit)
 
     def blocking(self) -> BlockingChat:
         """The same chat for programs without an event loop."""

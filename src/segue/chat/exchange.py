@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from segue.chat.lifecycle import ChatSession
     from segue.chat.output_type import OutputType
     from segue.conversation.blocks import Citation
-    from segue.conversation.events import Event, Reply
+    from segue.conversation.events import Event
     from segue.events import Emit
     from segue.providers.adapter import RequestSent
     from segue.providers.models.prices import Bill
@@ -118,7 +118,7 @@ class TurnExchanges(Asker):
         """Where a turn that has failed can be continued: elsewhere, and only if its last reply left nothing behind."""
         return None if self._torn or self._abort.is_set() else self.exchange.routing.continuation()
 
-    async def ask(self) -> Reply:
+    async def ask(self) -> ModelReplied:
         """A reply, complete or cut off, as it now stands in the conversation."""
         output = self._session.turn.output
         self._shrunk = False
@@ -206,7 +206,7 @@ class TurnExchanges(Asker):
 
     # What is kept
 
-    async def _keep(self, attempt: Attempt) -> Reply:
+    async def _keep(self, attempt: Attempt) -> ModelReplied:
         journal, reply, usage = self._session.journal, attempt.reply, attempt.usage
         message = reply.message if reply.finish in ("stop", "tool_calls") else _without_halves(reply.message)
         # Minted here, so that the journal has the ids that the conversation will have.
@@ -221,7 +221,7 @@ class TurnExchanges(Asker):
         ended_well = reply.error is None and reply.finish != "cancelled"
         if ended_well and all(type(block) is Reasoning for block in message.blocks):
             self._emit(Warned("The reply is empty.", "empty_reply"))
-        return structs.replace(reply, message=message, error=self.error)
+        return self.latest
 
     async def _correct_output(self, output: OutputType, message: Message) -> bool:
         """Ask once more for an answer that does not have the type that it must have."""

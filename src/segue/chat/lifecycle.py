@@ -106,8 +106,9 @@ class ChatSession:
         offered = [as_tool(tool) for tool in tools]
         return ToolSet(offered, self.settings.approval or own_functions_only(offered))
 
-    async def open(self) -> None:
-        """Begin the session, or resume it where it was left."""
+    async def open(self, *, keep_turn: bool = False) -> None:
+        """Begin the session, or resume it where it was left. `keep_turn`: with a turn that another process has begun, which can
+        do nothing more from then on."""
         async with self._opening:
             if self.is_open:
                 return
@@ -118,7 +119,9 @@ class ChatSession:
             if not self.model and settings.session is None:
                 self.model = default_route(self.providers) or ""
             name = self.model if isinstance(self.model, str) else self.model.name
-            self.journal = await _open_journal(settings, settings.store or MemoryStore(), name)
+            self.journal = await _open_journal(
+                settings, settings.store or MemoryStore(), name, keep_turn=keep_turn
+            )
             self._resources.push_async_callback(self.journal.close)
             try:
                 chosen = self.model or self.journal.state.model or default_route(self.providers) or ""
@@ -259,11 +262,12 @@ def default_providers() -> Providers:
     return default_registry()
 
 
-async def _open_journal(settings: ChatSettings, store: Store, model: str) -> Journal:
+async def _open_journal(settings: ChatSettings, store: Store, model: str, *, keep_turn: bool) -> Journal:
     """The session that was asked for, as it was left; or a new one."""
     if settings.session is not None:
         try:
-            journal = await Journal.resume(store, settings.session, take_over=settings.take_over)
+            take_over = settings.take_over or keep_turn
+            journal = await Journal.resume(store, settings.session, take_over=take_over, keep_turn=keep_turn)
         except JournalError as error:
             if error.code != "unknown_session":
                 raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, final
+from typing import TYPE_CHECKING, Any, Generic, assert_never, final
 
 from msgspec import Struct, field
 
@@ -12,6 +12,7 @@ from segue.chat.budget import OVER_BUDGET
 from segue.chat.exchange import TurnExchanges
 from segue.chat.lifecycle import ChatSession
 from segue.chat.output_type import OutputMismatch, second_request
+from segue.chat.steps import Ask, Done, RunTools, Sleep, TurnState, Wait, Woken, next_step, take, turn_of
 from segue.conversation.blocks import Text, ToolResult
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
@@ -19,10 +20,17 @@ from segue.errors import ProtocolError, SegueError
 from segue.events import Compaction, Emit, Error, ToolCallResult, TurnComplete, Warned
 from segue.exchange.attempt import unexpected
 from segue.providers.models.prices import Bill
+from segue.routing.router import Need
 from segue.sessions.entries import (
+    ApprovalAsked,
+    CallBegun,
+    CallEnded,
+    Compacted,
     Entry,
+    ModelReplied,
     NoteAdded,
     Switched,
+    ToolsAnswered,
     TurnEnded,
     TurnFinish,
     TurnResumed,
@@ -30,13 +38,12 @@ from segue.sessions.entries import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable
 
     from typing_extensions import TypeVar
 
     from segue.chat.output_type import OutputType
-    from segue.conversation.blocks import Reason
-    from segue.conversation.events import FinishReason
+    from segue.chat.steps import Outcome, Step
     from segue.events import ChatEvent
     from segue.routing.router import Routing
     from segue.sessions.state import State
@@ -48,21 +55,6 @@ else:
     OutputT_co = TypeVar("OutputT_co", covariant=True)
 
 _CONTINUE = "Your reply was cut off here. Go on where it stopped; repeat nothing."
-_ENDS: Mapping[FinishReason, TurnFinish] = {
-    "stop": "complete",
-    "tool_calls": "complete",
-    "length": "length",
-    "content_filter": "content_filter",
-    "cancelled": "cancelled",
-    "error": "error",
-}
-_CUT: Mapping[FinishReason, Reason] = {
-    "length": "provider_error",
-    "content_filter": "provider_error",
-    "error": "provider_error",
-    "cancelled": "cancelled_by_user",
-}
-"""Replies that broke off. Their last call may be half of what was meant, so none of them runs."""
 
 
 @final
@@ -80,7 +72,7 @@ class Answer(Struct, Generic[OutputT_co], frozen=True, kw_only=True):
     cost: float | None = None
     """Dollars, where prices are known."""
     at_least: float = 0.0
-    """The same with what is known of parts without a whole price, and estimates where nobody counted: what budgets hold against."""
+    """The same with what is known of parts without a whole price: what budgets hold against."""
     model: str = ""
     exchanges: int = 0
     error: SegueError | None = None
@@ -131,7 +123,9 @@ class Turn(Struct):
     """Its own, from which it is run."""
     _bill: Bill = field(default_factory=Bill)
     _exchanges: TurnExchanges | None = None
+    _state: TurnState = TurnState()
     _number: int = 0
+    """Of the exchange that was made last."""
     _output: Any = None
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
@@ -165,33 +159,62 @@ class Turn(Struct):
     # What it does
 
     async def run(self, message: Message | None) -> None:
-        """Everything up to `answer`, whatever happens; all events but `Finish`. None: resume the last turn.
+        """Everything up to `answer`, whatever happens; all events but `Finish`. None: resume the last turn."""
+        step = await self.begin(message)
+        while type(step) is not Done and type(step) is not Wait:
+            step = await self.perform(step)
 
-        A turn that fails where another member of its router may succeed is continued there, as a turn of its own.
-        """
-        finish, error = await self._run_one(message)
-        while error is not None and (routing := self._continuation()) is not None:
-            finish, error = await self._run_one(None, routing, error)
-        if error is not None:
-            self.emit(Error(error))
-        self.answer = self._answer(finish, error)
+    async def begin(
+        self,
+        message: Message | None,
+        key: str = "",
+        *,
+        elsewhere: Routing | None = None,
+        cause: SegueError | None = None,
+    ) -> Step:
+        """The first step. `elsewhere` and `cause`: where to continue a turn that has failed, and why it has."""
+        return await self._after(self._open(message, key, elsewhere, cause))
 
-    async def _run_one(
-        self, message: Message | None, routing: Routing | None = None, cause: SegueError | None = None
-    ) -> tuple[TurnFinish, SegueError | None]:
+    async def perform(self, step: Step) -> Step:
+        """Do a step; the one after it. Whatever happens in it, the chat stays usable."""
+        return await self._after(self._perform(step))
+
+    async def reopen(self) -> Step:
+        """The step that is due in a turn that somebody has begun, perhaps in another process, from its journal alone."""
+        return await self._after(self._reopen())
+
+    def woken(self) -> Step:
+        """The step after a pause."""
+        self._take(Woken())
+        return next_step(self._state)
+
+    async def _after(self, doing: Awaitable[None]) -> Step:
+        """A turn that fails where another member of its router may succeed is continued there, as a turn of its own."""
         finish: TurnFinish = "error"
         error: SegueError | None = None
         try:
-            finish = await self._take(message, routing, cause)
+            await doing
+            step = next_step(self._state)
+            if type(step) is Wait:
+                self.answer = self._answer("waiting", None)
+            if type(step) is not Done:
+                return step
+            finish = step.finish
             error = None if self._exchanges is None else self._exchanges.error
             output = self._session.turn.output
             if error is None and finish == "complete" and output is not None:
                 self._output = self._read_output(output)
         except SegueError as caught:
             finish, error = "error", caught
-        except Exception as caught:  # whatever happens in a turn, the chat stays usable
+        except Exception as caught:
             error = unexpected(caught)
-        return await self._end(finish, error)
+        finish, error = await self._end(finish, error)
+        if error is not None and (routing := self._continuation()) is not None:
+            return await self.begin(None, elsewhere=routing, cause=error)
+        if error is not None:
+            self.emit(Error(error))
+        self.answer = self._answer(finish, error)
+        return Done(next_step(self._state).key, finish)
 
     def _read_output(self, output: OutputType) -> Any:
         """The answer as a value of the type that it must have. Raises ProtocolError `bad_answer`."""
@@ -209,10 +232,7 @@ class Turn(Struct):
     def _continuation(self) -> Routing | None:
         if not self._session.settings.continue_turns or self._exchanges is None:
             return None
-        routing = self._exchanges.continuation()
-        if routing is not None:
-            self._number = max(0, self._number - 1)  # the exchange that failed is made again
-        return routing
+        return self._exchanges.continuation()
 
     def emit(self, event: ChatEvent) -> None:
         # What tools and summaries cost is part of the turn's price.
@@ -220,39 +240,65 @@ class Turn(Struct):
             self._bill.add(event.usage, event.cost, event.at_least)
         self._listener(event)
 
-    async def _take(
-        self, message: Message | None, routing: Routing | None, cause: SegueError | None
-    ) -> TurnFinish:
-        """`routing` and `cause`: where to continue a turn that has failed, and why it has."""
-        session = self._session
-        journal = session.journal
+    async def _open(
+        self, message: Message | None, key: str, elsewhere: Routing | None, cause: SegueError | None
+    ) -> None:
+        session, journal = self._session, self._session.journal
+        if message is None and elsewhere is None and journal.state.waits:
+            await self._reopen()
+            return
         if journal.state.in_turn:
             await journal.close_turn()
-        continued = routing is not None
         try:
-            routing = routing or await self._open_routing(message)
+            routing = elsewhere or await self._open_routing(message)
         except SegueError:
             if not self.abort.is_set():
                 raise
             # What was not found out in time is nobody's error, and the prompt is kept as in any cancelled turn.
             if message is not None:
-                await journal.append(UserSaid(message))
-            return "cancelled"
+                await journal.append(UserSaid(message, key=key))
+            self._state = TurnState(finish="cancelled")
+            return
         previous = journal.state.model
-        exchanges = TurnExchanges(
-            session, routing, emit=self.emit, abort=self.abort, bill=self._bill, checked=not continued
-        )
+        exchanges = self._exchanges_over(routing, checked=elsewhere is None)
         name = exchanges.route.name
-        if continued:
+        if elsewhere is not None:
             await journal.append(Switched(previous=previous, model=name, reason="failover"))
-        await journal.append(*([UserSaid(message, name)] if message is not None else self._resumption(name)))
+        # The exchange that failed elsewhere is made again.
+        exchange = 1 if elsewhere is None else self._state.exchange
+        turn, limit = journal.state.last_seq + 1, session.turn.budget.max_turns
+        await journal.append(
+            *([UserSaid(message, name, key)] if message is not None else self._resumption(name))
+        )
         self._exchanges = exchanges
+        self._state = TurnState(turn=turn, limit=limit, exchange=exchange)
         if previous != name or routing.skipped or session.skipped:
             exchanges.report_route(previous, cause)
-        finish = await self._exchange_all(exchanges)
-        if exchanges.error is None:
-            session.compactor.summariser = exchanges.route
-        return finish
+
+    async def _reopen(self) -> None:
+        session, journal = self._session, self._session.journal
+        records = await journal.store.read(journal.session)
+        self._state = turn_of(records, session.turn.budget.max_turns)
+        previous = journal.state.model
+        self._exchanges = exchanges = self._exchanges_over(
+            session.router.open(Need(), prefer=previous), checked=False
+        )
+        for record in records[self._state.turn :]:
+            entry = record.entry
+            if isinstance(entry, ModelReplied):
+                exchanges.latest = entry
+            if isinstance(entry, (ModelReplied, CallEnded, Compacted)):
+                self._bill.add(entry.usage, entry.cost)
+            exchanges.exchange.ran = exchanges.exchange.ran or isinstance(entry, CallBegun)
+        if previous != exchanges.route.name:
+            await journal.append(Switched(previous=previous, model=exchanges.route.name, reason="failover"))
+            exchanges.report_route(previous)
+        self._number = self._state.exchange
+
+    def _exchanges_over(self, routing: Routing, *, checked: bool) -> TurnExchanges:
+        return TurnExchanges(
+            self._session, routing, emit=self.emit, abort=self.abort, bill=self._bill, checked=checked
+        )
 
     async def _open_routing(self, message: Message | None) -> Routing:
         """Where the turn goes, with a conversation that fits there. Raises why it cannot go anywhere."""
@@ -278,27 +324,45 @@ class Turn(Struct):
         note = second_request(output, last.text) if state.answered else _CONTINUE
         return [TurnResumed(model), NoteAdded(Message("user", (Text(note),), instruction=True))]
 
-    async def _exchange_all(self, exchanges: TurnExchanges) -> TurnFinish:
-        """Ask the model and run what it calls, one after the other, until a reply has no calls or a limit is reached."""
-        session = self._session
-        while self._number < session.turn.budget.max_turns:
-            self._number += 1
-            reply = await exchanges.ask()
-            calls, closed = reply.message.calls, _CUT.get(reply.finish)
-            if not calls:
-                if reply.finish not in ("error", "cancelled"):
+    async def _perform(self, step: Step) -> None:
+        exchanges, session = self._exchanges, self._session
+        if exchanges is None:
+            raise SegueError("The turn has not begun.")
+        match step:
+            case Ask():
+                self._number = self._state.exchange
+                reply = await exchanges.ask()
+                if not reply.message.calls and reply.finish not in ("error", "cancelled"):
                     self._complete(exchanges)
-                return _ENDS[reply.finish]
-            exchanges.exchange.ran = exchanges.exchange.ran or closed is None
-            results = await session.scheduler.run(calls, session.tools, self.emit, self.abort, closed=closed)
-            self._complete(exchanges)
-            if closed is not None:
-                return _ENDS[reply.finish]
-            if any(
-                type(block) is ToolResult and block.reason == "cancelled_by_user" for block in results.blocks
-            ):
-                return "cancelled"
-        return "max_turns"
+                self._take(reply)
+            case RunTools():
+                exchanges.exchange.ran = exchanges.exchange.ran or step.closed is None
+                ran = await session.scheduler.run(
+                    step.calls,
+                    session.tools,
+                    self.emit,
+                    self.abort,
+                    closed=step.closed,
+                    scheduled=step.scheduled,
+                )
+                if isinstance(ran, ApprovalAsked):
+                    self._take(ran)
+                    return
+                self._complete(exchanges)
+                self._take(*(CallEnded(block) for block in ran.blocks if type(block) is ToolResult))
+                self._take(ToolsAnswered(tuple(call.id for call in step.calls)))
+            case Sleep(seconds=seconds):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.abort.wait(), seconds)
+                self._take(Woken())
+            case Wait() | Done():
+                pass
+            case _:
+                assert_never(step)
+
+    def _take(self, *outcomes: Outcome) -> None:
+        for outcome in outcomes:
+            self._state = take(self._state, outcome)
 
     def _complete(self, exchanges: TurnExchanges) -> None:
         latest = exchanges.latest

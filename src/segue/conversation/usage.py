@@ -37,6 +37,8 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     between several."""
     charged: float | None = None
     """Dollars, by the provider's own word."""
+    estimated: bool = False
+    """Whether some of the counts are an estimate, for the provider has not counted all of it."""
 
     @property
     def total_tokens(self) -> int | None:
@@ -46,9 +48,9 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
 
     def updated(self, newer: Usage) -> Usage:
         """These counts, replaced by the newer ones as far as those are known."""
-        known = {
-            name: value for name in self.__struct_fields__ if (value := getattr(newer, name)) is not None
-        }
+        known = {name: value for name in _KNOWABLE if (value := getattr(newer, name)) is not None}
+        if newer.estimated:
+            known["estimated"] = True
         return structs.replace(self, **known) if known else self
 
     def plus(self, other: Usage) -> Usage:
@@ -58,7 +60,8 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
             for name in _COUNTS
             for mine, more in [(getattr(self, name), getattr(other, name))]
         }
-        return Usage(**counts, tier=self._tier_with(other))
+        estimated = self.estimated or other.estimated
+        return Usage(**counts, tier=self._tier_with(other), estimated=estimated)
 
     def _tier_with(self, other: Usage) -> str | None:
         if self.tier == other.tier or other.total_tokens is None:
@@ -68,6 +71,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
 
 MIXED_TIERS = "mixed"
 """Of what was made in several ways: together it has no price."""
-_COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "tier")
+_KNOWABLE = tuple(name for name in Usage.__struct_fields__ if name != "estimated")
+_COUNTS = tuple(name for name in _KNOWABLE if name != "tier")
 NO_USAGE = Usage()
 """Of what no model was asked for, or where none was reported."""

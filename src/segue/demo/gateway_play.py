@@ -24,7 +24,7 @@ from segue.emulators.server import Served, serve
 from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
-from segue.gateway.memory.volatile_store import VolatileStore
+from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.providers.addresses import addresses
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
@@ -174,7 +174,7 @@ class _Tour:
             )
             for name in providers
         }
-        store = VolatileStore(max_bytes=1 << 24, max_records=1000, keep_seconds=3600)
+        store = SQLiteMemoryStore(max_bytes=1 << 24, max_records=1000, keep_seconds=3600)
         return Gateway(
             Config(gateway=GatewaySettings(models={MODEL: HOME})),
             default_registry(configs, environ={}, keyring=False),

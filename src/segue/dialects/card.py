@@ -40,6 +40,8 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """Whether it can be made to call one tool in particular."""
     thinking: Literal["", "none", "manual", "adaptive", "always", "level", "budget", "effort", "switch"] = ""
     """How its thinking is asked for: by budget (`manual`, `budget`), by effort, by level, on its own; `none` cannot."""
+    takes_budget: bool = False
+    """Whether it takes a number of tokens to think as well, beside what `thinking` says."""
     thinking_off: str = "disabled"
     """The mode of thinking to ask for when it should not think, where modes have names."""
     efforts: tuple[str, ...] = ()

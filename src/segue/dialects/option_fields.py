@@ -22,8 +22,6 @@ _READERS: Mapping[str, _Reader] = {
     "seed": whole,
     "stop": texts,
 }
-DRAWN = frozenset({"temperature", "top_p", "top_k"})
-"""Those that a model with fixed sampling refuses."""
 
 
 @final

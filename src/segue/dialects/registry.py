@@ -4,32 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from importlib.resources import files
 from typing import Any, Final, final
 
 from segue.dialects.dialect import Dialect
 from segue.errors import UsageError
 from segue.suggestions import suggestion
 
+SERVERS: Final = files(__package__) / "openai_chat" / "servers"
+"""A file for each server of the Chat wire."""
+CHAT_NAMES: Final = sorted(file.name.removesuffix(".toml") for file in SERVERS.iterdir())
 _FOLDERS: Final[Mapping[str, str]] = {
     "openai_chat": "openai_chat",
     "openai_responses": "openai_responses",
     "anthropic": "anthropic_messages",
     "gemini": "gemini",
-    "mistral": "mistral",
-    "ollama": "ollama",
+    "mistral": "openai_chat.mistral",
+    "ollama": "openai_chat.ollama",
     "converse": "converse",
-    "kimi": "openai_chat",
-    "deepseek": "openai_chat",
-    "qwen": "openai_chat",
-    "glm": "openai_chat",
-    "minimax": "openai_chat",
-    "xai": "openai_chat",
-    "groq": "openai_chat",
-    "openrouter": "openai_chat",
-    "vllm": "openai_chat",
-    "llama_cpp": "openai_chat",
-    "ollama_v1": "openai_chat",
-    "openai_compatible": "openai_chat",
+    **dict.fromkeys(CHAT_NAMES, "openai_chat"),
 }
 NAMES: Final[tuple[str, ...]] = tuple(_FOLDERS)
 
@@ -89,7 +82,7 @@ class _Dialects(Mapping[str, Dialect]):
         loaded = self._loaded.get(name)
         if loaded is None:
             module = import_module(f"{__package__}.{_FOLDERS[name]}")
-            loaded = module.DIALECT if hasattr(module, "DIALECT") else module.DIALECTS[name]
+            loaded = module.DIALECT if hasattr(module, "DIALECT") else module.dialect(name)
             self._loaded[name] = loaded
         return loaded
 

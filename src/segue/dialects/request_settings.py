@@ -15,7 +15,6 @@ from segue.conversation.json_safe import ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named
 from segue.dialects.known_tools import KnownTools, encode_once, settings_once
-from segue.dialects.option_fields import DRAWN
 from segue.dialects.own_fields import own
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import ModelStep
@@ -217,29 +216,34 @@ _counted = attrgetter(*(name for name in Options.__struct_fields__ if name not i
 class RequestSettings:
     """Collects everything in one request beside the messages, and notes what the target cannot be sent."""
 
-    def __init__(self, transcript: Transcript, options: Options, card: ModelCard) -> None:
+    place = "options."
+    """What the path of an option begins with, in what is noted of it."""
+    drawn: Container[str] = frozenset({"temperature", "top_p", "top_k"})
+    """Options that a model with fixed sampling refuses."""
+
+    def __init__(self, transcript: Transcript, options: Options, card: ModelCard, dialect: str = "") -> None:
+        """`dialect`: that of the transcript's target, unless it has none."""
         self.transcript = transcript
         self.options = options
         self.card = card
-        dialect = transcript.target.dialect
-        self.extra = own_extra(options, dialect)
+        self.dialect = dialect or transcript.target.dialect
+        self.extra = own_extra(options, self.dialect)
         self.body: dict[str, Any] = {}
-        self.repairs: list[Repair] = foreign_settings(options.own, dialect)
+        self.repairs: list[Repair] = foreign_settings(options.own, self.dialect)
 
     def as_they_came(
         self, read: Callable[[Mapping[str, Any]], Options], encode: Callable[[Options], RequestSettings]
     ) -> dict[str, Any]:
         """The body, as it came where it may; `encode` gives the settings for other options."""
-        dialect = self.transcript.target.dialect
         return as_they_came(
-            self.body, self.repairs, self.options, dialect, read, lambda before: encode(before).body
+            self.body, self.repairs, self.options, self.dialect, read, lambda before: encode(before).body
         )
 
     def note(self, kind: Kind, path: str, decision: str = "") -> None:
-        self.repairs.append(Repair(kind, self.transcript.target.dialect, path, decision=decision))
+        self.repairs.append(Repair(kind, self.dialect, path, decision=decision))
 
     def not_sent(self, option: str, decision: str = "") -> None:
-        self.note("option_not_sent", f"options.{option}", decision)
+        self.note("option_not_sent", f"{self.place}{option}", decision)
 
     def output_limit(self) -> int | None:
         """The limit on what the model writes, as far as it can write; None if none was asked for."""
@@ -255,7 +259,7 @@ class RequestSettings:
             value = self.output_limit() if row.option == "max_tokens" else getattr(self.options, row.option)
             if value is None or value == ():
                 continue
-            if row.option in DRAWN and not self.card.sampling:
+            if row.option in self.drawn and not self.card.sampling:
                 self.not_sent(row.option, "the model takes no sampling parameters")
             elif reason := self.refusal(row.option, value):
                 self.not_sent(row.option, reason)
@@ -273,7 +277,7 @@ class RequestSettings:
         """Note those of the options that were asked for: the wire has no field for them."""
         for option in options:
             if getattr(self.options, option) not in (None, ()):
-                self.not_sent(option)
+                self.not_sent(option, "the target does not know it")
 
     def add_extra(self, encoded: Container[str]) -> None:
         """Fields of the target's own, but for those that are `encoded` already or are not sent."""
@@ -295,13 +299,13 @@ class RequestSettings:
         return self.card.tools
 
     def offered(self, tools: Sequence[ToolSpec]) -> list[tuple[int, ToolSpec]]:
-        return offered_tools(tools, self.transcript.target.dialect, self.repairs)
+        return offered_tools(tools, self.dialect, self.repairs)
 
     def encode_tools(
         self, tools: tuple[ToolSpec, ...], encode: Callable[[], list[dict[str, Any]]], *, form: str = ""
     ) -> list[dict[str, Any]]:
         """What `encode` gives for these tools. It depends on nothing but them, the wire, the names that they get, and `form`."""
-        what = self.transcript.target.dialect, form, *self.transcript.names.items()
+        what = self.dialect, form, *self.transcript.names.items()
         return encode_once(tools, what, self.repairs, encode)
 
     def tool_schema(
@@ -321,9 +325,12 @@ class RequestSettings:
             return "auto"
         return choice
 
-    def nearest_level(self, effort: Effort, levels: Sequence[str], rank: int) -> str:
-        """The level of this rank, or the nearest that the model has."""
-        known = [level for level in levels if not self.card.efforts or level in self.card.efforts]
+    def nearest_level(
+        self, effort: Effort, levels: Sequence[str], rank: int, degrees: Sequence[str] = ()
+    ) -> str:
+        """The level of this rank, or the nearest that the model has. `degrees`: what it has, unless its card says so."""
+        has = self.card.efforts or degrees
+        known = [level for level in levels if not has or level in has]
         level = min(known, key=lambda name: abs(levels.index(name) - rank), default=levels[rank])
         return self._noted(level, effort)
 

@@ -44,6 +44,9 @@ class Fault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Replaces the provider's usual wording."""
     provider: str = ""
     """Spoil only an answer of this provider ("" = of any)."""
+    method: str = ""
+    path: str = ""
+    """Spoil only an answer to this method, and to a path that ends so ("" = to any)."""
 
 
 def replaces_the_answer(fault: Fault) -> bool:

@@ -91,8 +91,8 @@ class Attempt:
 
     @property
     def usage(self) -> Usage:
-        """What it came to: of a reply that did not come to its end at least what was sent, and what arrived."""
-        if self.handovers and not self.complete:
+        """What it came to: by its provider's counts, else by an estimate of what was sent and what arrived."""
+        if self.handovers:
             return sum_of(one.usage for one in self.handovers)
         return self.reply.usage
 

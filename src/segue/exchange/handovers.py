@@ -97,7 +97,7 @@ class Handover:
                 else:
                     believed = [one for one in believed if one is not event]
             elif kind is Finished:
-                self._end = "complete"
+                self._end = "failed" if event.reason == "cancelled" else "complete"  # type: ignore[union-attr]
             elif kind is Failed:
                 self.fail(event.error)  # type: ignore[union-attr]
         return believed
@@ -119,6 +119,7 @@ class Handover:
             counted,
             input_tokens=self._read() if counted.input_tokens is None else counted.input_tokens,
             output_tokens=max(counted.output_tokens or 0, written),
+            estimated=True,
         )
 
     def _is_plausible(self, usage: Usage) -> bool:

@@ -20,11 +20,16 @@ from segue.conversation.json_text import too_deep
 from segue.errors import CredentialsError, InvalidRequestError, OverloadError, SegueError
 from segue.gateway.accounts import costs
 from segue.gateway.accounts.register import ANYONE, Accounts
-from segue.gateway.accounts.volatile_store import VolatileAccountStore
+from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.admission import LoopWatch, RunningRequests
+from segue.gateway.archive import ReplyArchive
+from segue.gateway.background import BackgroundReplies
+from segue.gateway.batches import ClientBatches
 from segue.gateway.byte_budget import ByteBudget
 from segue.gateway.client_errors import busy_error, error_response, path_error, unexpected, write_error
+from segue.gateway.compaction import ClientCompaction
 from segue.gateway.control import METRICS, open_control
+from segue.gateway.conversations.reader import TurnReader
 from segue.gateway.disconnection import work_until_gone
 from segue.gateway.doors import Doors, check_signature, keys_of, unknown_key
 from segue.gateway.exchange import ClientExchange
@@ -34,6 +39,7 @@ from segue.gateway.names import ModelNames
 from segue.gateway.readiness import Readiness
 from segue.gateway.report import RequestReport
 from segue.gateway.request_body import read_body
+from segue.gateway.response_socket import ResponseSocket
 from segue.gateway.services import ClientServices
 from segue.gateway.web import (
     ClientGoneError,
@@ -54,10 +60,10 @@ if TYPE_CHECKING:
     from segue.config.schema import Config
     from segue.dialects.dialect import Dialect
     from segue.gateway.accounts.account import Account
+    from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.doors import Door
     from segue.gateway.memory.memory import Memory
     from segue.gateway.memory.store import ConversationInfo
-    from segue.gateway.turns import ClientTurn
     from segue.gateway.web import Receive, Send
     from segue.providers.registry import KnownProviders
 
@@ -91,13 +97,22 @@ class Gateway:
         self.names = ModelNames(config, providers)
         self.members = Members(self.names, providers, self.settings, memory)
         self.accounts = accounts or Accounts(
-            VolatileAccountStore(),
+            SQLiteAccountStore(),
             self.settings.callers,
             self.settings.accounts,
             prices=PriceBook({**providers.price_rules, **config.prices}),
         )
         self._budget = budget = ByteBudget(self.settings.limits.held_bytes)
-        self._services = ClientServices(self.names, self.members, providers, memory, budget)
+        self._archive = archive = ReplyArchive(memory)
+        self._compactor = ClientCompaction(self.members, providers, memory)
+        self._reader = TurnReader(
+            self.names, memory, self.members.plans, archive, self._compactor, self.settings.limits
+        )
+        self._jobs = BackgroundReplies(archive, self.settings.limits, budget)
+        self._services = ClientServices(
+            self.names, self.members, providers, self._reader, self._compactor, self._jobs
+        )
+        self._batches = ClientBatches(self.names, providers, memory, self.accounts)
         self._callers = RunningRequests()
         self._readiness = Readiness(memory.store, self.accounts.store)
         self._doors = Doors()
@@ -107,10 +122,11 @@ class Gateway:
         self._on_report = on_report
         self._on_close = on_close
         self._background: set[asyncio.Task[Any]] = set()
+        self._sockets = 0
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await refuse_websocket(scope, receive, send)
+            await self._converse(scope, receive, send)
             return
         if scope["type"] == "lifespan":
             await self._live(receive, send)
@@ -141,10 +157,36 @@ class Gateway:
             self.running -= 1
             report.status, report.reply_bytes = writer.status, writer.sent
             report.seconds = monotonic() - started
-            report.warm_bytes = self._services.warm_bytes()
+            report.warm_bytes = self._reader.warm_bytes()
             report.held_bytes = self._budget.held
             if self._on_report is not None:
                 self._on_report(report)
+
+    async def _converse(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Over a WebSocket. Its requests are those of HTTP; here it is decided only whether it is opened."""
+        await receive()
+        head = structs.replace(read_head(scope, self.settings.limits), method="POST")
+        try:
+            door = self._doors.find("POST", head.path, head.headers)
+            if door is None or not door.dialect.server.has_socket or door.operation != "chat":
+                raise _no_socket()
+            self._admit()
+            account = await self._account(head, door.dialect)
+            if "origin" in head.headers or account is ANYONE:
+                self._pages.check(head)
+            if self._sockets >= self.settings.limits.concurrent:
+                raise busy_error(f"has {self._sockets} open sockets already")
+        except SegueError as error:
+            await refuse_websocket(
+                scope, send, error_response(error, self._doors.wire_of("POST", head.path, head.headers))
+            )
+            return
+        caller = "" if account is ANYONE else account.name
+        self._sockets += 1
+        try:
+            await ResponseSocket(self, scope, self._budget, caller).converse(receive, send)
+        finally:
+            self._sockets -= 1
 
     async def _answer(
         self,
@@ -219,12 +261,7 @@ class Gateway:
         if (preflight := self._pages.preflight(head)) is not None:
             return preflight
         if head.headers.get("upgrade", "").lower() == "websocket":
-            raise InvalidRequestError(
-                "WebSockets are not served here.",
-                code="upgrade_required",
-                status=426,
-                hint="Send the same request over HTTP.",
-            )
+            raise _no_socket()
         return None
 
     def _door(self, head: WebRequest) -> Door | None:
@@ -295,8 +332,10 @@ class Gateway:
         report.wire, report.operation = door.dialect.name, door.operation
         if door.operation in ("chat", "generate"):
             return self._reply(door, request, account, writer, report)
+        if door.operation == "batch":
+            return self._batches.serve(door, request, account, writer, report)
         if door.operation == "get_reply" and request.query.get("stream") == "true":
-            return self._services.background.follow(door, request, account.name, writer)
+            return self._jobs.follow(door, request, account.name, writer)
         return self._serve(door, request, account, writer, report)
 
     async def _serve(
@@ -328,13 +367,12 @@ class Gateway:
         if (loaded := self._services.loaded(door, request, account)) is not None:
             await writer.whole(loaded)
             return
-        turn = await self._services.read_chat(door, request, account.name)
-        stored = door.dialect.server.stored
-        if stored is None or not turn.prepared.reply_id:
+        turn = await self._reader.read_chat(door, request, account.name)
+        if not turn.prepared.reply_id:
             await self._answer_turn(turn, account, report, writer)
             return
         run = partial(self._answer_later, turn, account, structs.replace(report, tries=[]))
-        await self._services.background.start(turn, stored, run, writer)
+        await self._jobs.start(turn, run, writer)
 
     async def _answer_later(
         self, turn: ClientTurn, account: Account, report: RequestReport, writer: ResponseWriter
@@ -356,14 +394,14 @@ class Gateway:
     ) -> None:
         report.asked, report.stream, report.conversation = turn.asked, turn.stream, turn.conversation_id
         report.describe_history(turn.conversation.messages, turn.originals)
-        switched = await self._services.switched(turn)
+        switched = await self._reader.switched(turn)
         routes = self.names.router(switched or turn.asked).routes
         admission, expected = await costs.admit(self.accounts, account, turn, self.names, routes)
         try:
             if admission is not None:
                 standing = costs.standing_of(admission)
                 writer.headers.update(turn.dialect.server.standing_headers(standing))
-            if (compacted := await self._services.compacted(turn, report, switched)) is not None:
+            if (compacted := await self._compactor.compacted(turn, report, switched)) is not None:
                 await writer.whole(compacted)
                 return
             exchange = ClientExchange(
@@ -372,7 +410,7 @@ class Gateway:
                 report,
                 memory=self.memory,
                 members=self.members,
-                keep=self._services.keep if turn.prepared.kept and not turn.prepared.reply_id else None,
+                keep=self._archive.keep if turn.prepared.kept and not turn.prepared.reply_id else None,
                 note=self._note,
             )
             await exchange.run(self.members.routings(turn, switched))
@@ -392,9 +430,10 @@ class Gateway:
         await self.accounts.settled()
 
     async def complete(self) -> None:
-        await self._services.background.complete()
+        await self._jobs.complete()
 
     async def close(self) -> None:
+        await self._jobs.close()
         await self._services.close()
         await self.settle()
         await self.accounts.close()
@@ -414,6 +453,16 @@ class Gateway:
 
 def _is_operators(head: WebRequest) -> bool:
     return head.path.startswith((OPERATORS, METRICS))
+
+
+def _no_socket() -> InvalidRequestError:
+    """Clients that try a WebSocket first send the same request over HTTP when they are refused so (WS-07)."""
+    return InvalidRequestError(
+        "There is no WebSocket at this path.",
+        code="upgrade_required",
+        status=426,
+        hint="Send the same request over HTTP.",
+    )
 
 
 def _keep_pages_out(head: WebRequest) -> None:

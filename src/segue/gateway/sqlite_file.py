@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from weakref import finalize
 
 from segue.circuit import Circuit
 from segue.errors import JournalError, StoreUnreachableError
@@ -269,13 +270,12 @@ class SharedFile:
                 self._writer.close()
                 self._writer = None
 
+    def _connect(self) -> sqlite3.Connection:
+        settings = ("synchronous = NORMAL", "foreign_keys = ON")
+        return connect(self._path, patience=self._patience, settings=settings, page_size=self._page_size)
+
     def _open(self, *settings: str) -> sqlite3.Connection:
-        connection = connect(
-            self._path,
-            patience=self._patience,
-            settings=("synchronous = NORMAL", "foreign_keys = ON"),
-            page_size=self._page_size,
-        )
+        connection = self._connect()
         try:
             self._create_tables(connection)
             self._check_version(connection)
@@ -323,6 +323,37 @@ class SharedFile:
             path=str(self._path),
             hint="Another program has locked the file, or its disk is slow.",
         )
+
+
+class VolatileFile(SharedFile):
+    """The same in this process alone, for those who want nothing on the disk: one connection, and nothing to wait for."""
+
+    async def read(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
+        return await self.run(lambda: do(self.writer))
+
+    async def run(self, do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        with self._direct_lock:
+            return do(*args, **kwargs)
+
+    async def write_late(self, do: Callable[[sqlite3.Connection], object]) -> None:
+        await self.write(do)
+
+    async def write_small(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
+        return await self.write(do)
+
+    def write_at_once(self, do: Callable[[sqlite3.Connection], None]) -> bool:
+        with self._direct_lock:
+            self._write(do)
+        return True
+
+    async def close(self, before: Callable[[], None] | None = None) -> None:
+        """Nothing is forgotten: the gateway that replaces this one may go on with it."""
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA foreign_keys = ON")
+        finalize(self, connection.close)
+        return connection
 
 
 def _transaction(connection: sqlite3.Connection, do: Callable[[sqlite3.Connection], _T]) -> _T:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from segue.config.paths import gateway_directory
 from segue.config.resources import postgres_missing
+from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.memory.installation_key import decode_key, read_key
 from segue.gateway.memory.memory import Memory
+from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.redaction import remember_secret_variable
 
 if TYPE_CHECKING:
@@ -36,15 +38,9 @@ def _open_key(settings: MemorySettings) -> InstallationKey:
 def _open_memory_store(config: Config, key: InstallationKey, earlier: GatewayStore | None) -> GatewayStore:
     settings = config.gateway.memory
     keep_seconds = settings.days * 86_400.0
-    if settings.keep == "memory":
-        from segue.gateway.memory.volatile_store import VolatileStore  # noqa: PLC0415
-
-        if isinstance(earlier, VolatileStore):
-            return earlier
-        return VolatileStore(
-            max_bytes=settings.max_bytes, max_records=settings.max_replies, keep_seconds=keep_seconds
-        )
-    if config.store:
+    if settings.keep == "memory" and isinstance(earlier, SQLiteMemoryStore) and earlier.is_volatile:
+        return earlier
+    if config.store and settings.keep != "memory":
         try:
             from segue.gateway.memory.postgres_store import PostgresMemoryStore  # noqa: PLC0415
         except ImportError as error:
@@ -57,10 +53,8 @@ def _open_memory_store(config: Config, key: InstallationKey, earlier: GatewaySto
             keep_seconds=keep_seconds,
             patience=config.gateway.limits.store_timeout,
         )
-    from segue.gateway.memory.sqlite_store import SQLiteMemoryStore  # noqa: PLC0415
-
     return SQLiteMemoryStore(
-        gateway_directory(settings.directory) / "memory.db",
+        None if settings.keep == "memory" else gateway_directory(settings.directory) / "memory.db",
         max_bytes=settings.max_bytes,
         max_records=settings.max_replies,
         keep_seconds=keep_seconds,
@@ -73,16 +67,14 @@ def open_account_store(config: Config, earlier: AccountStore | None = None) -> A
     settings = config.gateway
     patience = settings.limits.store_timeout
     if settings.memory.keep == "memory":
-        from segue.gateway.accounts.volatile_store import VolatileAccountStore  # noqa: PLC0415
-
-        return earlier if isinstance(earlier, VolatileAccountStore) else VolatileAccountStore()
+        if isinstance(earlier, SQLiteAccountStore) and earlier.is_volatile:
+            return earlier
+        return SQLiteAccountStore(keep_days=settings.accounts.days)
     if config.store:
         try:
             from segue.gateway.accounts.postgres_store import PostgresAccountStore  # noqa: PLC0415
         except ImportError as error:
             raise postgres_missing() from error
         return PostgresAccountStore(config.store, keep_days=settings.accounts.days, patience=patience)
-    from segue.gateway.accounts.sqlite_store import SQLiteAccountStore  # noqa: PLC0415
-
     directory = gateway_directory(settings.memory.directory)
     return SQLiteAccountStore(directory / "accounts.db", keep_days=settings.accounts.days, patience=patience)

@@ -35,8 +35,8 @@ _WORDS: Final[dict[Kind, tuple[str, str]]] = {
     "hints_dropped": ("marks that only help the provider of their own wire", "dropped"),
     "tool_not_offered": ("a tool that the target cannot have", "not offered"),
     "thinking_changed": (
-        "an open tool turn without a thought of the target",
-        "until its end it does not think as asked",
+        "a way of thinking that the target refuses here",
+        "it thinks in another way, or not before the open tool turn ends",
     ),
     "option_not_sent": ("an option that the target does not know", "dropped"),
 }

@@ -17,8 +17,11 @@ from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.usage import NO_USAGE, Usage
 
-TurnFinish: TypeAlias = Literal["complete", "length", "content_filter", "max_turns", "cancelled", "error"]
-"""How a turn ended. `complete`: the model had nothing more to call."""
+TurnFinish: TypeAlias = Literal[
+    "complete", "length", "content_filter", "max_turns", "cancelled", "error", "waiting"
+]
+"""How a turn ended. `complete`: the model had nothing more to call. `waiting`: it goes on when somebody has said whether its
+calls may run."""
 
 
 @final
@@ -59,6 +62,8 @@ class UserSaid(Struct, frozen=True, gc=False, omit_defaults=True, tag="user_said
     message: Message
     model: str = ""
     """Where the turn goes: `provider/model`. It stays there to its end."""
+    key: str = ""
+    """Whoever sent it under the same key has sent it once."""
 
 
 @final
@@ -85,6 +90,25 @@ class CallsScheduled(Struct, frozen=True, gc=False, tag="calls_scheduled"):
     """All calls of a reply became one batch; none has started."""
 
     calls: tuple[ToolCall, ...]
+
+
+@final
+class ApprovalAsked(Struct, frozen=True, gc=False, tag="approval_asked"):
+    """Somebody must say whether these calls of a batch may run; until then none of the batch does."""
+
+    call_ids: tuple[str, ...]
+
+
+@final
+class ApprovalGiven(Struct, frozen=True, gc=False, omit_defaults=True, tag="approval_given"):
+    """Somebody has answered whether a call may run."""
+
+    call_id: str
+    allowed: bool
+    by: str = ""
+    """Who answered."""
+    why: str = ""
+    """For the model to read, where it may not."""
 
 
 @final
@@ -199,6 +223,8 @@ Entry: TypeAlias = (
     | NoteAdded
     | ModelReplied
     | CallsScheduled
+    | ApprovalAsked
+    | ApprovalGiven
     | CallBegun
     | CallEnded
     | ToolsAnswered

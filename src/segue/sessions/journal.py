@@ -62,12 +62,18 @@ class Journal:
         return cls(store, lease, state)
 
     @classmethod
-    async def resume(cls, store: Store, session: str, *, take_over: bool = False) -> Self:
-        """An existing session. What a crash left open is closed: its calls as interrupted, its turn as cancelled."""
+    async def resume(
+        cls, store: Store, session: str, *, take_over: bool = False, keep_turn: bool = False
+    ) -> Self:
+        """An existing session. What a crash left open is closed: its calls as interrupted, its turn as cancelled.
+
+        A turn that waits for somebody's answer stays open, and with `keep_turn` every turn.
+        """
         lease = await store.claim(session, this_process(), take_over=take_over)
         try:
             journal = cls(store, lease, replay(await store.read(session)))
-            await journal.close_turn()
+            if not (keep_turn or journal.state.waits):
+                await journal.close_turn()
         except BaseException:
             await store.release(lease)
             raise

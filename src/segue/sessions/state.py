@@ -19,6 +19,8 @@ from segue.errors import JournalError
 from segue.sessions import errors
 from segue.sessions.entries import (
     Adopted,
+    ApprovalAsked,
+    ApprovalGiven,
     CallBegun,
     CallEnded,
     CallsScheduled,
@@ -87,6 +89,10 @@ class State:
         """The last reply left nothing to do."""
         self.begun: set[str] = set()
         """Calls whose tool was started."""
+        self.approvals: dict[str, ApprovalGiven | None] = {}
+        """What somebody was asked about calls of the batch that is open, and the answers; None: not yet."""
+        self.turn_key = ""
+        """Of the message that the last turn began with."""
         self._open: dict[str, None] = {}
         self._places: dict[int, _Place] = {}
         self._here = 0
@@ -156,6 +162,11 @@ class State:
         return tuple(sorted(self._places))
 
     @property
+    def waits(self) -> bool:
+        """Whether the turn that is open was left on purpose, until somebody says whether its calls may run; none has begun."""
+        return bool(self.approvals) and self.begun.isdisjoint(self._open)
+
+    @property
     def finish(self) -> TurnFinish | None:
         """How the last turn that was not undone ended; None if there is none."""
         return self._places[self._here].finish if self._here else None
@@ -200,6 +211,7 @@ class State:
     def _take_prompt(self, _seq: int, entry: UserSaid) -> None:
         self.turns += not self.in_turn
         self._begin(entry.model, before=self._here)
+        self.turn_key = entry.key
         self._append(entry.message)
 
     def _take_note(self, _seq: int, entry: NoteAdded) -> None:
@@ -209,6 +221,12 @@ class State:
         for call in entry.calls:
             if self.ledger.schedule(call).result is None:
                 self._open[call.id] = None
+
+    def _ask_approval(self, _seq: int, entry: ApprovalAsked) -> None:
+        self.approvals |= dict.fromkeys(entry.call_ids)
+
+    def _give_approval(self, _seq: int, entry: ApprovalGiven) -> None:
+        self.approvals[entry.call_id] = entry
 
     def _begin_call(self, _seq: int, entry: CallBegun) -> None:
         self.begun.add(entry.call_id)
@@ -221,6 +239,7 @@ class State:
     def _answer(self, _seq: int, entry: ToolsAnswered) -> None:
         self._lines[-1].messages.append(Message("tool", tuple(self.ledger.results(entry.call_ids))))
         self.answered = False
+        self.approvals.clear()
 
     def _end_turn(self, seq: int, entry: TurnEnded) -> None:
         if self.in_turn:
@@ -327,6 +346,8 @@ _APPLY: Final[Mapping[type[Entry], Callable[[State, int, Any], None]]] = {
     NoteAdded: State._take_note,
     ModelReplied: State._reply,
     CallsScheduled: State._schedule,
+    ApprovalAsked: State._ask_approval,
+    ApprovalGiven: State._give_approval,
     CallBegun: State._begin_call,
     CallEnded: State._end_call,
     ToolsAnswered: State._answer,

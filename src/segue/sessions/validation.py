@@ -10,6 +10,8 @@ from segue.conversation.blocks import ToolResult, status_of
 from segue.sessions import errors
 from segue.sessions.entries import (
     Adopted,
+    ApprovalAsked,
+    ApprovalGiven,
     CallBegun,
     CallEnded,
     CallsScheduled,
@@ -40,6 +42,8 @@ def refuse_misfits(state: State, entries: Sequence[Entry]) -> None:
         match entry:
             case CallsScheduled() | CallBegun() | CallEnded() | ToolsAnswered():
                 _check_calls(entry, calls, state.ledger)
+            case ApprovalAsked() | ApprovalGiven():
+                _check_waiting(entry, calls)
             case TurnEnded():
                 if calls.open:
                     first = min(calls.open)
@@ -64,6 +68,12 @@ class _Calls(Struct):
 
     open: set[str]
     ended: set[str]
+
+
+def _check_waiting(entry: ApprovalAsked | ApprovalGiven, calls: _Calls) -> None:
+    for call_id in entry.call_ids if isinstance(entry, ApprovalAsked) else (entry.call_id,):
+        if call_id not in calls.open:
+            raise errors.misfit(f'No call "{call_id}" waits for an answer.', "unknown_call")
 
 
 def _check_calls(

@@ -6,9 +6,9 @@ from segue.namespace import public_names
 
 _HOMES = {
     "segue.conversation.tools": "ToolSpec",
-    "segue.tools.approval": "Approval",
+    "segue.tools.approval": "Approval ask_later",
     "segue.tools.builtin": "builtin_tools",
-    "segue.tools.definition": "Approves Context Output Tool",
+    "segue.tools.definition": "Approves Context Output PendingApproval Tool",
     "segue.tools.execution": "run_tool",
     "segue.tools.function_tools": "as_tool tool",
     "segue.tools.mcp.servers": "McpServers",

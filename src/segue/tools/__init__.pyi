@@ -1,9 +1,9 @@
 # Written by python -m scripts.namespaces --write
 
 from segue.conversation.tools import ToolSpec
-from segue.tools.approval import Approval
+from segue.tools.approval import Approval, ask_later
 from segue.tools.builtin import builtin_tools
-from segue.tools.definition import Approves, Context, Output, Tool
+from segue.tools.definition import Approves, Context, Output, PendingApproval, Tool
 from segue.tools.execution import run_tool
 from segue.tools.function_tools import as_tool, tool
 from segue.tools.mcp.servers import McpServers
@@ -17,10 +17,12 @@ __all__ = [
     "Grant",
     "McpServers",
     "Output",
+    "PendingApproval",
     "Sandbox",
     "Tool",
     "ToolSpec",
     "as_tool",
+    "ask_later",
     "builtin_tools",
     "run_tool",
     "tool",

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final, get_args
 from msgspec import Struct
 
 from segue.errors import UsageError
+from segue.tools.definition import PendingApproval
 from segue.tools.read_only_commands import only_reads
 from segue.tools.shell_syntax import is_injected, is_simple, pieces
 from segue.url_patterns import matches_url
@@ -179,6 +180,8 @@ class Approval:
             )
         try:
             decision = await self.ask(call, tool)
+        except PendingApproval:
+            raise
         except Exception as error:  # whoever asks may fail in any way, and then nobody has agreed
             return f'Denied: the user could not be asked about "{call.name}" ({type(error).__name__}).'
         if decision == "always":
@@ -186,6 +189,11 @@ class Approval:
         if decision in ("once", "always"):
             return ""
         return f'Denied: the user does not want this call of "{call.name}". Ask what to do instead, or do without it.'
+
+
+async def ask_later(call: ToolCall, tool: Tool) -> Decision:
+    """For `Approval(ask=ask_later)`: nobody is asked here. The turn waits until somebody answers, perhaps in another process."""
+    raise PendingApproval(f'"{call.name}" of {tool.name} waits for an answer.')
 
 
 def own_functions_only(tools: Iterable[Tool]) -> Approval:

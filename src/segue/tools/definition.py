@@ -40,6 +40,11 @@ class Approves(Protocol):
         ...
 
 
+@final
+class PendingApproval(Exception):  # noqa: N818 - no failure: the turn waits
+    """Raised by whoever decides about calls, where the answer will be given later and perhaps elsewhere."""
+
+
 class Confines(Protocol):
     """A sandbox; see `segue.tools.sandbox.sandbox`."""
 
@@ -121,10 +126,16 @@ class Tool(Struct, frozen=True, kw_only=True):
     """The paths a call would write: calls that share one run one after another."""
     sandbox: Confines | None = None
     """What the programs that it starts run in; None if nobody knows."""
+    repeatable: bool | None = None
+    """Whether a call that was cut short may be run again, where an engine goes on with its turn; None: if it only reads."""
 
     @property
     def name(self) -> str:
         return self.spec.name
+
+    @property
+    def may_repeat(self) -> bool:
+        return self.effect == "read" if self.repeatable is None else self.repeatable
 
 
 @final

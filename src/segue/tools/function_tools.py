@@ -35,6 +35,7 @@ class _Settings(Struct, frozen=True, kw_only=True):
     effect: Effect = "other"
     timeout: float | None = 120.0
     writes: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
+    repeatable: bool | None = None
 
 
 @overload
@@ -47,6 +48,7 @@ def tool(
     effect: Effect = "other",
     timeout: float | None = 120.0,
     writes: Callable[[dict[str, Any]], tuple[str, ...]] | None = None,
+    repeatable: bool | None = None,
 ) -> Callable[[_F], _F]: ...
 def tool(function: Any = None, /, **settings: Any) -> Any:
     """Mark a function as a tool, with what its signature does not have. The function itself stays as it is."""
@@ -89,6 +91,7 @@ def as_tool(source: Tool | Callable[..., Any]) -> Tool:
         effect=settings.effect,
         timeout=settings.timeout,
         writes=settings.writes,
+        repeatable=settings.repeatable,
     )
 
 

@@ -18,10 +18,10 @@ from segue.conversation.blocks import ToolCall, ToolResult
 from segue.conversation.message import Message
 from segue.events import Emit, ToolCallResult, ToolCallStart
 from segue.providers.models.prices import Bill
-from segue.sessions.entries import CallBegun, CallEnded, CallsScheduled, ToolsAnswered
+from segue.sessions.entries import ApprovalAsked, CallBegun, CallEnded, CallsScheduled, ToolsAnswered
 from segue.sessions.journal import Journal
 from segue.tools.arguments import problem_with
-from segue.tools.definition import Context, Host, Tool, ToolSet
+from segue.tools.definition import Approves, Context, Host, PendingApproval, Tool, ToolSet
 from segue.tools.execution import Progress, abandon, not_run, run_call, stop
 
 if TYPE_CHECKING:
@@ -46,14 +46,19 @@ class Scheduler:
         abort: asyncio.Event,
         *,
         closed: Reason | None = None,
-    ) -> Message:
+        scheduled: bool = False,
+    ) -> Message | ApprovalAsked:
         """Bring all calls to an end; their results, in call order, are then part of the conversation.
 
-        `closed`: none of them runs, all end with this reason.
+        `closed`: none of them runs, all end with this reason. `scheduled`: they are a batch already, which somebody has begun
+        and not ended. None of them runs while somebody must be asked who answers later.
         """
         async with self._one_batch:
             by_id = {call.id: call for call in calls}
-            return await _Batch(self.journal, self.host, by_id, tools, emit, abort).run(closed)
+            batch = _Batch(self.journal, self.host, by_id, tools, emit, abort)
+            if scheduled:
+                await batch.take_over()
+            return await batch.run(closed, scheduled=scheduled)
 
 
 class _Batch(Struct):
@@ -66,35 +71,61 @@ class _Batch(Struct):
     ended: dict[str, ToolResult] = {}
     bills: dict[str, Bill] = field(default_factory=lambda: defaultdict(Bill))
 
-    async def run(self, closed: Reason | None) -> Message:
-        await self.journal.append(CallsScheduled(tuple(self.calls.values())))
-        for call in self.calls.values():
-            self.emit(ToolCallStart(call))
+    async def take_over(self) -> None:
+        """What has ended stays so. What has begun may have had effects: it is interrupted, unless its tool may be repeated."""
+        state, interrupted = self.journal.state, list[ToolResult]()
+        for call_id, call in self.calls.items():
+            known = state.ledger[call_id].result
+            tool = self.tools.by_name.get(call.name)
+            if known is not None:
+                self.ended[call_id] = known
+            elif call_id in state.begun and not (tool is not None and tool.may_repeat):
+                interrupted.append(ToolResult(call_id, call.name, reason="interrupted"))
+        await self._end(interrupted)
+
+    async def run(self, closed: Reason | None, *, scheduled: bool) -> Message | ApprovalAsked:
+        open_calls = [call for call in self.calls.values() if call.id not in self.ended]
+        if not scheduled:
+            await self.journal.append(CallsScheduled(tuple(open_calls)))
+            for call in open_calls:
+                self.emit(ToolCallStart(call))
         stopped = asyncio.ensure_future(self.abort.wait())
         try:
             if closed is None:
-                await self._run_all(await self._admit(stopped), stopped)
+                admitted = await self._admit(open_calls, stopped)
+                if isinstance(admitted, ApprovalAsked):
+                    await self.journal.append(admitted)
+                    return admitted
+                await self._run_all(admitted, stopped)
             else:
-                await self._end(not_run(call, closed) for call in self.calls.values())
+                await self._end(not_run(call, closed) for call in open_calls)
         finally:
             stopped.cancel()
         await self.journal.append(ToolsAnswered(tuple(self.calls)))
         return Message("tool", tuple(self.ended[call_id] for call_id in self.calls))
 
-    async def _admit(self, stopped: asyncio.Future[Any]) -> list[tuple[ToolCall, Tool]]:
+    async def _admit(
+        self, calls: list[ToolCall], stopped: asyncio.Future[Any]
+    ) -> list[tuple[ToolCall, Tool]] | ApprovalAsked:
         """Those that may run. The others end here; people are asked one question at a time, in call order."""
         ready: list[tuple[ToolCall, Tool]] = []
         refused: list[ToolResult] = []
-        for call in self.calls.values():
+        pending: list[str] = []
+        for call in calls:
             verdict = await self._judge(call, stopped)
-            if isinstance(verdict, Tool):
+            if verdict is None:
+                pending.append(call.id)
+            elif isinstance(verdict, Tool):
                 ready.append((call, verdict))
             else:
                 refused.append(verdict)
-        await self._end(refused)
+        if pending and not stopped.done():
+            return ApprovalAsked(tuple(pending))
+        await self._end([*refused, *(not_run(self.calls[call_id]) for call_id in pending)])
         return ready
 
-    async def _judge(self, call: ToolCall, stopped: asyncio.Future[Any]) -> Tool | ToolResult:
+    async def _judge(self, call: ToolCall, stopped: asyncio.Future[Any]) -> Tool | ToolResult | None:
+        """None: somebody must be asked who answers later."""
         tool = self.tools.by_name.get(call.name)
         if tool is None:
             return ToolResult(call.id, call.name, error=f'Tool "{call.name}" not found')
@@ -102,9 +133,18 @@ class _Batch(Struct):
             return ToolResult(call.id, call.name, error=problem)
         if stopped.done():
             return not_run(call)
-        if self.tools.approval is None:
+        given = self.journal.state.approvals.get(call.id)
+        if given is not None and not given.allowed:
+            refusal = given.why or f'Denied: the user does not want this call of "{call.name}".'
+            return ToolResult(call.id, call.name, error=refusal, reason="denied")
+        if given is not None or self.tools.approval is None:
             return tool
-        asked = asyncio.ensure_future(self.tools.approval.refusal(call, tool))
+        return await self._asked(call, tool, self.tools.approval, stopped)
+
+    async def _asked(
+        self, call: ToolCall, tool: Tool, approval: Approves, stopped: asyncio.Future[Any]
+    ) -> Tool | ToolResult | None:
+        asked = asyncio.ensure_future(approval.refusal(call, tool))
         try:
             await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -114,6 +154,8 @@ class _Batch(Struct):
             await stop(asked)
             return not_run(call)
         if asked.cancelled() or (error := asked.exception()) is not None:
+            if not asked.cancelled() and isinstance(error, PendingApproval):
+                return None
             why = "nobody could be asked" if asked.cancelled() else f"asking for approval failed: {error}"
             return ToolResult(call.id, call.name, error=f"This call did not run: {why}", reason="denied")
         if refusal := asked.result():

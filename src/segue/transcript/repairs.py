@@ -103,7 +103,7 @@ _SENTENCES: dict[FaultClass, dict[Kind, str]] = {
         "schema_reduced": "the target does not take all of this tool's schema",
         "choice_weakened": "the target cannot be made to choose this tool; it is asked to",
         "option_not_sent": "the target does not know this option",
-        "thinking_changed": "the open tool turn began without a thought of the target; until its end it does not think as asked",
+        "thinking_changed": "the target would refuse to think as it is asked to; it thinks in another way, or not before the open tool turn ends",
         "tool_not_offered": "a tool that the target cannot have, not offered",
         "fields_dropped": "fields that the target has no place for, not sent",
         "hints_dropped": "marks that only help the provider of another wire, not sent",

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from segue.transports.transport import WireRequest
 
 NEVER: Final = float("inf")
-Wait: TypeAlias = Literal["connect", "first_byte", "whole_reply", "idle", "total"]
-_TOO_LONG: Final[Mapping[Wait, str]] = {
+WaitKind: TypeAlias = Literal["connect", "first_byte", "whole_reply", "idle", "total"]
+_TOO_LONG: Final[Mapping[WaitKind, str]] = {
     "connect": "No connection to {place} within {seconds:g} s.",
     "first_byte": "{place} accepted the request and sent nothing for {seconds:g} s.",
     "whole_reply": "{place} accepted the request and sent no reply for {seconds:g} s.",
@@ -141,7 +141,7 @@ class WaitLimits(Deadline):
         self.at = min(self._end, self.loop.time() + self._idle if self.begun else self._first_byte)
         super().__enter__()
 
-    def too_long(self, what: Wait) -> TransportError:
+    def too_long(self, what: WaitKind) -> TransportError:
         if self.loop.time() >= self._end:
             what = "total"
         elif what != "connect":

@@ -11,7 +11,7 @@ import pytest
 from cli.cli_runs import Cloud, Here, Home
 from interop.session_samples import claude_code
 from segue.cli.commands.sessions import session_line
-from segue.cli.display.turn_summary import dollars, short, summary_line
+from segue.cli.display.turn_summary import dollars, short, summary_line, turn_line
 from segue.cli.exit_codes import Exit
 from segue.conversation.usage import Usage
 from segue.emulators.model_reply import Call
@@ -215,6 +215,9 @@ def test_the_status_line_says_what_is_known_and_no_more() -> None:
     line = summary_line("openai/gpt-5", usage, cost=0.021, repairs=2)
     assert line == "openai/gpt-5 · 4.2k in (3.9k cached) 310 out · $0.02 · 2 repairs"
     assert summary_line("a/b", Usage()) == "a/b"
+    estimated = Usage(4200, 310, estimated=True)
+    assert summary_line("a/b", estimated) == "a/b · 4.2k in 310 out (estimate)"
+    assert turn_line(6, estimated, cost=0.02) == "6 s · 4.2k in, 310 out (estimate) · $0.02"
     assert summary_line("a/b", Usage(output_tokens=5), repairs=1) == "a/b · 5 out · 1 repair"
     assert [short(n) for n in (999, 1000, 99_949, 123_456, 999_499, 999_500, 2_500_000)] == [
         "999", "1.0k", "99.9k", "123k", "999k", "1.0M", "2.5M",

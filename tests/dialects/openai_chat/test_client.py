@@ -13,7 +13,7 @@ from segue.conversation.events import Event, fold
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.card import UNKNOWN
-from segue.dialects.openai_chat import DIALECTS
+from segue.dialects.registry import DIALECTS
 from segue.errors import RateLimitError
 from segue.transcript.render import render
 from strategies.histories import conversations

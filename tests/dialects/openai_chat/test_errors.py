@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.dialects.openai_chat import DIALECTS
+from segue.dialects.registry import CHAT_NAMES, DIALECTS
 from segue.errors import (
     ContentPolicyError,
     ContextLengthError,
@@ -142,7 +142,7 @@ def test_a_key_that_the_provider_repeats_is_not_repeated_by_us(key: str) -> None
     assert "You can find your API key" in error.message
 
 
-@given(st.integers(100, 599), st.binary(max_size=60), st.sampled_from(list(DIALECTS)))
+@given(st.integers(100, 599), st.binary(max_size=60), st.sampled_from(CHAT_NAMES))
 def test_any_status_and_any_bytes_are_an_error_with_a_remedy(status: int, body: bytes, name: str) -> None:
     error = refused(status, body, name, {"retry-after": "soon"})
     assert error.remedy
@@ -162,7 +162,7 @@ def test_any_status_and_any_bytes_are_an_error_with_a_remedy(status: int, body: 
         ContentPolicyError("no"),
     ],
 )
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", CHAT_NAMES)
 def test_a_refusal_that_we_write_is_the_refusal_that_we_read(name: str, error: ProviderError) -> None:
     status, body = DIALECTS[name].encode_error(error)
     again = refused(status, body, name)

@@ -10,7 +10,7 @@ from segue.conversation.message import Conversation, Message, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.card import fit_rules
-from segue.dialects.openai_chat import DIALECTS
+from segue.dialects.registry import DIALECTS
 from segue.emulators import model_reply
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator

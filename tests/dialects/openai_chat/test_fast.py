@@ -9,7 +9,7 @@ import pytest
 from segue.conversation.blocks import Origin
 from segue.dialects.openai_chat.fast import read_fast
 from segue.dialects.openai_chat.read_messages import read_message
-from segue.dialects.openai_chat.rules import OPENAI, SERVERS
+from segue.dialects.openai_chat.rules import variant_of
 
 ORIGIN = Origin("openai_chat", model="m")
 CALL = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a"}'}}
@@ -26,9 +26,9 @@ CALL = {"id": "call_1", "type": "function", "function": {"name": "read", "argume
     ],
 )
 def test_common_messages_are_read_fast(message: dict[str, Any]) -> None:
-    fast = read_fast(OPENAI, message, ORIGIN)
+    fast = read_fast(variant_of("openai_chat"), message, ORIGIN)
     assert fast is not None
-    assert fast == read_message(OPENAI, message, "messages[0]", ORIGIN)
+    assert fast == read_message(variant_of("openai_chat"), message, "messages[0]", ORIGIN)
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_common_messages_are_read_fast(message: dict[str, Any]) -> None:
     ],
 )
 def test_what_may_hold_more_is_left_to_the_slow_path(message: Any) -> None:
-    assert read_fast(OPENAI, message, ORIGIN) is None
+    assert read_fast(variant_of("openai_chat"), message, ORIGIN) is None
 
 
 def test_what_is_common_depends_on_the_server() -> None:
     named = {"role": "tool", "content": "done", "tool_call_id": "call_1", "name": "read"}
     silent = {"role": "assistant", "content": "", "tool_calls": [CALL]}
-    for variant, message in ((SERVERS["kimi"], named), (SERVERS["deepseek"], silent)):
+    for variant, message in ((variant_of("kimi"), named), (variant_of("deepseek"), silent)):
         fast = read_fast(variant, message, ORIGIN)
         assert fast is not None
         assert fast == read_message(variant, message, "messages[0]", ORIGIN)

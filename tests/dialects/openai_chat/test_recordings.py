@@ -15,7 +15,7 @@ from segue.conversation.events import Event, Reply, fold
 from segue.conversation.message import Conversation
 from segue.conversation.options import Options
 from segue.dialects.card import UNKNOWN
-from segue.dialects.openai_chat import DIALECTS
+from segue.dialects.registry import DIALECTS
 from segue.errors import ProviderError
 from segue.transcript.adopt import adopt
 from segue.transcript.render import render

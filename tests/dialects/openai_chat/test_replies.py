@@ -14,7 +14,7 @@ from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, Tool
 from segue.conversation.events import Event, Failed, Finished, FinishReason, Reply, fold
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
-from segue.dialects.openai_chat import DIALECTS
+from segue.dialects.registry import CHAT_NAMES, DIALECTS
 from segue.errors import OverloadError, ProtocolError, QuotaError, RateLimitError
 
 DONE = "data: [DONE]\n\n"
@@ -269,7 +269,7 @@ def test_a_call_behind_the_reason_of_the_end_is_never_run_with_a_hole() -> None:
     assert reply.finish == "error"
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", CHAT_NAMES)
 @pytest.mark.parametrize("answer", [b"", b"<html>", b"[]", b"{}", b'{"choices":[]}', b"data: [DONE]\n\n"])
 def test_an_answer_without_an_answer_is_a_failure(name: str, answer: bytes) -> None:
     for events in (DIALECTS[name].decode_reply(answer), heard(name, answer)):
@@ -325,7 +325,7 @@ def replies(draw: st.DrawFn, name: str) -> Reply:
 
 @given(st.data())
 def test_a_reply_that_we_write_is_the_reply_that_we_read(data: st.DataObject) -> None:
-    name = data.draw(st.sampled_from(list(DIALECTS)))
+    name = data.draw(st.sampled_from(CHAT_NAMES))
     reply = data.draw(replies(name))
     dialect = DIALECTS[name]
     events = dialect.decode_reply(dialect.encode_reply(reply))

@@ -14,7 +14,7 @@ from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, Tool
 from segue.conversation.message import Conversation, Message, model, tool, user
 from segue.conversation.options import Options
 from segue.dialects.card import UNKNOWN
-from segue.dialects.openai_chat import DIALECTS
+from segue.dialects.registry import DIALECTS
 from segue.errors import TranscriptError
 from segue.interop.convert import convert
 from segue.transcript.adopt import adopt

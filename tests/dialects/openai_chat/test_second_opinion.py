@@ -14,7 +14,7 @@ from msgspec import structs
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.card import fit_rules
-from segue.dialects.openai_chat import DIALECTS
+from segue.dialects.registry import DIALECTS
 from segue.emulators.deepseek import checks as deepseek
 from segue.emulators.kimi import checks as kimi
 from segue.emulators.model_facts import facts_for, listed

@@ -12,7 +12,7 @@ from segue.conversation.message import Conversation, user
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.card import UNKNOWN, ModelCard
-from segue.dialects.openai_chat import DIALECTS
+from segue.dialects.registry import DIALECTS
 from segue.errors import TranscriptError
 from segue.transcript.policy import Policy
 from segue.transcript.render import render

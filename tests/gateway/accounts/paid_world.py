@@ -18,9 +18,9 @@ from segue.gateway.accounts.store import UsageRow
 from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
-from segue.gateway.memory.volatile_store import VolatileStore
+from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.report import RequestReport
-from segue.gateway.server import _Served, _server, open_listener
+from segue.gateway.server import _Served, http_server, open_listener
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
 from segue.providers.registry import default_registry
@@ -177,7 +177,9 @@ async def paid_world(
     members: Mapping[str, list[str]] | None = None,
     config: Mapping[str, Any] | None = None,
     accounts: Any = None,
+    lost: str = "",
 ) -> AsyncIterator[PaidWorld]:
+    """`lost`: a provider whose name nobody knows."""
     provider = Provider()
     upstream = await asyncio.start_server(provider.serve, "127.0.0.1", 0, limit=1 << 22)
     place = f"http://127.0.0.1:{upstream.sockets[0].getsockname()[1]}"
@@ -189,8 +191,9 @@ async def paid_world(
     providers["bedrock"] = structs.replace(providers["bedrock"], region="us-east-1")
     closed = "http://127.0.0.1:9/v1"  # nobody listens there
     providers["groq"] = ProviderConfig(base_url=closed, api_key=Secret("sk-emulated"), timeouts=timeouts)
-    nowhere = "http://nowhere.invalid/v1"  # no name server knows it
-    providers["deepseek"] = ProviderConfig(base_url=nowhere, api_key=Secret("sk-emulated"), timeouts=timeouts)
+    if lost:
+        nowhere = "http://nowhere.invalid" + ADDRESSES[lost]  # no name server knows it
+        providers[lost] = structs.replace(providers[lost], base_url=nowhere)
     once = RetrySettings(attempts=1, first_pause=0.01)
     profiles = {
         name: ProfileSettings(retry=once, policy="failover", members=list(routes))
@@ -203,7 +206,8 @@ async def paid_world(
     transport = HttpTransport()
     registry = default_registry(providers, environ={}, transport=transport, keyring=False)
     memory = Memory(
-        VolatileStore(max_bytes=1 << 26, max_records=10_000, keep_seconds=3600), InstallationKey(b"k" * 32)
+        SQLiteMemoryStore(max_bytes=1 << 26, max_records=10_000, keep_seconds=3600),
+        InstallationKey(b"k" * 32),
     )
     reports: list[RequestReport] = []
     gateway = Gateway(
@@ -215,7 +219,7 @@ async def paid_world(
     )
     listener = open_listener("127.0.0.1", 0)
     served = _Served(gateway)
-    server = _server(served, gateway_settings)
+    server = http_server(served, gateway_settings)
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
     world = PaidWorld(gateway, listener.getsockname()[1], provider, server, served)
     world.reports = reports

@@ -33,7 +33,6 @@ from segue.gateway.accounts.store import (
     Settlement,
     UsageRow,
 )
-from segue.gateway.accounts.volatile_store import VolatileAccountStore
 from segue.postgres.address import read_address
 
 NOON = 1_794_830_400.0
@@ -56,7 +55,7 @@ class Clock:
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     clock = Clock()
     if request.param == "volatile":
-        opened: Any = VolatileAccountStore(clock=clock)
+        opened: Any = SQLiteAccountStore(clock=clock)
     elif request.param == "postgres":
         opened = PostgresAccountStore(schema_url(tmp_path), clock=clock)
     else:
@@ -314,7 +313,7 @@ async def _outcome(
 def test_all_stores_decide_the_same_over_any_run_of_requests(tmp_path: Path) -> None:
     clock, names = Clock(), itertools.count()
     stores: list[AccountStore] = [
-        VolatileAccountStore(clock=clock),
+        SQLiteAccountStore(clock=clock),
         SQLiteAccountStore(tmp_path / "accounts.db", clock=clock),
         PostgresAccountStore(schema_url(tmp_path), clock=clock),
     ]

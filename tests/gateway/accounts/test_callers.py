@@ -22,7 +22,7 @@ from segue.gateway.accounts.account import Account, digest_of
 from segue.gateway.accounts.admission import Reserved
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.gateway.accounts.register import ANYONE, Accounts
-from segue.gateway.accounts.volatile_store import VolatileAccountStore
+from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.providers.models.prices import cost_of
 from segue.transports.asgi import AsgiTransport
 from segue.transports.transport import WireRequest
@@ -352,9 +352,9 @@ def test_a_key_expires() -> None:
 
 def test_where_others_can_reach_it_a_gateway_without_accounts_serves_nobody() -> None:
     async def story() -> None:
-        here = Accounts(VolatileAccountStore(), {}, AccountSettings())
+        here = Accounts(SQLiteAccountStore(), {}, AccountSettings())
         assert await here.find([]) is ANYONE
-        public = Accounts(VolatileAccountStore(), {}, AccountSettings(), local=False)
+        public = Accounts(SQLiteAccountStore(), {}, AccountSettings(), local=False)
         for keys in ([], ["any"]):
             with pytest.raises(CredentialsError):
                 await public.find(keys)

@@ -20,7 +20,6 @@ from segue.gateway.accounts.admission import Charge, Refusal, Reserved, Standing
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.accounts.store import Admission, Settlement
-from segue.gateway.accounts.volatile_store import VolatileAccountStore
 
 NOON = 1_794_830_400.0
 DAY = 86_400.0
@@ -39,7 +38,7 @@ class Clock:
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     clock = Clock()
     stores: dict[str, Any] = {
-        "volatile": lambda: VolatileAccountStore(clock=clock),
+        "volatile": lambda: SQLiteAccountStore(clock=clock),
         "sqlite": lambda: SQLiteAccountStore(tmp_path / "accounts.db", clock=clock),
         "postgres": lambda: PostgresAccountStore(schema_url(tmp_path), clock=clock),
     }

@@ -161,32 +161,39 @@ def test_leaving_before_the_first_content_is_not_free(client: str, *, stream: bo
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("stream", [True, False])
-def test_a_provider_whose_name_cannot_be_resolved_costs_nothing_and_the_next_one_answers(
-    *, stream: bool
-) -> None:
-    lost = "deepseek/deepseek-chat"
-
-    async def main() -> None:
-        async with paid_world(members={"lost": [lost], "team": [lost, ROUTES["chat"]]}) as world:
-            world.provider.scripts.append(Scripted(counts=WIRES["chat"].counts(3000, 50)))
-            status, body = await world.ask("chat", "lost", WORD * PROMPT, stream=stream)
-            assert status >= 500, body
-            standing, reserved, _ = await world.settled()
-            assert (standing.day_spent, reserved) == (0, Reserved())
-            status, body = await world.ask("chat", "team", WORD * PROMPT, stream=stream)
-            assert status == 200, body
-            standing, reserved, _ = await world.settled()
-            assert standing.day_spent == pytest.approx(micros("chat", 3000, 50), abs=1)
-            assert reserved == Reserved()
-
-    asyncio.run(main())
+def provider_of(wire: str) -> str:
+    return ROUTES[wire].partition("/")[0]
 
 
 def other_than(wire: str) -> str:
-    """Each wire has another one behind it, so that every wire fails once and takes over once."""
+    """Each wire has another one behind it, at another provider, so that every wire fails once and takes over once."""
     names = sorted(WIRES)
-    return names[(names.index(wire) + 1) % len(names)]
+    behind = names[names.index(wire) + 1 :] + names
+    return next(name for name in behind if provider_of(name) != provider_of(wire))
+
+
+@pytest.mark.parametrize("wire", sorted(WIRES))
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_provider_whose_name_cannot_be_resolved_costs_nothing_and_the_next_one_answers(
+    wire: str, *, stream: bool
+) -> None:
+    second = other_than(wire)
+    team = {"lost": [ROUTES[wire]], "team": [ROUTES[wire], ROUTES[second]]}
+
+    async def main() -> None:
+        async with paid_world(members=team, lost=provider_of(wire)) as world:
+            world.provider.scripts.append(Scripted(counts=WIRES[second].counts(3000, 50)))
+            status, body = await world.ask(wire, "lost", WORD * PROMPT, stream=stream)
+            assert status >= 500, body
+            standing, reserved, _ = await world.settled()
+            assert (standing.day_spent, reserved) == (0, Reserved())
+            status, body = await world.ask(wire, "team", WORD * PROMPT, stream=stream)
+            assert status == 200, body
+            standing, reserved, _ = await world.settled()
+            assert standing.day_spent == pytest.approx(micros(second, 3000, 50), abs=1)
+            assert reserved == Reserved()
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("wire", sorted(WIRES))
@@ -227,11 +234,16 @@ def test_each_attempt_of_a_failover_that_may_be_billed_is_counted_at_its_own_rou
     asyncio.run(main())
 
 
+WITH_OWN_DOOR = sorted(WIRES.keys() - {"kimi"})
+"""Clients of Kimi speak Chat: what they send is written anew, and there is nothing to leave out."""
+
+
+@pytest.mark.parametrize("wire", WITH_OWN_DOOR)
 @pytest.mark.parametrize("end", ["complete", "silence", "cut", "status"])
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_second_try_counts_and_the_refused_first_one_does_not(end: str, *, stream: bool) -> None:
+def test_a_second_try_counts_and_the_refused_first_one_does_not(wire: str, end: str, *, stream: bool) -> None:
     """A request with a setting that its own provider does not take is sent once more without it."""
-    counts = WIRES["anthropic"].counts(3000, 50)
+    counts = WIRES[wire].counts(3000, 50)
     again = {
         "complete": Scripted(counts=counts),
         "silence": Scripted(stop_at=0, then="silence"),
@@ -242,10 +254,12 @@ def test_a_second_try_counts_and_the_refused_first_one_does_not(end: str, *, str
     async def main() -> None:
         async with paid_world() as world:
             world.provider.scripts += [Scripted(status=400), again[end]]
-            new: dict[str, Any] = {"context_management": {"edits": []}, "stream": stream}
-            await world.ask("anthropic", "anthropic", WORD * PROMPT, **new)
+            new: dict[str, Any] = {"setting_of_tomorrow": {"edits": []}, "stream": stream}
+            await world.ask(wire, wire, WORD * PROMPT, **new)
             standing, reserved, (row,) = await world.settled()
-            assert len(world.provider.got) == 2
+            first, second = map(str, world.provider.got)
+            assert "setting_of_tomorrow" in first
+            assert "setting_of_tomorrow" not in second
             assert reserved == Reserved()
             assert standing.day_spent == row.micros
             if end == "complete":
@@ -254,7 +268,7 @@ def test_a_second_try_counts_and_the_refused_first_one_does_not(end: str, *, str
                 assert (row.input_tokens, row.micros) == (0, 0)
             else:
                 assert PROMPT / 2 <= row.input_tokens <= 3000, "once"
-                assert row.micros >= micros("anthropic", PROMPT / 2, 0)
+                assert row.micros >= micros(wire, PROMPT / 2, 0) - 1
 
     asyncio.run(main())
 
@@ -335,10 +349,12 @@ def test_a_reply_that_is_made_in_the_background_counts_however_it_ends(wire: str
                 await world.send(f"/v1/responses/{reply_id}/cancel", {})
             await world.gateway.complete()
             standing, reserved, (row,) = await world.settled()
+            assert reserved == Reserved()
+            if end == "timeout" and not world.provider.got:
+                return  # on a busy machine the time is over before the provider has the request
             least = 3000 if end == "complete" else PROMPT / 2
             assert row.input_tokens >= least
             assert standing.day_spent == row.micros >= micros(wire, least, 0) - 1
-            assert reserved == Reserved()
 
     asyncio.run(main())
 

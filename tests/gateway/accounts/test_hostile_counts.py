@@ -17,7 +17,6 @@ from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.gateway.accounts.register import Accounts
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.accounts.store import Admission, Settlement, UsageRow
-from segue.gateway.accounts.volatile_store import VolatileAccountStore
 
 PROMPT = 2000
 HOSTILE: dict[str, Any] = {
@@ -85,7 +84,7 @@ def test_a_provider_that_reads_pages_for_a_request_is_believed_that_it_read_more
 def test_one_settlement_that_fails_takes_none_of_the_others_with_it(kind: str, tmp_path: Path) -> None:
     async def main() -> None:
         stores: dict[str, Any] = {
-            "volatile": VolatileAccountStore,
+            "volatile": SQLiteAccountStore,
             "sqlite": lambda: SQLiteAccountStore(tmp_path / "accounts.db"),
             "postgres": lambda: PostgresAccountStore(schema_url(tmp_path)),
         }

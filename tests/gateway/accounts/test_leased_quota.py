@@ -39,7 +39,6 @@ from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.gateway.accounts.register import REFRESH_SECONDS, Accounts
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.accounts.store import RESERVED_SECONDS, AccountStore, Admission, UsageRow
-from segue.gateway.accounts.volatile_store import VolatileAccountStore
 
 NOON = 1_794_830_400.0
 """A noon of UTC in November 2026."""
@@ -65,7 +64,7 @@ class Clock:
 def open_stores(kind: str, place: Path, clock: Clock) -> list[AccountStore]:
     """One for each node, all on the same data."""
     if kind == "volatile":
-        return [VolatileAccountStore(clock=clock)] * NODES
+        return [SQLiteAccountStore(clock=clock)] * NODES
     if kind == "sqlite":
         return [SQLiteAccountStore(place / "accounts.db", clock=clock) for _ in range(NODES)]
     url = schema_url(place)
@@ -348,7 +347,7 @@ async def _with_block(store: AccountStore, account: Account, *, clock: Clock | N
 
 def test_few_requests_are_admitted_one_by_one() -> None:
     async def story() -> None:
-        store = VolatileAccountStore()
+        store = SQLiteAccountStore()
         accounts = Accounts(store, {}, AccountSettings())
         ann = Account(name="ann", allowance=PLENTY)
         for number in range(1, 4):
@@ -361,7 +360,7 @@ def test_few_requests_are_admitted_one_by_one() -> None:
 
 def test_what_is_left_of_a_block_is_given_back_soon() -> None:
     async def story() -> None:
-        store = VolatileAccountStore()
+        store = SQLiteAccountStore()
         node = await _with_block(store, Account(name="ann", allowance=PLENTY))
         await asyncio.sleep(LEASE_SECONDS + 0.3)
         assert (await store.standing("ann"))[1] == Reserved(22, 22_000), "what runs"
@@ -373,7 +372,7 @@ def test_what_is_left_of_a_block_is_given_back_soon() -> None:
 def test_a_block_of_a_gateway_that_died_counts_as_spent() -> None:
     async def story() -> None:
         clock = Clock()
-        store = VolatileAccountStore(clock=clock)
+        store = SQLiteAccountStore(clock=clock)
         node = await _with_block(store, Account(name="ann", allowance=PLENTY), clock=clock)
         _, before = await store.standing("ann")
         await node.die()
@@ -387,7 +386,7 @@ def test_a_block_of_a_gateway_that_died_counts_as_spent() -> None:
 
 def test_changed_limits_and_revoked_keys_count_at_once_while_a_block_is_held() -> None:
     async def story() -> None:
-        store = VolatileAccountStore()
+        store = SQLiteAccountStore()
         made = Accounts(store, {}, AccountSettings())
         key = await made.administration.create("ann", PLENTY, labels={})
         node = await _with_block(store, await made.find([key]))
@@ -443,7 +442,7 @@ def test_a_block_that_is_asked_for_again_after_a_lost_connection_is_reserved_onc
 
 
 def test_where_the_store_fails_each_request_gets_the_error() -> None:
-    class Failing(VolatileAccountStore):
+    class Failing(SQLiteAccountStore):
         async def admit(self, *_: Any, **__: Any) -> Any:
             await asyncio.sleep(0)
             raise JournalError("gone")

@@ -21,7 +21,6 @@ from segue.gateway.memory.originals import recall_originals
 from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_reply
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.memory.store import ConversationInfo, MemoryRecord
-from segue.gateway.memory.volatile_store import VolatileStore
 
 START = fingerprint_of(())
 KEY = InstallationKey(b"k" * 32)
@@ -40,8 +39,8 @@ REMEMBERED = RememberedReply(
 ASK = user("Read both.")
 
 
-def memory(store: VolatileStore | SQLiteMemoryStore | None = None) -> Memory:
-    return Memory(store or VolatileStore(), KEY)
+def memory(store: SQLiteMemoryStore | None = None) -> Memory:
+    return Memory(store or SQLiteMemoryStore(), KEY)
 
 
 def returned(*blocks: Text | ToolCall | Reasoning) -> list[Message]:
@@ -58,7 +57,7 @@ def test_a_reply_is_the_same_after_it_was_written_and_read() -> None:
     assert decode_reply(encode_reply(odd)).message.text == "lone \ud800"
 
 
-class _MovedRows(VolatileStore):
+class _MovedRows(SQLiteMemoryStore):
     """A store in which somebody has exchanged what is in the rows of two callers, key by key."""
 
     def __init__(self, moved: dict[bytes, bytes]) -> None:
@@ -93,7 +92,7 @@ def test_replies_of_an_earlier_version_are_still_read() -> None:
     """They were bound to nothing but their kind."""
 
     async def story() -> None:
-        store = VolatileStore()
+        store = SQLiteMemoryStore()
         keys = tuple(memory().call_keys("me", ["call_A", "call_B"]))
         body = KEY.encrypt(encode_reply(REMEMBERED), bound_to=b"reply")
         await store.write([MemoryRecord(keys, body)])
@@ -104,7 +103,7 @@ def test_replies_of_an_earlier_version_are_still_read() -> None:
 
 def test_a_switch_holds_for_the_caller_whose_conversation_it_is() -> None:
     async def story() -> None:
-        store = VolatileStore()
+        store = SQLiteMemoryStore()
         await store.note(ConversationInfo(id="same", caller="ann"))
         await store.switch("same", "openai/x")
         assert await memory(store).switched("ann", "same") == "openai/x"
@@ -312,7 +311,7 @@ def test_a_store_that_fails_costs_no_reply(tmp_path: Path, caplog: pytest.LogCap
 
 def test_what_is_kept_at_hand_is_bounded() -> None:
     async def story() -> None:
-        held = Memory(VolatileStore(max_bytes=1), KEY, cache_bytes=3_000)
+        held = Memory(SQLiteMemoryStore(max_bytes=1), KEY, cache_bytes=3_000)
         for number in range(20):
             reply = RememberedReply(model(Text("x" * 1000)), "a/b", {f"call_{number}": "c0"})
             await held.remember("me", b"%d" % number, reply)
@@ -365,7 +364,7 @@ def test_a_result_is_known_by_a_long_id_since_clients_shorten_old_results() -> N
 
 
 def test_many_call_keys_are_those_of_each_call() -> None:
-    held = Memory(VolatileStore(), KEY)
+    held = Memory(SQLiteMemoryStore(), KEY)
     ids = ["call_1", "", "é", "\ud800"]
     assert held.call_keys("me", ids) == [KEY.digest("call", "me", one) for one in ids]
 

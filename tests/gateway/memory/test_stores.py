@@ -20,7 +20,6 @@ from segue.errors import JournalError
 from segue.gateway.memory.postgres_store import PostgresMemoryStore
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.memory.store import ConversationInfo, GatewayStore, MemoryRecord
-from segue.gateway.memory.volatile_store import VolatileStore
 
 
 class Clock:
@@ -37,7 +36,7 @@ Opener = Callable[..., GatewayStore]
 @pytest.fixture(params=["sqlite", "volatile", "postgres"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
     if request.param == "volatile":
-        return VolatileStore
+        return SQLiteMemoryStore
     if request.param == "postgres":
         url = schema_url(tmp_path)
         return lambda **settings: PostgresMemoryStore(url, **settings)

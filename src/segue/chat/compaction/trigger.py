@@ -25,7 +25,6 @@ from segue.conversation.usage import Usage
 from segue.errors import ContextLengthError, SegueError
 from segue.events import Compaction, Warned
 from segue.exchange.attempt import Attempt
-from segue.exchange.handovers import sum_of
 from segue.limits import COMPACT_AT, COMPACT_TO
 from segue.providers.adapter import ChatRequest
 from segue.providers.models.prices import Bill
@@ -283,11 +282,7 @@ class Compactor:
         request = ChatRequest(model=route.model, conversation=conversation, options=route.options)
         attempt = Attempt(provider_of(route, self._session.providers), request, route=route.name)
         error = await attempt.run(lambda *_: None, abort)
-        prices = self._session.prices
-        prices.charge(bill, attempt.usage, route.provider, route.model)
-        if attempt.usage.input_tokens is None:
-            guess = sum_of(one.usage for one in attempt.handovers)
-            bill.at_least += prices.least_cost(guess, route.provider, route.model)
+        self._session.prices.charge(bill, attempt.usage, route.provider, route.model)
         if error is not None:
             raise error
         return attempt.reply.message.text

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def summary_line(model: str, usage: Usage | Tokens, *, cost: float | None = None, repairs: int = 0) -> str:
     """`openai/gpt-5 · 4.2k in (3.9k cached) 310 out · $0.02 · 2 repairs`; unknown parts are not shown."""
-    tokens = f"{_read(usage)} {_written(usage)}".strip()
+    tokens = f"{_read(usage)} {_written(usage)}{_mark(usage)}".strip()
     parts = [model, tokens, "" if cost is None else dollars(cost)]
     parts += [counted(repairs, "repair")] if repairs else []
     return " · ".join(part for part in parts if part)
@@ -30,6 +30,7 @@ def turn_line(
     tokens = ", ".join(part for part in (_read(usage), _written(usage)) if part)
     if not tokens:
         return ""
+    tokens += _mark(usage)
     called = counted(calls, "call") if calls else ""
     changed = f"{repairs} adjusted · /view" if repairs else ""
     parts = [model, f"{seconds:.0f} s", called, tokens, "" if cost is None else dollars(cost), changed]
@@ -43,6 +44,10 @@ def _read(usage: Usage | Tokens) -> str:
 
 def _written(usage: Usage | Tokens) -> str:
     return "" if usage.output_tokens is None else f"{short(usage.output_tokens)} out"
+
+
+def _mark(usage: Usage | Tokens) -> str:
+    return " (estimate)" if usage.estimated else ""
 
 
 def counted(count: int, what: str) -> str:

@@ -323,6 +323,7 @@ class TurnView:
             "cancelled": "interrupted; the conversation stays valid",
             "length": "cut off: the model reached its output limit",
             "content_filter": "stopped by the provider's content filter",
+            "waiting": "waiting until somebody says whether its calls may run",
         }
         if event.reason in words and not (event.reason == "cancelled" and self._stopped_calls):
             self._screen.gap()

@@ -26,7 +26,9 @@ Subtype: TypeAlias = Literal[
     "error_cancelled",
     "error_during_execution",
 ]
-StopReason: TypeAlias = Literal["complete", "length", "content_filter", "max_turns", "cancelled", "error"]
+StopReason: TypeAlias = Literal[
+    "complete", "length", "content_filter", "max_turns", "cancelled", "error", "waiting"
+]
 
 
 @final
@@ -46,6 +48,8 @@ class Tokens(Struct, frozen=True, kw_only=True):
     other_tool_runs: int | None = None
     tier: str | None = None
     charged: float | None = None
+    estimated: bool = False
+    """Whether some of the counts are an estimate, for a provider has not counted."""
 
 
 @final

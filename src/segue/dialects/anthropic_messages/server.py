@@ -18,6 +18,7 @@ from segue.dialects.server import (
     ServedModel,
     ServerFacts,
     ServerPath,
+    batch_paths,
     error_headers_with_advice,
 )
 from segue.dialects.signed_requests import SignedRequests
@@ -134,6 +135,14 @@ SERVER = ServerFacts(
         ServerPath(operation="count_tokens", pattern="/v1/messages/count_tokens"),
         ServerPath(operation="list_models", method="GET", pattern="/v1/models"),
         ServerPath(operation="show_model", method="GET", pattern="/v1/models/{model}"),
+        *batch_paths(
+            "POST /v1/messages/batches",
+            "GET /v1/messages/batches",
+            "GET /v1/messages/batches/{id}",
+            "DELETE /v1/messages/batches/{id}",
+            "POST /v1/messages/batches/{id}/cancel",
+            "GET /v1/messages/batches/{id}/results",
+        ),
         ServerPath(operation="hello", method="HEAD", pattern="/"),
         ServerPath(operation="hello", method="HEAD", pattern="/api/hello"),
         ServerPath(operation="hello", method="GET", pattern="/api/hello"),

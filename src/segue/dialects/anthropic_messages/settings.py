@@ -46,6 +46,7 @@ _MODES: Mapping[str, frozenset[str]] = {
     "adaptive": frozenset({"adaptive", "disabled", "between_tools"}),
     "always": frozenset({"adaptive", "between_tools"}),
 }
+_KNOWN_MODES = frozenset[str]().union(*_MODES.values())
 _ENCODED = frozenset({"model", "messages", "system", "tools", "thinking", "output_config", "stream"})
 
 
@@ -133,6 +134,8 @@ class _Settings(RequestSettings):
 
     def thinking(self) -> None:
         config = self._native_thinking() if self._thinks_natively() else self._asked_thinking()
+        if refused := self._refused_mode():
+            self.note("thinking_changed", "options.thinking", f'the model does not take "{refused}"')
         if config is not None and config.get("type") == "enabled" and unthought_loop(self.transcript):
             # ANT-52: in manual mode an open tool loop must begin with a thought of this very model.
             self.note("thinking_changed", "options.thinking", "off for now")
@@ -168,6 +171,15 @@ class _Settings(RequestSettings):
             modes = _MODES.get(self.card.thinking)
             return modes is None or any(config.get("type") == mode for mode in modes)
         return self._native_level() is not None
+
+    def _refused_mode(self) -> str:
+        """The way to think that was asked for on this wire, if the model is known to refuse it; else empty (ANT-50)."""
+        came, modes = own(self.options.own, NAME), _MODES.get(self.card.thinking)
+        config = {**came.fields, **came.form}.get("thinking") if came is not None else None
+        mode = config.get("type") if isinstance(config, dict) else None
+        if modes is None or not isinstance(mode, str) or mode not in _KNOWN_MODES - modes:
+            return ""
+        return "" if mode == "enabled" and self.card.takes_budget else mode
 
     def _native_level(self) -> str | None:
         output = self.extra.get("output_config")

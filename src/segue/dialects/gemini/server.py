@@ -10,7 +10,14 @@ from segue.dialects import sse
 from segue.dialects.gemini.errors import encode_error
 from segue.dialects.gemini.references import REFERENCES
 from segue.dialects.gemini.vertex import vertex_reply
-from segue.dialects.server import EmbeddingRequest, Operation, ServedModel, ServerFacts, ServerPath
+from segue.dialects.server import (
+    EmbeddingRequest,
+    Operation,
+    ServedModel,
+    ServerFacts,
+    ServerPath,
+    batch_paths,
+)
 from segue.errors import TranscriptError
 
 if TYPE_CHECKING:
@@ -183,6 +190,19 @@ SERVER = ServerFacts(
     + tuple(
         ServerPath(operation="list_models", method="GET", pattern=f"/{version}/models")
         for version in _VERSIONS
+    )
+    + batch_paths(
+        *(
+            f"{method} /{version}{path}"
+            for version in _VERSIONS
+            for method, path in (
+                ("POST", "/models/{model}:batchGenerateContent"),
+                ("GET", "/batches"),
+                ("GET", "/batches/{id}"),
+                ("DELETE", "/batches/{id}"),
+                ("POST", "/batches/{id}:cancel"),
+            )
+        )
     ),
     prefix="/gemini",
     client_marks=(("x-goog-api-key", ""), ("x-goog-api-client", "")),

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from segue.dialects.dialect import Dialect
 from segue.dialects.openai_chat.errors import decode_error, encode_error
 from segue.dialects.openai_chat.reply import decode_reply, encode_reply
 from segue.dialects.openai_chat.request import decode_request, encode_request, recognises
-from segue.dialects.openai_chat.rules import SERVERS, Variant
+from segue.dialects.openai_chat.rules import variant_of
 from segue.dialects.openai_chat.server import SERVER
 from segue.dialects.openai_chat.shapes import request_shape
 from segue.dialects.openai_chat.stream import ReplyDecoder
 from segue.dialects.openai_chat.stream_encoder import ReplyEncoder
 from segue.transcript.client_wire import ClientWire
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
-
-def _dialect(variant: Variant) -> Dialect:
+def dialect(name: str) -> Dialect:
+    variant = variant_of(name)
     return Dialect(
         name=variant.name,
         rules=variant.rules,
@@ -45,6 +42,3 @@ def _dialect(variant: Variant) -> Dialect:
         server=SERVER,
         takes_schema=lambda _schema: variant.json_schema,
     )
-
-
-DIALECTS: Mapping[str, Dialect] = {name: _dialect(variant) for name, variant in SERVERS.items()}

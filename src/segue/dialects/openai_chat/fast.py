@@ -8,68 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
-
-from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult
+from segue.conversation.blocks import Text, ToolCall, ToolResult
 from segue.conversation.events import parse_arguments
 from segue.conversation.message import Message
-from segue.dialects.openai_chat.wire import AssistantMessage, Call, Function, ToolMessage
-from segue.dialects.request_messages import outcome_text
-from segue.transcript.steps import AnsweredCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from segue.conversation.blocks import Block, Origin
     from segue.dialects.openai_chat.rules import Variant
-    from segue.transcript.steps import StepBlock
 
 _SILENCE: dict[str, Any] = {"null": None, "empty": "", "omit": False}
 """The content of a message that only calls, as we would write it; False if it has none."""
-
-
-def new_writer(variant: Variant) -> Callable[[tuple[StepBlock, ...], list[Any]], bool] | None:
-    """What writes the blocks of a reply: a text, and calls with their results. It returns whether that is what they are."""
-    if variant.thoughts == "reasoning" or variant.details:
-        return None
-    silence = UNSET if variant.silence == "omit" else _SILENCE[variant.silence]
-    dialect = variant.name
-    names, thinks = variant.result_names, variant.thoughts == "reasoning_content"
-
-    def write(blocks: tuple[StepBlock, ...], messages: list[Any]) -> bool:
-        content: Any = UNSET
-        thought: Any = UNSET
-        calls: list[Call] = []
-        results: list[ToolMessage] = []
-        for block in blocks:
-            if block.extra is not None and block.extra.dialect == dialect:
-                return False
-            if type(block) is AnsweredCall:
-                done = block.completion
-                if (
-                    block.seal is not None
-                    or done.media
-                    or (done.extra is not None and done.extra.dialect == dialect)
-                ):
-                    return False
-                calls.append(Call(block.id, Function(block.name, block.arguments)))
-                results.append(ToolMessage(block.id, outcome_text(done), block.name if names else UNSET))
-            elif type(block) is Text and content is UNSET and block.seal is None:
-                content = block.text
-            elif type(block) is Reasoning and thinks and thought is UNSET:
-                thought = block.text
-            else:
-                return False
-        if not calls:
-            if content is UNSET:
-                return False
-            messages.append(AssistantMessage(content, thought))
-            return True
-        messages.append(AssistantMessage(content or silence, thought, UNSET, UNSET, calls))
-        messages += results
-        return True
-
-    return write
 
 
 def read_fast(variant: Variant, given: Any, origin: Origin) -> Message | None:

@@ -13,7 +13,7 @@ from segue.conversation.message import Message
 from segue.dialects.calls import read_arguments
 from segue.dialects.citations import as_form, read_annotations
 from segue.dialects.data_urls import media_from
-from segue.dialects.openai_chat.rules import HELD_FILE, SERVERS
+from segue.dialects.openai_chat.rules import HELD_FILE, variant_of
 from segue.dialects.openai_chat.wire import THOUGHTS, seal_of, spoken_words, write_media
 from segue.dialects.own_fields import FieldKinds, with_parts
 from segue.dialects.request_fields import items, listed, record, text, unknown, wrong_type
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 _UNWRITTEN: Any = {"type": None}
 """The form of a text that is no part of its own: a field of the message has it."""
 _TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
-_STRICT = frozenset(name for name, variant in SERVERS.items() if variant.fields is not None)
-"""Servers that refuse what they do not know, also parts (CHAT-53)."""
 _OWN_PLACE = frozenset({"tool_calls", "function_call", *THOUGHTS})
 """What is read into blocks of its own, and of which at most an empty value is the message's."""
 
@@ -142,8 +140,8 @@ def _with_own(part: Any, block: Block, kinds: FieldKinds) -> Block:
     if not isinstance(part, dict):
         return block
     if type(block) is Text:
-        if part.get("type") not in _TEXT_PARTS and kinds.dialect in _STRICT:
-            return block
+        if part.get("type") not in _TEXT_PARTS and variant_of(kinds.dialect).fields is not None:
+            return block  # CHAT-53: it refuses what it does not know, also parts
         return Text(block.text, None, kinds.kept(part, {"text": block.text}))
     written = write_media(block) if type(block) is Media else None
     if written is None:
@@ -309,5 +307,5 @@ def _answer(variant: Variant, given: dict[str, Any], blocks: list[Block], path: 
 
 def output_text(parts: list[Any]) -> str:
     """What a result in parts is read as."""
-    kinds = kinds_of("")
+    kinds = kinds_of("openai_compatible")  # whichever: only the words count
     return "\n".join(block.text for block in _blocks(parts, "content", kinds) if type(block) is Text)

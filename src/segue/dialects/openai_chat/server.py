@@ -8,7 +8,13 @@ from segue.dialects import sse
 from segue.dialects.openai_chat.errors import encode_error
 from segue.dialects.openai_chat.references import REFERENCES
 from segue.dialects.openai_lists import decode_embedding, encode_embeddings, encode_model, encode_models
-from segue.dialects.server import ServerFacts, ServerPath, error_headers_with_advice, rate_headers
+from segue.dialects.server import (
+    ServerFacts,
+    ServerPath,
+    batch_paths,
+    error_headers_with_advice,
+    rate_headers,
+)
 from segue.dialects.signed_requests import SignedRequests
 
 if TYPE_CHECKING:
@@ -24,6 +30,18 @@ def _streams_counts(body: Mapping[str, Any]) -> bool:
 _PREFIXES = ("/v1", "")
 """Some clients add the version to a base URL, some expect it in there."""
 
+_BATCHES = (
+    ("POST", "/files"),
+    ("GET", "/files"),
+    ("GET", "/files/{id}"),
+    ("DELETE", "/files/{id}"),
+    ("GET", "/files/{id}/content"),
+    ("POST", "/batches"),
+    ("GET", "/batches"),
+    ("GET", "/batches/{id}"),
+    ("POST", "/batches/{id}/cancel"),
+)
+
 SERVER = ServerFacts(
     paths=(
         *(
@@ -36,6 +54,7 @@ SERVER = ServerFacts(
                 ServerPath(operation="show_model", method="GET", pattern=f"{prefix}/models/{{model}}"),
             )
         ),
+        *batch_paths(*(f"{method} {prefix}{path}" for prefix in _PREFIXES for method, path in _BATCHES)),
         # AzureOpenAI of OpenAI's SDK, with its usual api-version; the v1 API has the paths above.
         ServerPath(operation="chat", pattern="/deployments/{model}/chat/completions"),
         ServerPath(operation="embed", pattern="/deployments/{model}/embeddings"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from msgspec import Struct
 
-from segue.dialects.openai_chat.rules import SERVERS
+from segue.dialects.openai_chat.rules import variant_of
 from segue.dialects.openai_chat.wire import THOUGHTS, spoken_words
 from segue.dialects.request_messages import join_texts
 from segue.dialects.shapes import UNFIT, Items, ObjectShape, Tagged, TextOr, ValueShape
@@ -147,7 +147,7 @@ def _call(variant: Variant) -> Shape:
 @cache
 def message_shape(name: str) -> Shape:
     """One message, of whichever role."""
-    variant = SERVERS[name]
+    variant = variant_of(name)
     content = TextOr(CONTENT, Items(_part(variant), some=True))  # CHAT-03
     called: Mapping[str, Shape] = {
         "tool_calls": Items(_call(variant), some=True),  # CHAT-17
@@ -197,7 +197,7 @@ def message_shape(name: str) -> Shape:
 
 @cache
 def tools_shape(name: str) -> Shape:
-    variant = SERVERS[name]
+    variant = variant_of(name)
     function = ObjectShape(
         {"name": WORDS, "description": WORDS, "parameters": SCHEMA, "strict": FLAG}, {"name": ""}
     )
@@ -217,7 +217,7 @@ def tools_shape(name: str) -> Shape:
 @cache
 def request_shape(name: str) -> ObjectShape:
     """A whole request."""
-    variant = SERVERS[name]
+    variant = variant_of(name)
     known: dict[str, Shape] = dict.fromkeys(_ASKED | (variant.fields or frozenset()), ANY)
     return ObjectShape(
         {**known, "messages": Items(message_shape(name)), "tools": tools_shape(name)},

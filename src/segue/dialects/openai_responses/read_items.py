@@ -14,7 +14,6 @@ from segue.dialects.citations import read_annotations, with_citations
 from segue.dialects.data_urls import media_from
 from segue.dialects.opaque_blocks import seal_block
 from segue.dialects.openai_responses import client_calls, wire
-from segue.dialects.openai_responses.fast import read_fast
 from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.openai_responses.tools import is_additional
 from segue.dialects.own_fields import FieldKinds, plain, with_parts
@@ -22,7 +21,6 @@ from segue.dialects.request_fields import items, record, text, unknown, wrong_ty
 from segue.dialects.request_messages import begun_blocks
 from segue.dialects.seal_makers import seal_origin
 from segue.errors import TranscriptError
-from segue.transcript import fast_paths
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
@@ -48,37 +46,34 @@ _PARTS = FieldKinds(
 )
 
 
-def read_items(given: list[Any], origin: Origin, there: frozenset[str]) -> Iterator[Message]:
-    """Items of the model in a row are one message, and so are results in a row. `there`: ids of calls that the provider performs."""
+def read_items(given: list[Any], origin: Origin, there: frozenset[str]) -> tuple[list[Message], list[int]]:
+    """Items of the model in a row are one message, and so are results in a row: the messages, and the index of the item with which
+    each begins. `there`: ids of calls that the provider performs."""
+    messages: list[Message] = []
+    starts: list[int] = []
     speaker: Speaker = "user"
     run: list[Block] = []
-    fast = fast_paths.enabled()
     for index, item in enumerate(given):
         if is_additional(item):
             continue  # tools, and no message
-        found = read_fast(item, origin) if fast else None
-        if found is not None:
-            who, block = found
-            if run and who != speaker:
-                yield _message(speaker, run, origin)
-                run = []
-            speaker = who
-            run.append(block)
-            continue
         path = f"input[{index}]"
         fields = record(item, path)
         who, blocks = _decode_item(fields, path, origin, there)
         if run and (who != speaker or who == "user"):
-            yield _message(speaker, run, origin)
+            messages.append(_message(speaker, run, origin))
             run = []
         if who == "user":
             instruction = fields.get("role") in ("system", "developer")
-            yield Message("user", tuple(blocks), instruction=instruction)
-        else:
+            messages.append(Message("user", tuple(blocks), instruction=instruction))
+            starts.append(index)
+        elif blocks:
+            if not run:
+                starts.append(index)
             speaker = who
             run += blocks
     if run:
-        yield _message(speaker, run, origin)
+        messages.append(_message(speaker, run, origin))
+    return messages, starts
 
 
 def _message(speaker: Speaker, blocks: list[Block], origin: Origin) -> Message:

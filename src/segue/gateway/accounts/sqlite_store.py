@@ -30,7 +30,7 @@ from segue.gateway.accounts.store import (
     check_name,
     decide,
 )
-from segue.gateway.sqlite_file import PATIENCE, SharedFile
+from segue.gateway.sqlite_file import PATIENCE, SharedFile, VolatileFile
 
 if TYPE_CHECKING:
     import os
@@ -79,14 +79,17 @@ class SQLiteAccountStore:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | None = None,
         *,
         keep_days: int = 400,
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._file = SharedFile(
-            path,
+        """`path`: None for what ends with the process."""
+        self.is_volatile = path is None
+        opened = VolatileFile if path is None else SharedFile
+        self._file = opened(
+            path or "",
             "The file of the gateway's accounts",
             _SCHEMA,
             VERSION,

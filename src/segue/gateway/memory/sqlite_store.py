@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from segue.gateway.memory.store import ConversationInfo, MemoryRecord
-from segue.gateway.sqlite_file import PATIENCE, SharedFile
+from segue.gateway.sqlite_file import PATIENCE, SharedFile, VolatileFile
 
 if TYPE_CHECKING:
     import os
@@ -55,7 +55,7 @@ class SQLiteMemoryStore:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | None = None,
         *,
         max_bytes: int = 1 << 30,
         max_records: int = 500_000,
@@ -63,8 +63,11 @@ class SQLiteMemoryStore:
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._file = SharedFile(
-            path, "The gateway's memory", _SCHEMA, VERSION, page_size=2048, patience=patience
+        """`path`: None for what ends with the process."""
+        self.is_volatile = path is None
+        opened = VolatileFile if path is None else SharedFile
+        self._file = opened(
+            path or "", "The gateway's memory", _SCHEMA, VERSION, page_size=2048, patience=patience
         )
         self._max_bytes = max_bytes
         self._max_records = max_records

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from segue.dialects.openai_chat import DIALECTS
+from segue.dialects.registry import DIALECTS
 from segue.errors import ContextLengthError, ProviderError, TransportError, UsageError
 
 if TYPE_CHECKING:

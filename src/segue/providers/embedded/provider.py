@@ -10,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from segue.conversation.events import Failed
-from segue.dialects.openai_chat import DIALECTS
+from segue.dialects.registry import DIALECTS
 from segue.errors import UsageError
 from segue.providers.adapter import ProviderAdapter, RequestSent
 from segue.providers.capabilities import Capabilities, ConfigProblem, ModelInfo

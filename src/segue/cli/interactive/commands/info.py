@@ -56,6 +56,8 @@ async def show_statistics(interactive: InteractiveChat, _words: list[str]) -> No
         ("tokens out", f"{short(usage.output_tokens or 0)} ({short(usage.reasoning_tokens or 0)} reasoning)"),
         ("cost", "unknown" if chat.cost is None else dollars(chat.cost)),
     ]
+    if usage.estimated:
+        rows.append(("", "a part of it is an estimate: not every reply was counted"))
     for name, value in rows:
         interactive.screen.line(f"  {name:<12} {value}")
     for line in _members(interactive):

@@ -1,0 +1,111 @@
+"""A chat whose turns are performed one step at a time, each in whichever process an engine chooses.
+
+    steps = chat.stepwise()
+    step = await steps.begin("Book the room.", key="order-17")
+    while not isinstance(step, Done):
+        step = await steps.perform(step)
+
+The journal is the history; an engine keeps only which step comes next. A step that was performed already, because its process
+ended before the engine knew, is recognised by its key and not performed again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from segue.chat.attachments import Content, user_message
+from segue.chat.steps import Done, Sleep, Wait
+from segue.chat.turn import Turn
+from segue.conversation.json_safe import encodable
+from segue.sessions.entries import ApprovalGiven
+
+if TYPE_CHECKING:
+    from segue.chat.lifecycle import ChatSession
+    from segue.chat.steps import Step
+    from segue.chat.turn import Answer
+    from segue.events import ChatEvent, Emit
+
+
+class StepwiseChat:
+    """The turns of one session. It takes the session over from whichever process had it: that one writes nothing any more."""
+
+    def __init__(self, session: ChatSession, output: Any = None, emit: Emit | None = None) -> None:
+        self._session = session
+        self._output = output
+        self._emit = emit or _ignore
+        self._turn: Turn | None = None
+        self._step: Step | None = None
+
+    @property
+    def session(self) -> str:
+        return self._session.require_open().journal.session
+
+    @property
+    def answer(self) -> Answer | None:
+        """Of the turn, when it is over or waits."""
+        return None if self._turn is None else self._turn.answer
+
+    async def begin(self, *content: Content, key: str) -> Step:
+        """The first step of a turn. A message that was sent under this key already is not sent again."""
+        await self._open()
+        if key and self._session.journal.state.turn_key == key:
+            return await self.current()
+        self._turn = Turn(self._session, self._emit)
+        return self._at(await self._turn.begin(user_message(content), key))
+
+    async def current(self) -> Step:
+        """The step that is due, from the journal."""
+        await self._open()
+        if self._turn is None or self._step is None:
+            self._turn = Turn(self._session, self._emit)
+            return self._at(await self._turn.reopen())
+        return self._step
+
+    async def perform(self, step: Step) -> Step:
+        """The step that follows, once this one is done. It is done if it is due; if not, somebody has done it."""
+        due = await self.current()
+        if due.key != step.key or self._turn is None:
+            return due
+        if isinstance(step, Wait | Done):
+            return due
+        return self._at(await self._turn.perform(due))
+
+    async def wake(self, step: Sleep) -> Step:
+        """The step after a pause that the engine has made."""
+        due = await self.current()
+        if due.key != step.key or self._turn is None:
+            return due
+        return self._at(self._turn.woken())
+
+    async def approve(self, call_id: str, *, by: str, allow: bool = True, why: str = "") -> Step:
+        """Somebody has said whether a call may run. An answer that is not waited for any more changes nothing."""
+        await self.current()
+        state = self._session.journal.state
+        if state.approvals.get(call_id, call_id) is None:
+            await self._session.journal.append(ApprovalGiven(call_id, allow, by=by, why=encodable(why)))
+            self._step = None
+        return await self.current()
+
+    async def cancel(self) -> Step:
+        """End the turn here and now. What has ended is kept; what has not is closed."""
+        await self._open()
+        await self._session.journal.close_turn()
+        self._step = None
+        return await self.current()
+
+    async def close(self) -> None:
+        """Release the session."""
+        self._turn = self._step = None
+        await self._session.close()
+
+    async def _open(self) -> None:
+        await self._session.open(keep_turn=True)
+        self._session.turn = self._session.turn_settings(self._output, {})
+
+    def _at(self, step: Step) -> Step:
+        self._step = step
+        return step
+
+
+def _ignore(_event: ChatEvent) -> None:
+    """Without a listener."""

@@ -1,0 +1,181 @@
+"""What a request refers to: put in where we hold it, else left for the one provider that may hold it, or refused.
+
+This is the first step of every request, whatever it asks for. What stands for content becomes messages here, or goes along with
+the turn as a `Reference`: from then on no way leads to a model that would not get it. Only `Members` decides about it again,
+for each route: the field goes to a provider that may hold it, and to all others the client's wire has its own words of refusal.
+"""
+
+from __future__ import annotations
+
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, final
+
+import msgspec
+from msgspec import structs
+
+from segue.dialects import stored_replies as stored
+from segue.dialects.references import Reference, filled, references_in
+from segue.dialects.registry import DIALECTS
+from segue.gateway.conversations.turns import PreparedRequest, read_fields, streams
+from segue.providers.addresses import find_address, is_home
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segue.dialects.read_cache import ReadRequest
+    from segue.errors import SegueError
+    from segue.gateway.archive import ReplyArchive
+    from segue.gateway.compaction import ClientCompaction
+    from segue.gateway.conversations.turns import ClientTurn
+    from segue.gateway.doors import Door
+    from segue.gateway.memory.memory import Memory
+    from segue.providers.adapter import RequestSent
+
+
+@final
+class ReferenceResolver:
+    """Puts in what requests refer to, as far as we hold it."""
+
+    def __init__(self, archive: ReplyArchive, compactor: ClientCompaction, memory: Memory) -> None:
+        self._archive = archive
+        self._compactor = compactor
+        self._memory = memory
+
+    async def resolve(self, door: Door, fields: dict[str, Any], caller: str) -> PreparedRequest:
+        """The body of the chat that a request asks for, with what it refers to: earlier replies, compacted items."""
+        server = door.dialect.server
+        if door.operation == "generate":
+            return PreparedRequest(server.chat_request(fields), changed=True)
+        prepared = await self._with_stored(door, fields, caller)
+        found = references_in(prepared.fields, server.references, door.dialect.name)
+        return await self._with_words(prepared, found, caller)
+
+    async def _with_words(
+        self, prepared: PreparedRequest, found: list[Reference], caller: str
+    ) -> PreparedRequest:
+        """With what was said in sounds that passed through here."""
+        whole, missing = prepared.fields, [*prepared.references]
+        for reference in found:
+            words = await self._memory.words(caller, reference.name) if reference.fill is not None else ""
+            if words:
+                whole = filled(whole, reference, words)
+            else:
+                missing.append(reference)
+        return structs.replace(prepared, fields=whole, references=tuple(missing))
+
+    async def read_before(self, door: Door, body: bytes, read: ReadRequest) -> PreparedRequest | None:
+        """The same of a request that was read. What was known of it is not looked at again: its bytes show whether there may be
+        anything. None if something has to be put in first."""
+        server, whole = door.dialect.server, read.fields
+        table = server.references
+        if server.stores_replies:
+            if read.refers or stored.previous(whole) or stored.is_background(whole):
+                return None
+            if stored.insists(whole):
+                await self._archive.check()
+        if not read.refers:
+            table = tuple(field for field in table if not field.marks)
+        elif read.known:
+            whole = read_fields(body)
+        found = references_in(whole, table, door.dialect.name)
+        if any(one.fill for one in found):
+            return None
+        kept = server.stores_replies and stored.keeps(whole)
+        return PreparedRequest(read.fields, kept=kept, references=tuple(found))
+
+    async def _with_stored(self, door: Door, fields: dict[str, Any], caller: str) -> PreparedRequest:
+        """With replies and items of them that we have stored."""
+        if not door.dialect.server.stores_replies:
+            return PreparedRequest(fields)
+        if (error := stored.unserved(fields)) is not None:
+            raise error
+        if stored.insists(fields):
+            await self._archive.check()
+        prepared = PreparedRequest(
+            fields, kept=stored.keeps(fields), asks_for_compaction=stored.asks_for_compaction(fields)
+        )
+        if stored.is_background(fields):
+            followed = streams(door, fields)
+            fields = stored.foreground(fields)
+            reply_id = f"resp_{token_hex(24)}"
+            prepared = structs.replace(
+                prepared, fields=fields, changed=True, reply_id=reply_id, followed=followed
+            )
+        if previous := stored.previous(fields):
+            found = await self._archive.find(caller, previous)
+            if found is None or not found.whole:  # the field stays, and only its provider knows it
+                return structs.replace(prepared, at="" if found is None else found.provider)
+            whole = stored.continued(fields, self._archive.history(found))
+            changed = prepared.changed or not found.provider
+            prepared = structs.replace(prepared, fields=whole, at=found.provider, changed=changed)
+        if references := stored.references(prepared.fields):
+            found_items = await self._archive.items(caller, references)
+            prepared = _with_items(prepared, references, found_items)
+        opened = stored.without_compaction(prepared.fields, self._compactor.opener(caller))
+        if opened is not None:
+            own = len(stored.input_items(opened)) == len(stored.input_items(prepared.fields))
+            prepared = structs.replace(prepared, fields=opened, changed=prepared.changed or own)
+        return prepared
+
+
+def _with_items(
+    prepared: PreparedRequest,
+    references: list[str],
+    found: Mapping[str, tuple[Any, str]],
+) -> PreparedRequest:
+    """A request with the items that it refers to. They can be forwarded as references to the one provider that has all of them;
+    or where we have none."""
+    fields, unknown = stored.with_items(prepared.fields, {name: item for name, (item, _) in found.items()})
+    holders = {found[name][1] for name in references if name in found}
+    if prepared.at:
+        holders.add(prepared.at)
+    at = holders.pop() if len(holders) == 1 else ""
+    changed = prepared.changed or (bool(found) and not at)
+    missing = []
+    if unknown is not None:
+        missing.append(Reference(path="input[]", name="", stands_for="history", refusal=unknown))
+    return structs.replace(prepared, fields=fields, at=at, changed=changed, references=tuple(missing))
+
+
+def may_hold(turn: ClientTurn, provider: str) -> bool:
+    """Whether a provider may hold all that a turn refers to: it is the one whose API the client uses, or one that nothing is
+    known about but its address."""
+    if is_home(provider, turn.dialect.name):
+        return True
+    known = find_address(provider)
+    if known is not None and known.base_url and not known.places:
+        return False
+    return not any(reference.replayed for reference in turn.prepared.references)
+
+
+def body_of_part(turn: ClientTurn) -> bytes | None:
+    """The body of a turn that is only the end of a conversation, as it can be forwarded; None if something that it refers to is no
+    longer in there."""
+    prepared = turn.prepared
+    if not prepared.changed:
+        return turn.request.body
+    missing = [one for one in prepared.references if one.stands_for == "history"]
+    if any(one.path not in prepared.fields for one in missing):
+        return None
+    return msgspec.json.encode(prepared.fields)
+
+
+def lost_in(turn: ClientTurn, planned: RequestSent | None) -> SegueError | None:
+    """Why a planned request may not be sent: the refusal for the first thing that the client refers to and the plan does not.
+    None if it has them all."""
+    wanted = turn.prepared.references
+    if planned is None or turn.prepared.is_part:
+        return next((reference.refusal for reference in wanted), None)
+    target = planned.origin.dialect
+    fields = read_fields(planned.body)
+    sent = {
+        (one.stands_for, one.name)
+        for one in references_in(fields, DIALECTS[target].server.references, target)
+    }
+    return next((one.refusal for one in wanted if (one.stands_for, one.name) not in sent), None)
+
+
+def error_of_holder(reference: Reference, failed: SegueError | None) -> SegueError:
+    """What a client gets whose request refers to something: why its holder failed, if one was asked. But whoever sends the whole
+    conversation after a refusal is refused, for then another member can answer."""
+    return reference.refusal if failed is None or reference.replayed else failed
