@@ -6,7 +6,7 @@
             async for portion in ui_message_stream(chat.stream(*asked.content)):
                 yield portion
 
-Give the response the headers `UI_STREAM_HEADERS`. Nothing but segue is needed here; the page needs the package `ai`, version 5 or 6.
+Give the response the headers `UI_STREAM_HEADERS`. Nothing but segue is needed here; the page needs the package `ai`, version 5 or later.
 """
 
 from __future__ import annotations
