@@ -6,7 +6,7 @@ SYNCED := .venv/.synced
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test quick release check lint types typing documents coverage laws properties gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack memory-curve worker-kills conversations key-timing fuzz chaos clients drift sessions moves browser bench bench-inspector bench-gateway bench-callers toolbench docs site pictures format clean
+.PHONY: $(shell sed -nE 's/^([a-z-]+):.*/\1/p' Makefile)
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -115,6 +115,9 @@ crash: $(SYNCED) ## kill chats and bare writers at 200 random moments per store,
 
 chaos: $(SYNCED) ## kill the gateway at 100 random moments of an agent's work; each next request succeeds
 	$(BIN)/python -m scripts.gateway_crash --kills 100
+
+frameworks: $(SYNCED) ## the integrations with the newest frameworks, in an environment of their own (~/.cache/segue-clients)
+	$(BIN)/python -m scripts.frameworks
 
 clients: $(SYNCED) ## real agents and frameworks, the newest ones, through the gateway (1.5 GB in ~/.cache/segue-clients)
 	$(BIN)/python -m scripts.drift

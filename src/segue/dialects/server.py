@@ -23,6 +23,8 @@ Operation: TypeAlias = Literal[
     "count_tokens",
     "compact",
     "embed",
+    "complete",
+    "moderate",
     "list_models",
     "show_model",
     "get_reply",

@@ -213,8 +213,8 @@ class ClientExchange(ReportingAsker):
             for repair in plain.repairs
             if repair.kind != "field_corrected" and repair not in turn.repairs
         ]
-        if dropped and turn.strict:
-            raise strict_error(dropped, route.name, refusal=error.message)
+        if refused := turn.refused(dropped):
+            raise strict_error(refused, route.name, refusal=error.message)
         self._asking = plain
         return True
 

@@ -87,6 +87,8 @@ SERVER = ServerFacts(
             for path in (
                 ServerPath(operation="chat", pattern=f"{prefix}/chat/completions"),
                 ServerPath(operation="embed", pattern=f"{prefix}/embeddings"),
+                ServerPath(operation="complete", pattern=f"{prefix}/completions"),
+                ServerPath(operation="moderate", pattern=f"{prefix}/moderations"),
                 ServerPath(operation="list_models", method="GET", pattern=f"{prefix}/models"),
                 ServerPath(operation="show_model", method="GET", pattern=f"{prefix}/models/{{model}}"),
             )
