@@ -6,7 +6,7 @@ SYNCED := .venv/.synced
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test quick release check lint types typing documents coverage laws properties gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack memory-curve worker-kills conversations key-timing fuzz chaos clients drift sessions moves bench bench-gateway bench-callers toolbench docs site pictures format clean
+.PHONY: help demo chat test quick release check lint types typing documents coverage laws properties gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack memory-curve worker-kills conversations key-timing fuzz chaos clients drift sessions moves browser bench bench-inspector bench-gateway bench-callers toolbench docs site pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -159,6 +159,13 @@ fuzz: $(SYNCED)  ## hostile input for everything that reads some, for 10 minutes
 toolbench: $(SYNCED) ## 20 prompts for a real model with tools (fetches 1.1 GB once, takes minutes)
 	$(BIN)/segue models pull embedded/qwen2.5-coder-1.5b
 	$(BIN)/python -m bench tools20
+
+browser: $(SYNCED) ## the pages of the inspector in Chromium: axe-core, widths, light and dark; pictures in build/browser (needs npm)
+	npm install --silent --no-audit --no-fund --no-save --prefix build/browser axe-core
+	SEGUE_BROWSER=build/browser $(BIN)/pytest -q -n 0 --timeout 600 tests/inspector
+
+bench-inspector: $(SYNCED) ## what the inspector adds to a request of the gateway (minutes)
+	$(BIN)/python -m bench inspector
 
 bench-gateway: $(SYNCED) ## the gateway against the bare stack, with LiteLLM beside it if that is in PATH (Linux, minutes)
 	$(BIN)/python -m bench gateway

@@ -282,6 +282,17 @@ async def test_a_session_that_was_handed_over_is_resumed_with_the_agent_that_has
 
 
 @in_loop
+async def test_a_turn_that_ends_with_its_last_exchange_is_handed_over_at_the_next() -> None:
+    first = scripted(calls(("hand_over_to_billing", {})))
+    second = ScriptedProvider([says("Billing here.")], name="second")
+    agent = support(MemoryStore(), {"scripted": first, "second": second})
+    async with agent.chat(deps=Shop("Ann")) as chat:
+        assert (await chat.send("Money!", max_turns=1)).finish == "max_turns"
+        assert (await chat.send("Hello?")).text == "Billing here."
+    assert second.requests[0].conversation.system == "You handle money."
+
+
+@in_loop
 async def test_two_calls_to_hand_over_go_to_the_first() -> None:
     one = Agent("scripted/one", name="one")
     two = Agent("scripted/two", name="two")
@@ -301,7 +312,7 @@ async def test_handing_over_is_accepted_by_strict_providers_of_every_kind() -> N
     models = {"anthropic": "claude-sonnet-4-6", "openai": "gpt-4.1", "gemini": "gemini-3.5-flash"}
     for begins, first in models.items():
         for takes, second in models.items():
-            replies = [Call("hand_over_to_second", {}), Say("Here."), Say("Still.")]
+            replies: list[Call | Say] = [Call("hand_over_to_second", {}), Say("Here."), Say("Still.")]
             with serve(
                 emulator=Emulator(responder=ScriptedResponder([Reply(pieces=(one,)) for one in replies]))
             ) as api:
@@ -376,14 +387,14 @@ def test_a_wrong_definition_is_refused_when_it_is_made(define: Callable[[], Any]
     ("call", "meant"),
     [
         (
-            lambda: Chat(modle="a"),
+            lambda: Chat(modle="a"),  # type: ignore[call-arg]
             "Chat() got an unexpected keyword argument 'modle'. Did you mean \"model\"?",
-        ),  # type: ignore[call-arg]
+        ),
         (lambda: Agent(instruction="a"), 'Did you mean "instructions"?'),  # type: ignore[call-overload]
         (
-            lambda: tool(efect="read"),
+            lambda: tool(efect="read"),  # type: ignore[call-overload]
             "tool() got an unexpected keyword argument 'efect'. Did you mean \"effect\"?",
-        ),  # type: ignore[call-overload]
+        ),
         (lambda: Chat(zzz=1), "Known are: model, tools, system,"),  # type: ignore[call-arg]
     ],
 )
@@ -457,7 +468,7 @@ async def test_a_history_may_be_a_request_a_document_a_conversation_a_file_or_ob
             "usage": {"input_tokens": 1, "output_tokens": 1},
         }
     )
-    objects = [MESSAGES["messages"][0], {"role": "assistant", "content": received.content}]  # type: ignore[index]
+    objects = [MESSAGES["messages"][0], {"role": "assistant", "content": received.content}]
     for history in (MESSAGES, MESSAGES["messages"], document, conversation, path, objects):
         async with Chat("scripted/any", history=history, providers=providers) as chat:
             await chat.send("And now?")

@@ -7,7 +7,7 @@ import io
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -21,11 +21,11 @@ from segue.config.schema import CallerSettings
 from segue.gateway.accounts.account import digest_of
 from segue.providers.models.prices import cost_of
 
-ANN, BOB = "segue-ann-0123456789abcdef", "segue-bob-0123456789abcdef"
+ANN, BOB, EVE = (f"segue-{name}-0123456789abcdef" for name in ("ann", "bob", "eve"))
 CALLERS = {
     name: CallerSettings(key_sha256=digest_of(key), dollars_per_day=limit)
     for name, key, limit in (("ann", ANN, 5.0), ("bob", BOB, 0.01))
-}
+} | {"eve": CallerSettings(key_sha256=digest_of(EVE), models=["small"])}
 ANSWER = "I know: 0 results."
 HI = [{"role": "user", "content": "Hello."}]
 
@@ -86,17 +86,16 @@ def test_openai_files_and_batches(world: GatewayWorld, address: str) -> None:
         assert [one.id for one in ann.batches.list()] == [batch.id]
         with openai.OpenAI(api_key=BOB, base_url=f"{address}/v1", max_retries=0) as bob:
             assert list(bob.batches.list()) == []
-            asks: tuple[Callable[[], object], ...] = (
-                lambda: bob.batches.retrieve(batch.id),
-                lambda: bob.files.content(done.output_file_id),
-                lambda: bob.files.retrieve(file.id),
-                lambda: bob.batches.create(
+            with pytest.raises(openai.NotFoundError):
+                bob.batches.retrieve(batch.id)
+            with pytest.raises(openai.NotFoundError):
+                bob.files.content(done.output_file_id)
+            with pytest.raises(openai.NotFoundError):
+                bob.files.retrieve(file.id)
+            with pytest.raises(openai.NotFoundError):
+                bob.batches.create(
                     input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h"
-                ),
-            )
-            for ask in asks:
-                with pytest.raises(openai.NotFoundError):
-                    ask()
+                )
         assert ann.files.delete(file.id).deleted
     [(caller, route, dollars)] = charges(world)
     assert (caller, route) == ("ann", ROUTES["chat"])
@@ -123,6 +122,22 @@ def test_anthropic_message_batches(world: GatewayWorld, address: str) -> None:
         with pytest.raises(anthropic.NotFoundError):
             ann.messages.batches.retrieve(batch.id)
     assert [(caller, route) for caller, route, _ in charges(world)] == [("ann", ROUTES["anthropic"])]
+
+
+def test_anthropic_files(world: GatewayWorld, address: str) -> None:
+    anthropic = imported("anthropic")
+    with anthropic.Anthropic(api_key=ANN, base_url=address, max_retries=0) as ann:
+        file = ann.beta.files.upload(file=("note.txt", b"hello", "text/plain"))
+        assert [one.id for one in ann.beta.files.list()] == [file.id]
+        assert ann.beta.files.retrieve_metadata(file.id).filename == "note.txt"
+        with anthropic.Anthropic(api_key=BOB, base_url=address, max_retries=0) as bob:
+            assert list(bob.beta.files.list()) == []
+            with pytest.raises(anthropic.NotFoundError):
+                bob.beta.files.delete(file.id)
+        ann.beta.files.delete(file.id)
+        with pytest.raises(anthropic.NotFoundError):
+            ann.beta.files.retrieve_metadata(file.id)
+    assert charges(world) == []
 
 
 def test_gemini_batches(world: GatewayWorld, address: str) -> None:
@@ -177,6 +192,29 @@ def test_what_a_caller_cannot_pay_is_not_handed_over_nor_what_no_provider_of_the
         with pytest.raises(anthropic.BadRequestError, match="has no batches of this API"):
             ann.messages.batches.create(requests=[{"custom_id": "a", "params": elsewhere}])
     assert not [entry for entry in world.emulator.log if entry.method == "POST"]
+
+
+def test_a_file_for_a_model_that_the_caller_may_not_use_is_not_uploaded(
+    address: str, world: GatewayWorld
+) -> None:
+    openai = imported("openai")
+
+    def line(model: str) -> str:
+        body = json.dumps({"model": model, "messages": HI})
+        return f'{{"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {body}}}'
+
+    twice = line("small").replace('"body": {', '"body": {"model": "openai/gpt-5.5"}, "body": {')
+    with openai.OpenAI(api_key=EVE, base_url=f"{address}/v1", max_retries=0) as eve:
+        for lines, error in (
+            ([line("openai/gpt-5.5")], openai.PermissionDeniedError),
+            ([line("small"), line("openai/gpt-5.5")], openai.PermissionDeniedError),
+            ([line("small"), "\ufeff" + line("openai/gpt-5.5")], openai.BadRequestError),
+        ):
+            with pytest.raises(error):
+                eve.files.create(file=("in.jsonl", "\n".join(lines).encode()), purpose="batch")
+        file = eve.files.create(file=("in.jsonl", twice.encode()), purpose="batch")
+        stored = world.emulator.memory("openai")["files"][file.id]
+        assert b"gpt-5.5" not in stored.content and b"gpt-4.1" in stored.content
 
 
 def test_a_restart_forgets_neither_who_made_a_batch_nor_that_it_was_paid(

@@ -170,7 +170,7 @@ SAME: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("annotation", SAME, ids=str)
+@pytest.mark.parametrize("annotation", SAME, ids=[f"way {number}" for number, _ in enumerate(SAME)])
 def test_bounds_and_descriptions_of_every_library_reach_the_schema_and_are_checked(annotation: Any) -> None:
     schema = schema_of(annotation)
     assert {key: schema.get(key) for key in NUMBER} == NUMBER

@@ -36,6 +36,7 @@ from segue.routing.route import parse_route
 from segue.sessions.entries import ApprovalGiven, SettingsChanged, Switched
 from segue.sessions.export import as_document
 from segue.suggestions import named_keywords
+from segue.telemetry.switch import observer
 from segue.transcript.policy import Policy
 
 if TYPE_CHECKING:
@@ -327,8 +328,11 @@ class Chat(Generic[OutputT_co]):
             )
         settings = session.turn_settings(output, options, partial=partial)
         self._turn = turn = Turn(session, emit)
-        own, router = session.router, settings.router
         try:
+            if session.next_role is not None:  # a turn that ended before its conversation was handed over
+                await session.take_role(turn.abort)
+                settings = session.turn_settings(output, options, partial=partial)
+            own, router = session.router, settings.router
             if settings.system is None:
                 await session.instruct(turn.abort)
             if router is not None and router.name != own.name:
@@ -346,16 +350,22 @@ class Chat(Generic[OutputT_co]):
         return turn
 
     async def _run(self, turn: Turn, message: Message | None) -> None:
+        session = self._session
         try:
-            await turn.run(message)
-            self._session.turn = TurnSettings()
+            with observer().turn(agent=session.role.name, session=self.id, model=self.model) as seen:
+                await turn.run(message)
+                answer = turn.answer
+                seen.turn_ended(
+                    model=answer.model, usage=answer.usage, finish=answer.finish, error=answer.error
+                )
+            session.turn = TurnSettings()
             if self._next_router is not None:
                 turn.emit(await self._switch_to(self._next_router))
         except Exception as caught:  # of the switch: the turn is over and its answer stands
             error = caught if isinstance(caught, SegueError) else unexpected(caught)
             turn.emit(Warned(f"The switch failed. {error}", error.code))
         finally:
-            self._session.turn = TurnSettings()
+            session.turn = TurnSettings()
             # Whoever receives the end may begin the next turn at once.
             self.answer, self._turn = turn.answer, None
             turn.emit(Finish(turn.answer.finish, turn.answer.usage, turn.answer.cost))

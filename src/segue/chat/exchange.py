@@ -42,6 +42,7 @@ from segue.exchange.exchange import Asker, Exchange
 from segue.routing.route import provider_of
 from segue.routing.router import GoTo, Retry
 from segue.sessions.entries import ModelReplied, NoteAdded, Switched
+from segue.telemetry.switch import UNSEEN, observer
 from segue.transcript.citations import is_listed
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ class TurnExchanges(Asker):
         """The last answer as a value of the type that it must have."""
         self.mismatch: OutputMismatch | None = None
         """Why it does not have that type, or was not accepted."""
+        self._seen = UNSEEN
+        """The exchange as telemetry sees it."""
         self._corrections = 0
         """How often the model was asked to correct its answer."""
 
@@ -131,7 +134,7 @@ class TurnExchanges(Asker):
         """A reply, complete or cut off, as it now stands in the conversation."""
         self._shrunk = False
         while True:
-            attempt, self.error = await self.exchange.ask()
+            attempt = await self._observed_ask()
             if attempt is None:
                 raise self.error or SegueError("The request was not made.")
             kept = await self._keep(attempt)
@@ -139,6 +142,21 @@ class TurnExchanges(Asker):
                 return kept
             if not await self._correct_output(kept.message):
                 return kept
+
+    async def _observed_ask(self) -> Attempt | None:
+        session = self._session
+        with observer().exchange(asked=self.route.model, session=session.journal.session) as self._seen:
+            attempt, self.error = await self.exchange.ask()
+            if attempt is not None:
+                self._seen.exchange_ended(
+                    route=self.route.name,
+                    usage=attempt.usage,
+                    finish=attempt.reply.finish,
+                    messages=attempt.request.conversation.messages,
+                    answer=attempt.reply.message,
+                    error=self.error,
+                )
+        return attempt
 
     # What the engine asks of whoever asks
 
@@ -188,6 +206,7 @@ class TurnExchanges(Asker):
     def ended(self, route: Route, attempt: Attempt | None, error: SegueError | None) -> None:
         if attempt is None:
             return
+        self._seen.attempt_ended(route.name, attempt.seconds, error)
         attempt.cost = self._session.prices.charge(self._bill, attempt.usage, route.provider, route.model)
         if isinstance(error, InvalidRequestError) and error.status in _REFUSED:
             self._advise(error, attempt)

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from segue.gateway.doors import Door
     from segue.gateway.memory.memory import Memory
     from segue.gateway.memory.store import ConversationInfo
+    from segue.gateway.watcher import GatewayWatcher
     from segue.gateway.web import Receive, Send
     from segue.providers.registry import KnownProviders
 
@@ -85,10 +86,12 @@ class Gateway:
         metrics: Callable[[], bytes] | None = None,
         on_report: Callable[[RequestReport], object] | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,
+        watcher: GatewayWatcher | None = None,
     ) -> None:
-        """`metrics`: what Prometheus reads; None if it is off."""
+        """`metrics`: what Prometheus reads; None if it is off. `watcher`: the inspector, if there is one."""
         self.config = config
         self.settings = config.gateway
+        self.providers = providers
         self.memory = memory
         self.running = 0
         """Requests that are being served."""
@@ -123,6 +126,9 @@ class Gateway:
         self._on_close = on_close
         self._background: set[asyncio.Task[Any]] = set()
         self._sockets = 0
+        self.watcher = watcher
+        if watcher is not None:
+            watcher.attach(self)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -159,15 +165,22 @@ class Gateway:
             report.seconds = monotonic() - started
             report.warm_bytes = self._reader.warm_bytes()
             report.held_bytes = self._budget.held
-            if self._on_report is not None:
-                self._on_report(report)
+            self._report(report)
+
+    def _report(self, report: RequestReport) -> None:
+        if self._on_report is not None:
+            self._on_report(report)
+        if self.watcher is not None:
+            self.watcher.ended(report)
 
     async def _converse(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Over a WebSocket. Its requests are those of HTTP; here it is decided only whether it is opened."""
         await receive()
-        head = structs.replace(read_head(scope, self.settings.limits), method="POST")
+        headers: Mapping[str, str] = {}
         try:
-            door = self._doors.find("POST", head.path, head.headers)
+            head = structs.replace(read_head(scope, self.settings.limits), method="POST")
+            headers = head.headers
+            door = self._doors.find("POST", head.path, headers)
             if door is None or not door.dialect.server.has_socket or door.operation != "chat":
                 raise _no_socket()
             self._admit()
@@ -177,9 +190,8 @@ class Gateway:
             if self._sockets >= self.settings.limits.concurrent:
                 raise busy_error(f"has {self._sockets} open sockets already")
         except SegueError as error:
-            await refuse_websocket(
-                scope, send, error_response(error, self._doors.wire_of("POST", head.path, head.headers))
-            )
+            wire = self._doors.wire_of("POST", scope["path"], headers)
+            await refuse_websocket(scope, send, error_response(error, wire))
             return
         caller = "" if account is ANYONE else account.name
         self._sockets += 1
@@ -204,6 +216,9 @@ class Gateway:
             headers = head.headers
             report.client = headers.get("user-agent", "")
             report.trace_parent = headers.get("traceparent", "")
+            if self.watcher is not None and self.watcher.serves(head):
+                await self.watcher.serve(scope, head, receive, writer)
+                return
             if "origin" in headers:
                 _keep_pages_out(head)
                 writer.headers.update(self._pages.headers(head))
@@ -386,8 +401,7 @@ class Gateway:
                 writer.status,
                 time() - report.began,
             )
-            if self._on_report is not None:
-                self._on_report(report)
+            self._report(report)
 
     async def _answer_turn(
         self, turn: ClientTurn, account: Account, report: RequestReport, writer: ResponseWriter
@@ -395,6 +409,8 @@ class Gateway:
         report.asked, report.stream, report.conversation = turn.asked, turn.stream, turn.conversation_id
         report.describe_history(turn.conversation.messages, turn.originals)
         switched = await self._reader.switched(turn)
+        if self.watcher is not None:
+            self.watcher.began(report, turn, switched)
         routes = self.names.router(switched or turn.asked).routes
         admission, expected = await costs.admit(self.accounts, account, turn, self.names, routes)
         try:
@@ -412,6 +428,7 @@ class Gateway:
                 members=self.members,
                 keep=self._archive.keep if turn.prepared.kept and not turn.prepared.reply_id else None,
                 note=self._note,
+                on_attempt=None if self.watcher is None else partial(self.watcher.asks, report),
             )
             await exchange.run(self.members.routings(turn, switched))
         finally:
@@ -438,6 +455,8 @@ class Gateway:
         await self.settle()
         await self.accounts.close()
         await self.memory.close()
+        if self.watcher is not None:
+            await self.watcher.detach(self)
         if self._on_close is not None:
             await self._on_close()
 

@@ -371,14 +371,22 @@ def _renamed(door: Door, request: WebRequest, meant: Callable[[str], Route]) -> 
 
 
 def _renamed_lines(content: bytes, rename: Callable[[Any], None]) -> Iterator[bytes]:
-    for line in content.split(b"\n"):
-        try:
-            fields = msgspec.json.decode(line) if line.strip() else None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            fields = None  # the provider reports what is wrong with it
-        if not isinstance(fields, dict):
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if not line.strip():
             yield line
             continue
+        try:
+            fields = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            fields = None
+        if not isinstance(fields, dict):
+            # Whoever reads it less strictly than we do might find a model there that the caller may not use.
+            raise InvalidRequestError(
+                f"Line {number} of the file is not a JSON object.",
+                code="bad_lines",
+                path=f"line {number}",
+                status=400,
+            )
         rename(fields.get("body"))
         yield msgspec.json.encode(fields)
 

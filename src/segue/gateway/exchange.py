@@ -102,9 +102,10 @@ class ClientExchange(ReportingAsker):
         members: Members,
         keep: Callable[[ClientTurn, bytes, str], Awaitable[None]] | None = None,
         note: Callable[[ConversationInfo], None],
+        on_attempt: Callable[[Attempt], None] | None = None,
     ) -> None:
         """`keep` gets a complete reply as a whole, and the provider that has stored it too, if one has. `note` records the
-        conversation where there is no reply to be remembered along with it."""
+        conversation where there is no reply to be remembered along with it. `on_attempt` gets each attempt before it is sent."""
         super().__init__(report, members)
         self._turn = turn
         self._asking = turn
@@ -113,6 +114,7 @@ class ClientExchange(ReportingAsker):
         self._memory = memory
         self._keep = keep
         self._note = note
+        self._on_attempt = on_attempt
         self._noted = False
         self._keep_alive = members.keep_alive
         self._attempt: ClientAttempt | None = None
@@ -171,6 +173,8 @@ class ClientExchange(ReportingAsker):
         self._attempt = attempt = self._members.attempt(self._asking, route, self._spent)
         tried.handovers = attempt.handovers
         report.forwarded = attempt.forwarded
+        if self._on_attempt is not None:
+            self._on_attempt(attempt)
         return attempt
 
     def take(self, attempt: Attempt, events: list[Event], data: bytes) -> Awaitable[None] | None:

@@ -20,6 +20,7 @@ from segue.events import Emit, ToolCallResult, ToolCallStart
 from segue.providers.models.prices import Bill
 from segue.sessions.entries import ApprovalAsked, CallBegun, CallEnded, CallsScheduled, ToolsAnswered
 from segue.sessions.journal import Journal
+from segue.telemetry.switch import observer
 from segue.tools.arguments import problem_with
 from segue.tools.definition import Approves, Context, Host, PendingApproval, Tool, ToolSet
 from segue.tools.execution import Progress, abandon, not_run, run_call, stop
@@ -215,7 +216,9 @@ class _Batch(Struct):
             host=self.host,
             deps=self.host.deps,
         )
-        result = await run_call(tool, context, stopped)
+        with observer().call(call, self.journal.session) as seen:
+            result = await run_call(tool, context, stopped)
+            seen.call_ended(result)
         progress.over = True
         results.put_nowait(result)
 
