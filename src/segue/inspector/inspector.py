@@ -181,7 +181,7 @@ class Inspector:
             security.check_write(head, viewer)
             await writer.whole(await self._act(viewer, path, head, receive))
         elif head.method in ("GET", "HEAD"):
-            await writer.whole(await self._page(viewer, path, head, scope))
+            await writer.whole(await self._page(viewer, path, head))
         else:
             raise InvalidRequestError("Only GET and POST are answered here.", code="method", status=405)
 
@@ -256,14 +256,13 @@ class Inspector:
             stored=stored,
         )
 
-    async def _page(
-        self, viewer: Viewer, path: str, head: WebRequest, scope: MutableMapping[str, Any]
-    ) -> WebResponse:
+    async def _page(self, viewer: Viewer, path: str, head: WebRequest) -> WebResponse:
         as_json = path.endswith(".json")
         plain = path.removesuffix(".json") or "/"
         plain = "/" if plain == "/index" else plain
         for pattern, make in _PAGES:
             if (found := pattern.fullmatch(plain)) is not None:
+                count = self.channel.count
                 view = await self._view(viewer, head)
                 prepare = getattr(make, "prepare", None)
                 more = await prepare(view, *found.groups()) if prepare is not None else ()
@@ -275,7 +274,7 @@ class Inspector:
                 if isinstance(page.data, bytes):
                     return _file(page.data, page.download)
                 return _html(
-                    shell.document(page, self._frame(viewer, head, plain, scope)), status=page.status
+                    shell.document(page, self._frame(viewer, head, plain, count)), status=page.status
                 )
         raise InvalidRequestError("There is no such page.", code="not_found", status=404)
 
@@ -283,9 +282,7 @@ class Inspector:
         with self.recorder.lock:
             return make(view, *groups, *more)
 
-    def _frame(
-        self, viewer: Viewer, head: WebRequest, path: str, scope: MutableMapping[str, Any]
-    ) -> PageFrame:
+    def _frame(self, viewer: Viewer, head: WebRequest, path: str, count: int) -> PageFrame:
         recorder = self.recorder
         content = (
             f"content in memory, {words.megabytes(recorder.held_bytes)} of {words.megabytes(recorder.max_bytes)} MB"
@@ -299,7 +296,6 @@ class Inspector:
             place = f"{'operator' if viewer.is_operator else 'caller'} {viewer.name}"
         query = head.target.partition("?")[2]
         json_path = f"{ROOT}{'/index' if path == '/' else path}.json" + (f"?{query}" if query else "")
-        del scope
         return PageFrame(
             address=head.headers.get("host", ""),
             place=place,
@@ -309,6 +305,7 @@ class Inspector:
             if viewer.is_operator
             else ("conversations", "errors", "routes", "doctor"),
             json_path=json_path,
+            count=count,
         )
 
     # What is done on pages

@@ -63,6 +63,8 @@ class PageFrame(Struct, frozen=True, kw_only=True):
     tabs: tuple[str, ...]
     json_path: str = ""
     live: bool = True
+    count: int = 0
+    """Of what happened, when the page was made: what happens after it is fetched by the page."""
 
 
 @lru_cache(maxsize=32)
@@ -116,7 +118,15 @@ def document(page: Page, frame: PageFrame) -> bytes:
     body = [
         e("a", "Skip to the page", cls="skip", href="#main"),
         _top(page, frame),
-        e("main", page.body, foot, id="main", tabindex="-1", data_page=page.tab, data_live=page.live),
+        e(
+            "main",
+            page.body,
+            foot,
+            id="main",
+            tabindex="-1",
+            data_page=page.tab,
+            data_live=str(frame.count) if page.live else None,
+        ),
         e("div", role="status", aria_live="polite", cls="hide", id="announce"),
         _help(keys),
     ]

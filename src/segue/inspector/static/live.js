@@ -114,6 +114,7 @@ export function pause() {
 }
 
 export function follow() {
+  last = document.getElementById("main").dataset.live;
   open();
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
   addEventListener("pagehide", close);
