@@ -6,7 +6,7 @@ SYNCED := .venv/.synced
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test quick release check lint types typing documents coverage laws properties gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database nodes power attack memory-curve fuzz chaos clients drift sessions moves bench bench-gateway bench-callers toolbench docs site pictures format clean
+.PHONY: help demo chat test quick release check lint types typing documents coverage laws properties gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database engines nodes power attack memory-curve fuzz chaos clients drift sessions moves bench bench-gateway bench-callers toolbench docs site pictures format clean
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -112,6 +112,9 @@ opinions: $(SYNCED) ## the chat templates of local servers render what we send; 
 
 crash: $(SYNCED) ## kill chats and bare writers at 200 random moments per store, and resume each
 	$(BIN)/python -m scripts.crash --kills 200
+
+engines: $(SYNCED) ## kill workers of DBOS at 200 random moments on SQLite and on PostgreSQL, while 20 agents work (half an hour)
+	$(BIN)/python -m scripts.engine_crash --kills 200
 
 chaos: $(SYNCED) ## kill the gateway at 100 random moments of an agent's work; each next request succeeds
 	$(BIN)/python -m scripts.gateway_crash --kills 100

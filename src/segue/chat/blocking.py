@@ -162,6 +162,9 @@ class BlockingChat:
     def equip(self, tools: Iterable[Tool | Callable[..., Any]]) -> None:
         self._wait(self.chat.equip(tools))
 
+    def approve(self, call_id: str, *, by: str, allow: bool = True, why: str = "") -> None:
+        self._wait(self.chat.approve(call_id, by=by, allow=allow, why=why))
+
     def rename(self, title: str) -> None:
         self._wait(self.chat.rename(title))
 
