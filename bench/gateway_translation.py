@@ -14,7 +14,9 @@ from segue.config.schema import Config, GatewaySettings
 from segue.conversation.blocks import Origin
 from segue.dialects.registry import DIALECTS
 from segue.dialects.reply_translation import ReplyTranslation
-from segue.gateway.byte_budget import ByteBudget
+from segue.gateway.archive import ReplyArchive
+from segue.gateway.compaction import ClientCompaction
+from segue.gateway.conversations.reader import TurnReader
 from segue.gateway.doors import Doors
 from segue.gateway.members import Members
 from segue.gateway.memory.installation_key import InstallationKey
@@ -22,7 +24,6 @@ from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.names import ModelNames
 from segue.gateway.server import spare_collections
-from segue.gateway.services import ClientServices
 from segue.gateway.web import WebRequest
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
@@ -49,9 +50,9 @@ class Translation:
         memory = Memory(SQLiteMemoryStore(), InstallationKey(b"k" * 32))
         names = ModelNames(config, self._providers)
         self._members = Members(names, self._providers, config.gateway, memory)
-        self._services = ClientServices(
-            names, self._members, self._providers, memory, ByteBudget(config.gateway.limits.held_bytes)
-        )
+        archive, compactor = ReplyArchive(memory), ClientCompaction(self._members, self._providers, memory)
+        plans, limits = self._members.plans, config.gateway.limits
+        self._reader = TurnReader(names, memory, plans, archive, compactor, limits)
         self._route = parse_route(route)
         self._path = path
         self._doors = Doors()
@@ -60,7 +61,7 @@ class Translation:
         door = self._doors.find("POST", self._path, headers)
         assert door is not None
         request = WebRequest(method="POST", path=self._path, headers=headers, body=body)
-        turn = await self._services.read_chat(door, request, "bench")
+        turn = await self._reader.read_chat(door, request, "bench")
         preview = provider_of(self._route, self._providers).capabilities.preview
         assert preview is not None
         return preview(self._members.request(turn, self._route)).body

@@ -9,6 +9,7 @@ from pathlib import Path
 
 NAMESPACES = (
     "segue",
+    "segue.batch",
     "segue.dialects",
     "segue.emulators",
     "segue.errors",

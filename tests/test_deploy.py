@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from segue.cli.command_table import parser_of
 from segue.config.layers import load_settings
 from segue.config.model_names import reference_faults
+from segue.gateway.telemetry.metrics import GatewayMetrics
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 
@@ -64,13 +66,47 @@ def test_the_parts_of_the_compose_file_fit_together(monkeypatch: pytest.MonkeyPa
     settings = load_settings()
     assert reference_faults(settings) == []
     assert settings.config.store.startswith("postgresql://")
+    (first,) = settings.config.gateway.callers.values()
+    assert first.dollars_per_day, "nobody begins without a limit"
+    assert first.key_env in (DEPLOY / "compose/compose.yaml").read_text()
     variable = settings.config.gateway.memory.key_env
     assert variable in (DEPLOY / "compose/compose.yaml").read_text()
 
 
+def test_no_service_of_the_compose_file_starts_with_a_password_that_everybody_knows() -> None:
+    services = yaml.safe_load((DEPLOY / "compose/compose.yaml").read_text())["services"]
+    passwords = {
+        value
+        for service in services.values()
+        for name, value in service.get("environment", {}).items()
+        if "PASSWORD" in name
+    }
+    assert passwords == {"${POSTGRES_PASSWORD:?}", "${GRAFANA_PASSWORD:?}"}, (
+        "compose refuses to start without them"
+    )
+    assert "GF_SECURITY_ADMIN_PASSWORD" in services["grafana"]["environment"]
+
+
+def test_alerts_are_about_metrics_that_exist() -> None:
+    rules = yaml.safe_load((DEPLOY / "prometheus/alerts.yml").read_text())["groups"][0]["rules"]
+    metrics = GatewayMetrics()
+    known = {family.name for family in text_string_to_metric_families(metrics.text().decode())}
+    for rule in rules:
+        named = set(re.findall(r"segue_[a-z_]+", rule["expr"]))
+        assert named
+        assert {re.sub("_(total|bucket)$", "", name) for name in named} <= known, rule["alert"]
+
+
 def test_the_parts_for_kubernetes_fit_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     parts = {one["kind"]: one for one in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())}
-    assert set(parts) == {"ConfigMap", "Deployment", "Service", "PodDisruptionBudget"}
+    assert set(parts) == {
+        "ConfigMap",
+        "Deployment",
+        "Service",
+        "PodDisruptionBudget",
+        "Ingress",
+        "NetworkPolicy",
+    }
     deployment = parts["Deployment"]["spec"]
     labels = deployment["template"]["metadata"]["labels"]
     assert deployment["selector"]["matchLabels"] == labels
@@ -85,6 +121,11 @@ def test_the_parts_for_kubernetes_fit_together(monkeypatch: pytest.MonkeyPatch, 
     assert gateway["readinessProbe"]["httpGet"] == {"path": "/readyz?store=no", "port": "http"}
     assert gateway["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "http"}
     assert parts["Service"]["spec"]["ports"][0]["targetPort"] == gateway["ports"][0]["name"]
+    (rule,) = parts["Ingress"]["spec"]["rules"]
+    (path,) = rule["http"]["paths"]
+    assert path["backend"]["service"] == {"name": "segue", "port": {"name": "http"}}
+    assert parts["Ingress"]["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-buffering"] == "off"
+    assert parts["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"] == labels
     config = tmp_path / "config.toml"
     config.write_text(parts["ConfigMap"]["data"]["config.toml"])
     monkeypatch.setenv("SEGUE_CONFIG", str(config))

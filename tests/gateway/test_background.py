@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from gateway.world import ROUTES, AgentModel, GatewayWorld
-from segue.dialects.openai_responses.reply_store import STORED
 from segue.emulators.model_reply import Prompt, Reply, Say
 from segue.gateway import background
 
@@ -134,10 +133,10 @@ def test_what_fails_or_is_lost_is_seen_as_failed() -> None:
         queued = await begin(world)
         lost = world.gateway
         world.restart()
-        found = await world.gateway._services._archive.find("local", queued["id"])
+        found = await world.gateway._archive.find("local", queued["id"])
         assert found is not None
         found.beat -= background.LOST_SECONDS + 1
-        await world.gateway._services._archive.put(STORED, "local", queued["id"], found)
+        await world.gateway._archive.put("local", queued["id"], found)
         assert (await fetched(world, queued["id"]))["status"] == "failed"
         await lost.close()  # it only seemed so: what it makes would outlive the loop
 

@@ -13,14 +13,14 @@ from gateway.world import ROUTES, GatewayWorld
 from segue.conversation.blocks import Origin, Text, ToolCall
 from segue.conversation.message import Message
 from segue.dialects.read_cache import ReadRequest
-from segue.gateway.client_requests import RequestReader
+from segue.gateway.conversations.client_requests import RequestReader
+from segue.gateway.conversations.turns import ClientTurn, PreparedRequest, read_turn
 from segue.gateway.doors import Doors
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.replies import RememberedReply
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.model_field import renamed
-from segue.gateway.turns import ClientTurn, PreparedRequest, read_turn
 from segue.gateway.web import WebRequest
 
 DOORS = Doors()
@@ -169,7 +169,7 @@ async def turn_of(world: GatewayWorld, fields: Any) -> ClientTurn:
     assert door is not None
     data = msgspec.json.encode(fields)
     request = WebRequest(method="POST", path="/v1/responses", headers={}, body=data)
-    return await world.gateway._services.read_chat(door, request, "me")
+    return await world.gateway._reader.read_chat(door, request, "me")
 
 
 def test_of_the_next_request_on_the_responses_wire_only_the_end_is_read() -> None:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 
 from segue.config.layers import load_settings
 from segue.config.model_names import reference_faults
 from segue.config.schema import Config
+from segue.emulators.pytest_plugin import segue_emulator_server
+from segue.emulators.server import Served
 from segue.errors import UsageError
+from segue.gateway import gateway_app, in_process_transport
 from segue.interop.litellm import translate
 from segue.providers.addresses import address_of, addresses
 from segue.providers.config import read_provider_config
 from segue.providers.factory import connect, key_of
 
+__all__ = ["segue_emulator_server"]
+
+MASTER = {"Authorization": "Bearer sk-master"}
 PROXY = """
 model_list:
   - model_name: gpt-4o
@@ -79,6 +86,7 @@ def test_models_routers_fallbacks_and_keys_are_translated(
     assert config.providers["bedrock"] == {"region": "eu-central-1"}
     assert config.options["openai/gpt-4o"].temperature == 0.2
     assert config.gateway.callers["admin"].key_env == "LITELLM_MASTER_KEY"
+    assert config.gateway.callers["admin"].admin
     for place in ("bedrock", "redis_host", "database_url", "api_key", "aws_region_name", "rpm"):
         expected = place in ("redis_host", "database_url", "api_key", "rpm")
         assert any(place in line for line in translation.missing) is expected, place
@@ -252,3 +260,70 @@ def test_a_key_in_the_file_is_in_no_output_and_its_variable_is_named() -> None:
     translation = translate({"model_list": entries})
     assert "sk-literal" not in translation.toml + str(translation.missing)
     assert any("LITELLM_OPENAI_KEY" in line for line in translation.missing)
+
+
+USUAL = {
+    "one vendor with aliases": """
+model_list:
+  - {model_name: gpt-4o, litellm_params: {model: openai/gpt-4o, api_key: os.environ/OPENAI_API_KEY}}
+router_settings: {model_group_alias: {gpt-4: gpt-4o}}
+""",
+    "two regions, balanced, with rests and time limits": """
+model_list:
+  - model_name: gpt-4o
+    litellm_params: {model: openai/gpt-4o, api_key: os.environ/OPENAI_API_KEY, weight: 2, timeout: 20}
+  - model_name: gpt-4o
+    litellm_params: {model: anthropic/claude-sonnet-4-6, api_key: os.environ/ANTHROPIC_API_KEY, weight: 1}
+router_settings: {routing_strategy: simple-shuffle, allowed_fails: 2, cooldown_time: 5, num_retries: 1, timeout: 60}
+""",
+    "fallbacks for all": """
+model_list:
+  - {model_name: gpt-4o, litellm_params: {model: openai/gpt-4o, api_key: os.environ/OPENAI_API_KEY}}
+  - {model_name: claude, litellm_params: {model: anthropic/claude-sonnet-4-6, api_key: os.environ/ANTHROPIC_API_KEY}}
+litellm_settings: {default_fallbacks: [claude], request_timeout: 300}
+""",
+    "a pattern of names": """
+model_list:
+  - {model_name: "gpt-*", litellm_params: {model: anthropic/claude-sonnet-4-6, api_key: os.environ/ANTHROPIC_API_KEY}}
+  - {model_name: "anthropic/*", litellm_params: {model: "anthropic/*", api_key: os.environ/ANTHROPIC_API_KEY}}
+""",
+    "an operator and options": """
+model_list:
+  - model_name: gpt-4o
+    litellm_params: {model: openai/gpt-4o, api_key: os.environ/OPENAI_API_KEY, temperature: 0.2, max_tokens: 50}
+general_settings: {master_key: os.environ/LITELLM_MASTER_KEY}
+""",
+}
+"""Five configurations of the usual kinds."""
+
+
+@pytest.mark.parametrize("kind", USUAL)
+def test_a_usual_configuration_is_served(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, segue_emulator_server: Served
+) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text(translate(yaml.safe_load(USUAL[kind])).toml)
+    for name, value in {
+        "SEGUE_CONFIG": str(file),
+        "LITELLM_MASTER_KEY": "sk-master",
+        "OPENAI_API_KEY": "any",
+        "OPENAI_BASE_URL": segue_emulator_server.url("openai") + "/v1",
+        "ANTHROPIC_API_KEY": "any",
+        "ANTHROPIC_BASE_URL": segue_emulator_server.url("anthropic"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    assert reference_faults(load_settings()) == []
+    name = "gpt-4" if "model_group_alias" in USUAL[kind] else "gpt-4o"
+    with httpx.Client(
+        transport=in_process_transport(gateway_app(file)), base_url="http://gateway", headers=MASTER
+    ) as client:
+        body = {"model": name, "messages": [{"role": "user", "content": "Hello"}]}
+        reply = client.post("/v1/chat/completions", json=body)
+        operator = client.get("/segue/v1/callers")
+        stranger = client.get("/segue/v1/callers", headers={"Authorization": "Bearer sk-other"})
+    assert reply.status_code == 200, reply.text
+    assert reply.json()["choices"][0]["message"]["content"] == "You said: Hello"
+    assert operator.status_code == 200
+    assert stranger.status_code == (401 if "master_key" in USUAL[kind] else 200)
+    assert [entry.verdict for entry in segue_emulator_server.emulator.log] == ["accepted"]

@@ -23,7 +23,7 @@ from segue.dialects.read_cache import ReadCache
 from segue.dialects.registry import DIALECTS, WIRES
 from segue.errors import InvalidRequestError, OverloadError, SegueError
 from segue.gateway.byte_budget import SHARE, ByteBudget, Holding, most_values, values_in, weight_of
-from segue.gateway.turns import read_fields
+from segue.gateway.conversations.turns import read_fields
 
 FACTOR = 8
 ALWAYS = 300_000

@@ -140,7 +140,16 @@ ARGUMENTS: Final[dict[str, dict[str, dict[str, Any]]]] = {
             "action": "store_true",
             "help": "with stream-json: text as it arrives",
         },
-        "--schema": {"default": "", "metavar": "FILE|JSON", "help": "JSON Schema that the answer must match"},
+        "--schema": {
+            "default": "",
+            "metavar": "FILE|JSON|FIELDS",
+            "help": "JSON Schema that the answer must match, or its fields: 'name, age int'",
+        },
+        "-x --extract": {
+            "action": "store_true",
+            "help": "print only the code of the answer: its first fenced block",
+        },
+        "-u --usage": {"action": "store_true", "help": "print tokens and cost, also into a pipe"},
         "--output-last-message": {"default": "", "metavar": "FILE", "help": "also write the answer to FILE"},
         "--hide-reasoning": {"action": "store_true", "help": "do not show the model's reasoning"},
         "--plain": {"action": "store_true", "help": "no colours, no Markdown, no repainting"},
@@ -207,6 +216,8 @@ def parse(words: list[str]) -> argparse.Namespace:
         made.error("--input-format stream-json reads prompts only from stdin")
     if arguments.attachments and arguments.input_format == "stream-json":
         made.error("-a cannot be used with --input-format stream-json")
+    if arguments.extract and arguments.output_format != "text":
+        made.error("-x prints code: it cannot be used with --json or --output-format")
     if arguments.fork and not arguments.last and arguments.resume is None:
         made.error("--fork needs -c or -r: which session?")
     return arguments

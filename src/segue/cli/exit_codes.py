@@ -10,8 +10,8 @@ class Exit(IntEnum):
 
     OK = 0
     FINDINGS = 1
-    """`segue doctor` found something, a request of `segue demo` was refused, a provider is not healthy, a gateway fails a scenario, or a session was not
-    copied."""
+    """`segue doctor` found something, a request of `segue demo` was refused, a provider is not healthy, a gateway fails a scenario, a session was not
+    copied, or a request of a batch has no answer."""
     USAGE = 2
     """Wrong arguments, or a file that does not exist."""
     NO_KEY = 41

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from segue.config.templates import Template
 
 
+_FIELD_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+
+
 def given_options(arguments: argparse.Namespace) -> Options:
     """What the flags set, and the template where they do not. Raises UsageError for an unknown option or a wrong value."""
     table: dict[str, Any] = dict(arguments.template_options)
@@ -97,12 +100,16 @@ def variables_of(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def read_schema(source: str) -> dict[str, Any]:
-    """A JSON Schema from a file or from the argument itself. Raises UsageError if it is not valid."""
+    """A JSON Schema: a file, the schema itself, or the fields of an object (`name, age int, notes: in one sentence`).
+    Raises UsageError if it is not valid."""
     import jsonschema_rs  # noqa: PLC0415 - slow to load
 
-    text = source if source.lstrip().startswith("{") else Path(source).read_text("utf-8")
+    if not source.lstrip().startswith("{"):
+        if not _is_file(source):
+            return _schema_of_fields(source)
+        source = Path(source).read_text("utf-8")
     try:
-        schema: Any = msgspec.json.decode(text)
+        schema: Any = msgspec.json.decode(source)
         jsonschema_rs.validator_for(schema)
     except (msgspec.DecodeError, ValueError, jsonschema_rs.ValidationError) as error:
         raise _bad_schema(f"is not a JSON Schema: {str(error).splitlines()[0]}") from error
@@ -111,5 +118,42 @@ def read_schema(source: str) -> dict[str, Any]:
     return schema
 
 
+def _is_file(source: str) -> bool:
+    try:
+        return Path(source).exists() or Path(source).suffix == ".json"
+    except (OSError, ValueError):  # too long for a name, or with a character that no name has
+        return False
+
+
+def _schema_of_fields(text: str) -> dict[str, Any]:
+    """Fields between commas, or one on each line; behind a name its type, behind a colon what it means."""
+    properties: dict[str, Any] = {}
+    for part in filter(None, map(str.strip, text.split("\n" if "\n" in text.strip() else ","))):
+        field, _, meaning = part.partition(":")
+        name, _, kind = field.strip().partition(" ")
+        if not name.isidentifier() or (kind := kind.strip() or "str") not in _FIELD_TYPES:
+            known = ", ".join(_FIELD_TYPES)
+            raise _bad_schema(
+                f"is neither a file nor a list of fields: {part}. A field is NAME, or NAME and one of {known}."
+            )
+        if name in properties:
+            raise _bad_schema(f"names the field {name} twice.")
+        properties[name] = {"type": _FIELD_TYPES[kind]} | (
+            {"description": meaning.strip()} if meaning else {}
+        )
+    if not properties:
+        raise _bad_schema("is empty.")
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
 def _bad_schema(what: str) -> UsageError:
-    return UsageError(f"--schema {what}", code="bad_schema", hint="Give a file, or the schema itself.")
+    return UsageError(
+        f"--schema {what}",
+        code="bad_schema",
+        hint="Give a file, the schema itself, or fields: 'name, age int'",
+    )

@@ -84,6 +84,11 @@ def sessions_directory(given: str = "") -> Path:
     return Path(given).expanduser() if given else _directories().user_data_path / "sessions"
 
 
+def batches_directory() -> Path:
+    """One file for each batch."""
+    return _directories().user_data_path / "batches"
+
+
 def moved_sessions_directory() -> Path:
     """What `segue move` keeps of sessions, for their way back."""
     return _directories().user_data_path / "moved-sessions"

@@ -173,6 +173,7 @@ def open_router(
             weights=weights,
             context=settings.context_limit,
             retry=settings.retry,
+            breaker=settings.breaker,
         )
     resolve = dict(zip(members, routes, strict=True)).__getitem__
     return build_router(profile, facts_from(providers), resolve=resolve)

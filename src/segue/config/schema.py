@@ -9,6 +9,7 @@ from msgspec import Meta, Struct, field, structs
 from segue.conversation.options import Effort, Options
 from segue.limits import COMPACT_AT, MAX_EXCHANGES
 from segue.providers.models.prices import DollarsPerMillion, PriceRule
+from segue.routing.breaker import BreakerSettings
 from segue.routing.retry import RetrySettings
 
 PolicyName: TypeAlias = Literal["single", "round_robin", "failover", "weighted", "least_latency"]
@@ -57,6 +58,8 @@ class ProfileSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     context_limit: Count | None = None
     """Tokens that fit; without it the smallest window among the members."""
     retry: RetrySettings = RetrySettings()
+    breaker: BreakerSettings = BreakerSettings()
+    """When a member that fails is left alone, and for how long."""
 
 
 @final
@@ -248,6 +251,8 @@ class CallerSettings(Allowance, frozen=True, kw_only=True, forbid_unknown_fields
     """The variable that holds the key, instead of its digest."""
     expires: str = ""
     """A day or time in ISO form, from which on the key is refused."""
+    admin: bool = False
+    """An operator: it may make keys and see all usage, over HTTP."""
 
 
 @final

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 import msgspec
 from msgspec import Struct
 
+from segue.conversation.blocks import ToolResult
 from segue.conversation.events import Event, ReasoningDelta, Reply, TextDelta
 from segue.conversation.message import Message
 from segue.conversation.options import Options
@@ -57,10 +58,24 @@ class DecodedRequest(Struct, frozen=True, kw_only=True):
     options: Options = Options()
     leading: int = 0
     """How many of the messages, as they came, are part of the system prompt."""
+    starts: tuple[int, ...] = ()
+    """Of each message, the index of the one as it came in which it begins; empty if each came as one, behind the leading ones."""
     repairs: tuple[Repair, ...] = ()
     """What the wire's own provider would refuse, and was not read."""
     is_linked: bool = False
     """Whether something else than messages stands among them, so that no part of the request can be read by itself."""
+
+    @property
+    def ends_with_results(self) -> bool:
+        """Whether a turn goes on: the message that came last holds results. Notes of the operator may follow it."""
+        starts = self.starts or range(len(self.messages))
+        for at in range(len(self.messages) - 1, -1, -1):
+            message = self.messages[at]
+            if any(type(block) is ToolResult for block in message.blocks):
+                return True
+            if not message.instruction and (at == 0 or starts[at - 1] != starts[at]):
+                return False
+        return False
 
 
 class RequestEncoder(Protocol):

@@ -3,33 +3,31 @@
 A client that its server keeps nothing for sends the whole history each time, and all but the end of it is the very bytes of
 its last request. So what was read is kept with its bytes; of a body that begins with them only the rest is parsed, decoded
 and adopted. The result is the same either way.
+
+A request is kept in stretches: each begins with a reply of the model, behind what a user or a tool said. No message means
+something else because of what follows such a place, so reading may go on at each of them. It goes on at the last one up to
+which all bytes are known: clients move marks for the cache along with the end, and change their last messages.
 """
 
 from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Raw, Struct, structs
 
 from segue.cache_budget import CacheBudget
-from segue.conversation.message import Conversation, Message, Speaker
+from segue.conversation.blocks import ToolCall
+from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.dialect import Dialect
-from segue.dialects.known_request import AddedMessages, KnownRequest, ids_of
 from segue.dialects.known_tools import FIELD, LEAST_TOOLS, ParsedBody, ToolCache
-from segue.dialects.message_bytes import (
-    end_of_first_messages,
-    end_of_messages,
-    is_start_of_messages,
-    split_last_messages,
-    split_messages,
-    start_of_messages,
-)
 from segue.dialects.request_fields import wrong_type
 from segue.transcript import fast_paths
 from segue.transcript.adopt import adopt
@@ -46,12 +44,12 @@ _BEGINNING = 256
 _LEAST = 16_384
 _HELD = 4
 """What a known request takes, as a multiple of its bytes: these, and the values read from them."""
-_FEW = 20
-"""Where its end is not easily moved, fewer messages than that behind a known beginning are read again with the next request."""
-_MOST_PIECES = 32
-_LOOK_BACK = 32
-"""Among so many messages from the end on, the reply is looked for before which a body may be continued."""
+_TRIES = 2
+"""At so many places reading is tried to go on: behind the last of them, a client may have taken its reply back."""
+_MOST_STRETCHES, _LATE_STRETCHES = 32, 16
+"""Each is compared by itself. Where there are more than the former, all but the latter become one: clients hardly change them."""
 _COMMA = re.compile(rb"[ \t\r\n]*,")
+_BETWEEN = frozenset(b" \t\r\n,")
 
 
 @final
@@ -67,12 +65,57 @@ class ReadRequest(Struct, frozen=True, kw_only=True):
     options: Options = Options()
     repairs: tuple[Repair, ...] = ()
     """What was set right in adopting it."""
+    continues: bool = False
+    """Whether it ends with results: a turn goes on."""
     head: int = 0
     """Where the messages begin in the body; 0 if that is not known."""
     refers: bool = True
     """Whether its messages may refer to what they do not hold: their bytes show that nearly all do not."""
     tail: bytes = b""
     """What follows messages that are known by now, but for known tools: the body's outer fields are there, or in the head."""
+
+
+class _Stretch(NamedTuple):
+    """Some messages of a body. All but its text is about the body up to its end."""
+
+    text: bytes
+    """As they came, with all that stands before them; that of the first one begins the body."""
+    messages: int
+    """How many messages of the conversation there are."""
+    minted: int
+    counted: int
+    """How often it holds what the provider counts in a request."""
+    refers: bool
+    """Whether its messages may refer to what they do not hold."""
+    ids: frozenset[str]
+    """Of its own messages, on wires where they have some."""
+
+
+@final
+class _KnownRequest(Struct, frozen=True, eq=False):
+    """A body up to its last reply, and what was read of it."""
+
+    begin: int
+    """Where the messages begin."""
+    head: dict[str, Any]
+    """The fields before the messages."""
+    leading: list[Any]
+    """Messages of the system prompt, as they came."""
+    stretches: tuple[_Stretch, ...]
+    messages: tuple[Message, ...]
+    size: int = 0
+    """Of all stretches, in bytes."""
+
+    def common(self, body: bytes) -> list[int]:
+        """Where the stretches end with which a body begins."""
+        ends: list[int] = []
+        at = 0
+        for stretch in self.stretches:
+            if not body.startswith(stretch.text, at):
+                break
+            at += len(stretch.text)
+            ends.append(at)
+        return ends
 
 
 @final
@@ -93,8 +136,7 @@ class ReadCache:
         CacheBudget(budget).share(requests=self, tools=self.tools)
         self._serial = 0
         self._order: OrderedDict[int, _Place] = OrderedDict()
-        self._known: dict[_Place, dict[int, KnownRequest]] = {}
-        self._speakers: dict[str, dict[Any, Speaker | Literal["operator"]]] = {}
+        self._known: dict[_Place, dict[int, _KnownRequest]] = {}
 
     def read(
         self,
@@ -110,21 +152,21 @@ class ReadCache:
         `owner`: whose requests it may be compared with. `model` is used instead of the one that the body names. `prepare`
         changes decoded messages before they are adopted, each on its own.
         """
-        reader = _Reader(dialect, model, prepare, self._speakers.setdefault(dialect.name, {}), self.tools)
+        reader = _Reader(dialect, model, prepare, self.tools)
         if len(body) < self._least or not fast_paths.enabled():
             return reader.read_whole(body, keep=False)[0]
         place = owner, dialect.name, model, body[:_BEGINNING]
         for serial, known in reversed(self._known.get(place, {}).items()):
-            found = reader.read_on(known, body) if known.begins(body) else None
+            found = reader.read_on(known, body)
             if found is not None:
-                self._keep(place, found[1] or known, instead=serial)
+                self._keep(place, found[1], instead=serial)
                 return found[0]
         read, new = reader.read_whole(body, keep=True)
         if new is not None:
             self._keep(place, new)
         return read
 
-    def _keep(self, place: _Place, new: KnownRequest, instead: int | None = None) -> None:
+    def _keep(self, place: _Place, new: _KnownRequest, instead: int | None = None) -> None:
         if instead is not None:
             self._drop(instead)
         self._serial += 1
@@ -151,14 +193,12 @@ class _Reader(Struct, frozen=True):
     dialect: Dialect
     model: str | None
     prepare: Callable[[Sequence[Message]], Sequence[Message]]
-    speakers: dict[Any, Speaker | Literal["operator"]]
-    """Role and type of a message on this wire → who speaks."""
     tools: ToolCache
 
-    def read_whole(self, body: bytes, *, keep: bool) -> tuple[ReadRequest, KnownRequest | None]:
+    def read_whole(self, body: bytes, *, keep: bool) -> tuple[ReadRequest, _KnownRequest | None]:
         """A request of which nothing is known; and if it is to be kept, what the next one may begin with."""
         parsed = self.tools.parse(body) if keep else ParsedBody(msgspec.json.decode(body), body)
-        fields = parsed.fields
+        fields, text = parsed.fields, parsed.text
         if type(fields) is not dict:
             raise wrong_type("", "the body of a request", fields)
         decoded = self._decode(fields)
@@ -168,181 +208,163 @@ class _Reader(Struct, frozen=True):
             name, rules = self.dialect.name, self.dialect.rules
             adoption = adopt(prepared, system=decoded.system, dialect=name, rules=rules)
             repairs = (*decoded.repairs, *adoption.repairs)
-            return _read(fields, decoded, adoption.conversation, repairs), None
+            return _read(fields, decoded, adoption.conversation, repairs=repairs), None
         conversation = Conversation(tuple(clean[0]), decoded.system, clean[1])
         refers = self.dialect.server.may_refer(body)
-        read = structs.replace(_read(fields, decoded, conversation), refers=refers)
         field = self.dialect.messages_field
         given = fields[field]
         if not keep or type(given) is not list:
-            return read, None
+            return _read(fields, decoded, conversation, refers=refers), None
         before = list(fields)[: list(fields).index(field)]
-        start = body[: start_of_messages(body, field)]
-        head, counted = {name: fields[name] for name in before}, self.dialect.server.count_in(start)
-        leading, empty = given[: decoded.leading], Conversation(system=decoded.system)
-        nothing = KnownRequest(
-            (start,), len(start), len(start), head, leading, None, (), frozenset(), counted, empty
-        )
+        start = _start_of_messages(text, field)
         # If tools stood before the messages, the text is shorter there than the body.
-        shorter = len(body) - len(parsed.text) if FIELD in before else 0
-        messages, first = decoded.messages, -decoded.leading
-        aligned = first + len(given) == len(messages)
-        found = AddedMessages(
-            given, parsed.text, messages, first, conversation, fields, aligned=aligned, shorter=shorter
-        )
-        known = self._next(nothing, body, found)
-        at = (known or nothing).size - shorter
-        return structs.replace(read, head=len(start), tail=parsed.text[at:]), known
+        shorter = len(body) - len(text) if FIELD in before else 0
+        head = {name: fields[name] for name in before}
+        nothing = _KnownRequest(start + shorter, head, given[: decoded.leading], (), ())
+        place = _Bytes(body, 0, text, start, shorter)
+        stretches = self._stretches(decoded, given, place, refers=refers) or ()
+        known = _grown(nothing, stretches, conversation) if stretches else None
+        tail = text[max((known.size if known is not None else start + shorter) - shorter, 0) :]
+        read = _read(fields, decoded, conversation, head=nothing.begin, refers=refers, tail=tail)
+        return read, known
 
-    def read_on(self, known: KnownRequest, body: bytes) -> tuple[ReadRequest, KnownRequest | None] | None:
-        """The same of a request that begins with known bytes; None if what follows them changes what they mean."""
-        comma = _COMMA.match(body, known.size)
-        if comma is None:
-            return None
-        field, server = self.dialect.messages_field, self.dialect.server
+    def read_on(self, known: _KnownRequest, body: bytes) -> tuple[ReadRequest, _KnownRequest] | None:
+        """The same of a request that begins with known bytes; None if it does not, or what follows changes what they mean."""
+        ends = known.common(body)
+        for number in range(len(ends), max(len(ends) - _TRIES, 0), -1):
+            comma = _COMMA.match(body, ends[number - 1])
+            found = self._read_behind(known, number, body, comma) if comma is not None else None
+            if found is not None:
+                return found
+        return None
+
+    def _read_behind(
+        self, known: _KnownRequest, number: int, body: bytes, comma: re.Match[bytes]
+    ) -> tuple[ReadRequest, _KnownRequest] | None:
+        """Read what follows so many known stretches and a comma."""
+        last, field, server = known.stretches[number - 1], self.dialect.messages_field, self.dialect.server
         before = b'{"%b":[' % field.encode()
         parsed = self.tools.parse(body, comma.end(), before)
-        if server.counted and known.counted + parsed.count(server.counted) > server.most_counted:
+        fields, text = parsed.fields, parsed.text
+        if server.counted and last.counted + parsed.count(server.counted) > server.most_counted:
             return None
-        fields = parsed.fields
         new = fields[field]
-        if type(new) is not list or (known.ids and not known.ids.isdisjoint(ids_of(new))):
+        if type(new) is not list:
             return None
-        fields = {**known.head, **fields, field: [*known.leading, known.last, *new]}
+        ids = _ids_of(new)
+        if ids and any(not ids.isdisjoint(stretch.ids) for stretch in known.stretches[:number]):
+            return None
+        fields = {**known.head, **fields, field: [*known.leading, *new]}
         decoded = self._decode(fields)
-        count = len(known.overlap)
-        overlaps = decoded.messages[:count] == known.overlap and decoded.leading == len(known.leading)
-        if not overlaps or decoded.repairs or decoded.is_linked:
+        if decoded.repairs or decoded.is_linked or decoded.leading != len(known.leading):
             return None
-        messages = self.prepare(decoded.messages[count:])
-        clean = adopt_fast(messages, known.conversation.minted) if messages else None
-        if clean is None or messages[0].speaker != "model":
+        messages = self.prepare(decoded.messages)
+        clean = adopt_fast(messages, last.minted) if messages and messages[0].speaker == "model" else None
+        if clean is None:
             return None
-        conversation = Conversation((*known.conversation.messages, *clean[0]), decoded.system, clean[1])
-        count_known = len(known.conversation.messages)
-        read = _read(fields, decoded, conversation, (), count_known, known.begin, parsed.text)
-        refers = known.refers or self.dialect.server.may_refer(parsed.text)
-        added = AddedMessages(
-            new,
-            parsed.text,
-            decoded.messages,
-            count,
-            conversation,
-            fields,
-            aligned=count + len(new) == len(decoded.messages),
-            start=len(before),
-            shorter=comma.end() - len(before),
-        )
-        return structs.replace(read, refers=refers), self._next(known, body, added)
+        refers = last.refers or server.may_refer(text)
+        place = _Bytes(body, comma.start(), text, len(before), comma.end() - len(before))
+        stretches = self._stretches(decoded, new, place, last, refers=refers)
+        if stretches is None:
+            return None
+        adopted = (*known.messages[: last.messages], *clean[0])
+        conversation = Conversation(adopted, decoded.system, clean[1])
+        head, count_known = known.begin, last.messages
+        read = _read(fields, decoded, conversation, known=count_known, head=head, refers=refers, tail=text)
+        return read, _grown(known, (*known.stretches[:number], *stretches), conversation)
 
     def _decode(self, fields: dict[str, Any]) -> DecodedRequest:
         named = fields if self.model is None else self.dialect.with_model(fields, self.model)
         return self.dialect.decode_request(named)
 
-    def _messages(self, fields: dict[str, Any], given: list[Any]) -> tuple[Message, ...]:
-        named, field = self.dialect.server.model_field, self.dialect.messages_field
-        return self._decode(
-            {named: fields.get(named), field: given} if named in fields else {field: given}
-        ).messages
-
-    def _next(self, known: KnownRequest, body: bytes, read: AddedMessages) -> KnownRequest | None:
-        """What the next request may begin with; None if there is no such place, or it stays where it was."""
-        at = self._place(known, read)
-        worth = known.last is None or len(read.given) >= _FEW
-        if not at or not (read.aligned or worth):
+    def _stretches(
+        self,
+        decoded: DecodedRequest,
+        given: list[Any],
+        place: _Bytes,
+        last: _Stretch | None = None,
+        *,
+        refers: bool,
+    ) -> tuple[_Stretch, ...] | None:
+        """Those of the given messages, up to their last reply; behind `last`, if that is known. None if they stand elsewhere."""
+        body, began, text, at, shorter = place
+        server, start = self.dialect.server, at
+        pieces = _split_messages(text, self.dialect.messages_field)
+        if len(pieces) != len(given):
             return None
-        end = self._end(known, body, read, at)
-        if not end:
-            return None
-        found = read.behind(at) if read.aligned else None
-        if found is None and worth:
-            found = self._decoded_again(known, read, at)
-        if found is None:
-            return None
-        overlap, count, calls = found
-        messages, minted = read.conversation.messages, read.conversation.minted
-        added = body[known.size : end]
-        whole = len(known.pieces) < _MOST_PIECES
-        return KnownRequest(
-            (*known.pieces, added) if whole else (body[:end],),
-            end,
-            known.begin,
-            known.head,
-            known.leading,
-            read.given[at - 1],
-            overlap,
-            known.ids | ids if (ids := ids_of(read.given[:at])) else known.ids,
-            known.counted + self.dialect.server.count_in(added),
-            Conversation(messages[: len(messages) - count], read.conversation.system, minted - calls),
-            known.refers or self.dialect.server.may_refer(added),
-        )
+        counted = last.counted if last is not None else 0
+        made: list[_Stretch] = []
+        first = 0
+        for end, messages, minted in _ends(decoded, last):
+            for piece in pieces[first:end]:
+                while text[at] in _BETWEEN:
+                    at += 1
+                if not text.startswith(piece, at):
+                    return None
+                at += len(piece)
+            written = body[began : at + shorter]
+            counted += server.count_in(written)
+            made.append(_Stretch(written, messages, minted, counted, refers, _ids_of(given[first:end])))
+            first, began = end, at + shorter
+        if refers and not (last is not None and last.refers) and not server.may_refer(text[start:at]):
+            return tuple([stretch._replace(refers=False) for stretch in made])
+        return tuple(made)
 
-    def _end(self, known: KnownRequest, body: bytes, read: AddedMessages, at: int) -> int:
-        """Where so many of the messages end in the body; 0 if that is not found."""
-        field, count, text = self.dialect.messages_field, len(read.given), read.text
-        if known.last is not None:
-            if end := end_of_first_messages(text, read.start, read.given, at):
-                return end + read.shorter
-        elif count > 2 * _LOOK_BACK and is_start_of_messages(known.pieces[0], field):
-            found = split_last_messages(text, read.fields, field, _LOOK_BACK)
-            if found is not None:
-                start, pieces = found
-                return end_of_messages(body, start + read.shorter, pieces, at - count + len(pieces))
-        return end_of_messages(body, known.size, split_messages(read.text, field), at)
 
-    def _decoded_again(
-        self, known: KnownRequest, read: AddedMessages, at: int
-    ) -> tuple[tuple[Message, ...], int, int] | None:
-        """The same where messages are decoded as several, or several as one."""
-        last, conversation = read.given[at - 1], read.conversation
-        overlap = self._messages(known.head, [*known.leading, last])
-        given = [*known.leading, last, *read.given[at:]]
-        rest = self.prepare(self._messages(known.head, given)[len(overlap) :])
-        calls = sum(len(message.calls) for message in rest)
-        clean = adopt_fast(rest, conversation.minted - calls)
-        kept = len(conversation.messages) - (len(clean[0]) if clean is not None else 0)
-        if clean is None or conversation.messages[kept:] != tuple(clean[0]):
-            return None
-        return overlap, len(clean[0]), calls
+class _Bytes(NamedTuple):
+    """Where messages stand that were parsed."""
 
-    def _place(self, known: KnownRequest, read: AddedMessages) -> int:
-        """Before the last reply; before the last but one, if marks for the cache, which move along, stand between them. 0 if
-        there is none, or the known ones end there already."""
-        given, last = read.given, 0
-        first = max(len(known.leading) if known.last is None else 0, len(given) - _LOOK_BACK)
-        for at in range(len(given) - 1, first, -1):
-            if self._speaker(read, at) == "model" and self._speaker(read, at - 1) in ("user", "tool"):
-                if last:
-                    return last if read.is_unmarked(at, last) else at
-                last = at
-        if known.last is None or (last and read.is_unmarked(0, last)):
-            return last
-        return 0
+    body: bytes
+    began: int
+    """Where known bytes end in the body."""
+    text: bytes
+    """The JSON of an object that holds them."""
+    start: int
+    """Where they begin in the text."""
+    shorter: int
+    """By so many bytes the text is shorter than the body before them."""
 
-    def _speaker(self, read: AddedMessages, at: int) -> Speaker | Literal["operator"]:
-        """Whose message it is; if that cannot be seen, it is decoded once for all that have the same role and type."""
-        if read.aligned:
-            message = read.messages[read.first + at]
-            return "operator" if message.instruction else message.speaker
-        given = read.given[at]
-        kind = (given.get("role"), given.get("type")) if type(given) is dict else None
-        try:
-            return self.speakers[kind]
-        except (KeyError, TypeError):
-            alone = self._messages({}, [given])
-        speaker = "operator" if not alone or alone[-1].instruction else alone[-1].speaker
-        if kind is not None:
-            self.speakers[kind] = speaker
-        return speaker
+
+def _ends(decoded: DecodedRequest, last: _Stretch | None) -> Iterator[tuple[int, int, int]]:
+    """Where stretches end, from the front: behind how many of the messages as they came and of those of the conversation, and how
+    many ids are minted by then."""
+    messages, minted = (last.messages, last.minted) if last is not None else (0, 0)
+    skipped = decoded.leading if last is not None else 0  # what leads a body is known by then
+    before, began = "", -1
+    for message, at in zip(decoded.messages, decoded.starts or count(decoded.leading), strict=False):
+        start = at - skipped
+        speaker = message.speaker
+        if speaker == "model":
+            if before in ("user", "tool") and start > began:
+                yield start, messages, minted
+            minted += list(map(type, message.blocks)).count(ToolCall)
+        messages += (
+            not speaker == before == "tool"
+        )  # in adopting them, results that follow each other become one
+        before, began = "operator" if message.instruction else speaker, start
+
+
+def _grown(
+    known: _KnownRequest, stretches: tuple[_Stretch, ...], conversation: Conversation
+) -> _KnownRequest:
+    if len(stretches) > _MOST_STRETCHES:
+        old, late = stretches[:-_LATE_STRETCHES], stretches[-_LATE_STRETCHES:]
+        text, ids = b"".join([stretch.text for stretch in old]), _NO_IDS.union(*[one.ids for one in old])
+        stretches = (old[-1]._replace(text=text, ids=ids), *late)
+    messages = conversation.messages[: stretches[-1].messages]
+    size = sum([len(stretch.text) for stretch in stretches])
+    return structs.replace(known, stretches=stretches, messages=messages, size=size)
 
 
 def _read(
     fields: dict[str, Any],
     decoded: DecodedRequest,
     conversation: Conversation,
+    *,
     repairs: tuple[Repair, ...] = (),
     known: int = 0,
     head: int = 0,
+    refers: bool = True,
     tail: bytes = b"",
 ) -> ReadRequest:
     return ReadRequest(
@@ -352,6 +374,37 @@ def _read(
         tools=decoded.tools,
         options=decoded.options,
         repairs=repairs,
+        continues=decoded.ends_with_results,
         head=head,
+        refers=refers,
         tail=tail,
     )
+
+
+@cache
+def _splitter(field: str) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(
+        msgspec.defstruct("Body", [("messages", list[Raw])], rename={"messages": field})
+    )
+
+
+def _split_messages(text: bytes, field: str) -> list[Raw]:
+    """The messages of a body, each as it is written."""
+    pieces: list[Raw] = _splitter(field).decode(text).messages
+    return pieces
+
+
+def _start_of_messages(text: bytes, field: str) -> int:
+    """Where the list of messages probably begins."""
+    name = b'"%b"' % field.encode()
+    at = text.find(name) + len(name)
+    return text.find(b"[", at) + 1
+
+
+def _ids_of(given: list[Any]) -> frozenset[str]:
+    """The ids of messages as they came, as far as they have some."""
+    names = [message["id"] for message in given if type(message) is dict and "id" in message]
+    return frozenset([name for name in names if type(name) is str]) if names else _NO_IDS
+
+
+_NO_IDS: frozenset[str] = frozenset()

@@ -17,7 +17,7 @@ from segue.transcript.own_fields import runs
 from segue.transcript.steps import UserStep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from msgspec import Struct
 
@@ -169,6 +169,12 @@ def split_by_speaker(blocks: Sequence[Block]) -> Iterator[Message]:
 
 def _run(blocks: list[Block]) -> Message:
     return Message("tool" if blocks and type(blocks[0]) is ToolResult else "user", tuple(blocks))
+
+
+def starts_of(count: int, uneven: Mapping[int, int]) -> tuple[int, ...]:
+    """Where messages begin that so many were read as. `uneven`: the index of one that was not read as a single message → as how
+    many."""
+    return tuple([index for index in range(count) for _ in range(uneven.get(index, 1))]) if uneven else ()
 
 
 def take_system(system: str, messages: list[Message]) -> tuple[str, tuple[Message, ...]]:

@@ -91,82 +91,6 @@ class EmbeddingRequest(Struct, frozen=True, kw_only=True):
     """The reply holds one vector and no list, on wires that differ in that."""
 
 
-class BackgroundEvents(Protocol):
-    """A reply that is made while its client does not wait for it, as the client sees it when it asks."""
-
-    reply: dict[str, Any]
-    frames: list[bytes]
-    """The events of its stream, each at the place of its number."""
-
-    def feed(self, data: bytes) -> None:
-        """More of the stream that the client would have got in the foreground."""
-        ...
-
-    def fail(self, error: SegueError) -> None: ...
-
-    def cancel(self) -> None: ...
-
-
-@final
-class BackgroundFacts(Struct, frozen=True, kw_only=True):
-    """How a wire lets a client ask for a reply now and fetch it later."""
-
-    asked: Callable[[Mapping[str, Any]], bool]
-    foreground: Callable[[Mapping[str, Any]], dict[str, Any]]
-    """The same request for a stream that is waited for."""
-    is_running: Callable[[Mapping[str, Any]], bool]
-    """Whether a reply is not complete yet."""
-    name: Callable[[str], str]
-    """The id of a reply, from letters and digits that are its own."""
-    open_events: Callable[[str, str, int], BackgroundEvents]
-    """By the reply's id, its model, and when it was asked for."""
-    last_frame: Callable[[Mapping[str, Any]], bytes]
-    """The event that ends the stream of a reply, with all of it."""
-
-
-@final
-class StoredReplies(Struct, frozen=True, kw_only=True):
-    """How a wire names replies that its server keeps, continues them, and has a conversation compacted."""
-
-    keeps: Callable[[Mapping[str, Any]], bool]
-    """Whether the client may ask for the reply later."""
-    insists: Callable[[Mapping[str, Any]], bool]
-    """Whether it says so itself, where it need not: then a reply that is not kept is of no use to it."""
-    previous: Callable[[Mapping[str, Any]], str]
-    """The id of the reply that a request continues; empty if there is none."""
-    references: Callable[[Mapping[str, Any]], list[str]]
-    """The ids of items of earlier replies that a request does not hold."""
-    with_items: Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[dict[str, Any], SegueError | None]]
-    """A request with these items, by their ids, in place of the references to them; and why it cannot be read without an item
-    that is not among them. A thought may be missing."""
-    unserved: Callable[[Mapping[str, Any]], SegueError | None]
-    """Why a request cannot be served; None if it can."""
-    input_items: Callable[[Mapping[str, Any]], list[Any]]
-    output_items: Callable[[Mapping[str, Any]], list[Any]]
-    """Of a whole reply."""
-    items_by_id: Callable[[Mapping[str, Any]], dict[str, Any]]
-    """The same, those that have an id."""
-    reply_in_stream: Callable[[bytes], bytes | None]
-    """The whole reply as a stream reported it at its end; None if it did not."""
-    continued: Callable[[Mapping[str, Any], Sequence[Any]], dict[str, Any]]
-    """A request whose input begins with these items, and that names no earlier reply any more."""
-    encode_input: Callable[[Sequence[Any], Mapping[str, str]], bytes]
-    """The list of the items of a request; the query may ask for a part."""
-    encode_deleted: Callable[[str], bytes]
-    asks_for_compaction: Callable[[Mapping[str, Any]], bool]
-    """Whether a chat asks for a compacted conversation instead of a reply."""
-    compacted_item: Callable[[str, str], dict[str, Any]]
-    """The item that stands for a conversation: its id, and the payload that the client carries."""
-    encode_compaction: Callable[[Mapping[str, Any], str, dict[str, Any], int, Mapping[str, int]], bytes]
-    """The reply of `compact` to a request: its id, the item, when, and the tokens."""
-    without_compaction: Callable[[Mapping[str, Any], Callable[[str], str | None]], dict[str, Any] | None]
-    """A request in which payloads of compacted items that can be opened are text again, and nothing asks for
-    compaction; None if there is nothing of the kind."""
-    marks: tuple[bytes, ...]
-    """No body without one of them holds an item that stands for something, or asks for compaction."""
-    background: BackgroundFacts
-
-
 class EmbeddingsEncoder(Protocol):
     """Vectors as the wire writes them. `tokens`: of all texts."""
 
@@ -321,8 +245,10 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     obeyed: frozenset[str] = frozenset()
     """Fields of a request that a server obeys by itself, whichever model answers: nothing is lost where a provider of another
     wire is not sent them."""
-    stored: StoredReplies | None = None
-    """None if the wire knows no stored replies."""
+    stores_replies: bool = False
+    """Whether clients may ask for replies by their ids, and for compacted conversations (`stored_replies`)."""
+    item_marks: tuple[bytes, ...] = ()
+    """No body without one of them holds an item that stands for something, or asks for compaction."""
     decode_embedding: Callable[[Mapping[str, Any]], EmbeddingRequest] | None = None
     encode_embeddings: EmbeddingsEncoder | None = None
 
@@ -337,7 +263,7 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
         """Whether messages in the bytes of a request may refer to anything: nearly always a look at the bytes shows that they do
         not, and no message need be read for it."""
         marks = {mark for field in self.references for mark in field.marks}
-        return holds_mark(text, marks.union(self.stored.marks if self.stored is not None else ()))
+        return holds_mark(text, marks.union(self.item_marks))
 
     def count_in(self, text: bytes) -> int:
         """How many of what the provider counts are in a part of a request."""

@@ -59,7 +59,7 @@ class App:
         request = structs.replace(
             request, path=found.path, params=found.params, mounted=found.mounted.provider
         )
-        fault = self._next_fault(found.mounted.provider)
+        fault = self._next_fault(found.mounted.provider, request)
         response = self._response(request, found, fault)
         self._note(request, found.mounted.provider, response, fault)
         return response
@@ -91,10 +91,11 @@ class App:
         body = found.mounted.errors.envelope(refusal, context)
         return json_response(body, status=status, refusal=refusal)
 
-    def _next_fault(self, provider: str) -> Fault | None:
+    def _next_fault(self, provider: str, request: Request) -> Fault | None:
         queue = self.emulator.faults
         for fault in queue:
-            if fault.provider in ("", provider):
+            asked = fault.method in ("", request.method) and request.path.endswith(fault.path)
+            if asked and fault.provider in ("", provider):
                 queue.remove(fault)
                 return fault
         return None

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections import deque
 from fnmatch import fnmatchcase
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -75,6 +76,12 @@ class Emulator:
         self.sends_whole = False
         """Set it, and replies come whole, also where a stream is asked for: as from servers that know none."""
         self.faults: deque[Fault] = deque()
+        self.batch_faults: deque[Fault] = deque()
+        """Each spoils one request of a batch instead of one answer."""
+        self.batch_delay = 0.0
+        """Seconds before the first request of a batch is answered."""
+        self.batch_rate = inf
+        """Requests of a batch that are answered in a second."""
         self.log: deque[Entry] = deque(maxlen=log_size)
         self.hung_up = 0
         """How many clients went away in the middle of an answer."""
@@ -134,6 +141,7 @@ class Emulator:
     def reset(self) -> None:
         """Forget everything that requests and scripts have left behind."""
         self.faults.clear()
+        self.batch_faults.clear()
         self.log.clear()
         self.hung_up = 0
         self.cache.clear()

@@ -47,6 +47,9 @@ class Fault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     headers: Mapping[str, str] = {}
     provider: str = ""
     """Spoil only an answer of this provider ("" = of any)."""
+    method: str = ""
+    path: str = ""
+    """Spoil only an answer to this method, and to a path that ends so ("" = to any)."""
 
 
 def replaces_the_answer(fault: Fault) -> bool:

@@ -13,10 +13,10 @@ from msgspec import Struct
 from segue.emulators.http import Handler, Route, find_route
 
 FOLDERS: Mapping[str, tuple[str, ...]] = {
-    "openai": ("openai_chat", "openai_responses"),
-    "anthropic": ("anthropic",),
-    "gemini": ("gemini",),
-    "mistral": ("mistral",),
+    "openai": ("openai_chat", "openai_responses", "openai_chat.batches"),
+    "anthropic": ("anthropic", "anthropic.batches"),
+    "gemini": ("gemini", "gemini.batches"),
+    "mistral": ("mistral", "mistral.batches"),
     "kimi": ("kimi",),
     "deepseek": ("deepseek",),
     "ollama": ("ollama", "ollama.v1"),

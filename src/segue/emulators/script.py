@@ -26,6 +26,11 @@ class Script(Struct, frozen=True, forbid_unknown_fields=True):
     replies: tuple[Reply, ...] = ()
     rules: tuple[PromptRule, ...] = ()
     faults: tuple[Fault, ...] = ()
+    batch_faults: tuple[Fault, ...] = ()
+    batch_delay: float | None = None
+    """Seconds before the first request of a batch is answered."""
+    batch_rate: float | None = None
+    """Requests of a batch that are answered in a second."""
 
 
 class ScriptError(ValueError):
@@ -60,3 +65,8 @@ def perform(script: Script, emulator: Emulator) -> None:
                 raise ScriptError(f"the pattern {rule.pattern!r} cannot be used: {error}") from error
         responder.add(*script.replies)
     emulator.faults.extend(script.faults)
+    emulator.batch_faults.extend(script.batch_faults)
+    if script.batch_delay is not None:
+        emulator.batch_delay = script.batch_delay
+    if script.batch_rate is not None:
+        emulator.batch_rate = script.batch_rate

@@ -22,9 +22,13 @@ from segue.gateway.accounts import costs
 from segue.gateway.accounts.register import ANYONE, Accounts
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.admission import LoopWatch, RunningRequests
+from segue.gateway.archive import ReplyArchive
+from segue.gateway.background import BackgroundReplies
 from segue.gateway.byte_budget import ByteBudget
 from segue.gateway.client_errors import busy_error, error_response, path_error, unexpected, write_error
+from segue.gateway.compaction import ClientCompaction
 from segue.gateway.control import METRICS, open_control
+from segue.gateway.conversations.reader import TurnReader
 from segue.gateway.disconnection import work_until_gone
 from segue.gateway.doors import Doors, check_signature, keys_of, unknown_key
 from segue.gateway.exchange import ClientExchange
@@ -54,10 +58,10 @@ if TYPE_CHECKING:
     from segue.config.schema import Config
     from segue.dialects.dialect import Dialect
     from segue.gateway.accounts.account import Account
+    from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.doors import Door
     from segue.gateway.memory.memory import Memory
     from segue.gateway.memory.store import ConversationInfo
-    from segue.gateway.turns import ClientTurn
     from segue.gateway.web import Receive, Send
     from segue.providers.registry import KnownProviders
 
@@ -97,7 +101,15 @@ class Gateway:
             prices=PriceBook({**providers.price_rules, **config.prices}),
         )
         self._budget = budget = ByteBudget(self.settings.limits.held_bytes)
-        self._services = ClientServices(self.names, self.members, providers, memory, budget)
+        self._archive = archive = ReplyArchive(memory)
+        self._compactor = ClientCompaction(self.members, providers, memory)
+        self._reader = TurnReader(
+            self.names, memory, self.members.plans, archive, self._compactor, self.settings.limits
+        )
+        self._jobs = BackgroundReplies(archive, self.settings.limits, budget)
+        self._services = ClientServices(
+            self.names, self.members, providers, self._reader, self._compactor, self._jobs
+        )
         self._callers = RunningRequests()
         self._readiness = Readiness(memory.store, self.accounts.store)
         self._doors = Doors()
@@ -141,7 +153,7 @@ class Gateway:
             self.running -= 1
             report.status, report.reply_bytes = writer.status, writer.sent
             report.seconds = monotonic() - started
-            report.warm_bytes = self._services.warm_bytes()
+            report.warm_bytes = self._reader.warm_bytes()
             report.held_bytes = self._budget.held
             if self._on_report is not None:
                 self._on_report(report)
@@ -296,7 +308,7 @@ class Gateway:
         if door.operation in ("chat", "generate"):
             return self._reply(door, request, account, writer, report)
         if door.operation == "get_reply" and request.query.get("stream") == "true":
-            return self._services.background.follow(door, request, account.name, writer)
+            return self._jobs.follow(door, request, account.name, writer)
         return self._serve(door, request, account, writer, report)
 
     async def _serve(
@@ -328,13 +340,12 @@ class Gateway:
         if (loaded := self._services.loaded(door, request, account)) is not None:
             await writer.whole(loaded)
             return
-        turn = await self._services.read_chat(door, request, account.name)
-        stored = door.dialect.server.stored
-        if stored is None or not turn.prepared.reply_id:
+        turn = await self._reader.read_chat(door, request, account.name)
+        if not turn.prepared.reply_id:
             await self._answer_turn(turn, account, report, writer)
             return
         run = partial(self._answer_later, turn, account, structs.replace(report, tries=[]))
-        await self._services.background.start(turn, stored, run, writer)
+        await self._jobs.start(turn, run, writer)
 
     async def _answer_later(
         self, turn: ClientTurn, account: Account, report: RequestReport, writer: ResponseWriter
@@ -356,14 +367,14 @@ class Gateway:
     ) -> None:
         report.asked, report.stream, report.conversation = turn.asked, turn.stream, turn.conversation_id
         report.describe_history(turn.conversation.messages, turn.originals)
-        switched = await self._services.switched(turn)
+        switched = await self._reader.switched(turn)
         routes = self.names.router(switched or turn.asked).routes
         admission, expected = await costs.admit(self.accounts, account, turn, self.names, routes)
         try:
             if admission is not None:
                 standing = costs.standing_of(admission)
                 writer.headers.update(turn.dialect.server.standing_headers(standing))
-            if (compacted := await self._services.compacted(turn, report, switched)) is not None:
+            if (compacted := await self._compactor.compacted(turn, report, switched)) is not None:
                 await writer.whole(compacted)
                 return
             exchange = ClientExchange(
@@ -372,7 +383,7 @@ class Gateway:
                 report,
                 memory=self.memory,
                 members=self.members,
-                keep=self._services.keep if turn.prepared.kept and not turn.prepared.reply_id else None,
+                keep=self._archive.keep if turn.prepared.kept and not turn.prepared.reply_id else None,
                 note=self._note,
             )
             await exchange.run(self.members.routings(turn, switched))
@@ -392,9 +403,10 @@ class Gateway:
         await self.accounts.settled()
 
     async def complete(self) -> None:
-        await self._services.background.complete()
+        await self._jobs.complete()
 
     async def close(self) -> None:
+        await self._jobs.close()
         await self._services.close()
         await self.settle()
         await self.accounts.close()

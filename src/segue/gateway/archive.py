@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 from msgspec import Raw, Struct
 
+from segue.dialects import stored_replies as stored
 from segue.errors import InvalidRequestError, JournalError, OverloadError
 from segue.gateway.byte_budget import hold_for_request
 from segue.gateway.client_errors import STORE_AWAY_SECONDS
@@ -16,10 +17,9 @@ from segue.gateway.web import json_response
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segue.dialects.server import StoredReplies
+    from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.doors import Door
     from segue.gateway.memory.memory import Memory
-    from segue.gateway.turns import ClientTurn
     from segue.gateway.web import WebRequest, WebResponse
 
 _LOG: Final = logging.getLogger("segue.gateway")
@@ -71,9 +71,7 @@ class ReplyArchive:
         hold_for_request(data)
         return _DECODER.decode(data)
 
-    async def items(
-        self, caller: str, stored: StoredReplies, ids: Sequence[str]
-    ) -> dict[str, tuple[Any, str]]:
+    async def items(self, caller: str, ids: Sequence[str]) -> dict[str, tuple[Any, str]]:
         """Items of stored replies, by their ids, each with the provider that has stored it too."""
         found: dict[str, tuple[Any, str]] = {}
         for item_id in ids:
@@ -87,10 +85,9 @@ class ReplyArchive:
     async def keep(self, turn: ClientTurn, body: bytes, provider: str) -> None:
         """`provider`: the one that has stored it too; empty if nobody has. A store that fails costs this record, and never the
         reply."""
-        stored = turn.dialect.server.stored
         reply = msgspec.json.decode(body)
         reply_id = reply.get("id")
-        if stored is None or not isinstance(reply_id, str) or not reply_id:
+        if not isinstance(reply_id, str) or not reply_id:
             return
         record = StoredReply(
             Raw(body),
@@ -99,11 +96,11 @@ class ReplyArchive:
             provider=provider,
         )
         try:
-            await self.put(stored, turn.caller, reply_id, record)
+            await self.put(turn.caller, reply_id, record)
         except JournalError as error:
             _LOG.warning("A reply was not kept for its client: %s", error)
 
-    async def put(self, stored: StoredReplies, caller: str, reply_id: str, record: StoredReply) -> None:
+    async def put(self, caller: str, reply_id: str, record: StoredReply) -> None:
         """Keep a reply under its id, and where each of its items is under the item's."""
         names = stored.items_by_id(msgspec.json.decode(record.reply))
         items = {(_ITEM, name): reply_id.encode() for name in names}
@@ -117,15 +114,15 @@ class ReplyArchive:
     async def is_cancelled(self, caller: str, reply_id: str) -> bool:
         return await self._memory.get_object(caller, _CANCELLED, reply_id) is not None
 
-    def history(self, stored: StoredReplies, found: StoredReply) -> list[Any]:
+    def history(self, found: StoredReply) -> list[Any]:
         """All items up to and including a reply."""
         return [*found.input, *stored.output_items(msgspec.json.decode(found.reply))]
 
     async def answer(self, door: Door, request: WebRequest, caller: str) -> WebResponse:
         """List the input of a reply, or delete it."""
-        stored, reply_id = door.dialect.server.stored, door.params.get("id", "")
+        reply_id = door.params.get("id", "")
         found = await self.find(caller, reply_id)
-        if stored is None or found is None:
+        if found is None:
             raise not_found(reply_id)
         if door.operation == "list_input":
             return json_response(Raw(stored.encode_input(found.input, request.query)))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from segue.config.schema import MemorySettings
     from segue.gateway.app import Gateway
     from segue.gateway.memory.installation_key import InstallationKey
-    from segue.gateway.memory.volatile_store import VolatileStore
+    from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
     from segue.gateway.web import Receive, Send
     from segue.providers.adapter import Providers
 
@@ -202,15 +202,16 @@ def _place_of(memory: str | os.PathLike[str] | None) -> dict[str, Any]:
     }
 
 
-def _process_memory(settings: MemorySettings) -> tuple[VolatileStore, InstallationKey] | None:
+def _process_memory(settings: MemorySettings) -> tuple[SQLiteMemoryStore, InstallationKey] | None:
     """What keeps the memory of this process alone, with a key that nobody else knows; None if it is kept elsewhere, or with a key of
     the environment."""
     if settings.keep != "memory" or os.environ.get(settings.key_env):
         return None
     from segue.gateway.memory.installation_key import KEY_BYTES, InstallationKey  # noqa: PLC0415 - slow to load
-    from segue.gateway.memory.volatile_store import VolatileStore  # noqa: PLC0415
+    from segue.gateway.memory.sqlite_store import SQLiteMemoryStore  # noqa: PLC0415
 
-    store = VolatileStore(
+    store = SQLiteMemoryStore(
+        None,
         max_bytes=settings.max_bytes,
         max_records=settings.max_replies,
         keep_seconds=settings.days * 86_400.0,

@@ -26,6 +26,7 @@ from segue.conversation.events import (
     fold,
 )
 from segue.conversation.usage import NO_USAGE, Usage
+from segue.dialects import stored_replies as stored
 from segue.dialects.reply_translation import ReplyTranslation
 from segue.dialects.whole_reply import WholeReplyDecoder, decoder_for
 from segue.errors import ProtocolError, SegueError
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Reasoning
     from segue.dialects.dialect import ReplyEncoder
-    from segue.gateway.turns import ClientTurn
+    from segue.gateway.conversations.turns import ClientTurn
     from segue.providers.adapter import ChatRequest, ProviderAdapter, RequestSent
     from segue.transcript.respond import Visibility
 
@@ -309,10 +310,10 @@ class ForwardedAttempt(Attempt):
         return b""
 
     def whole(self, reply: Reply) -> bytes:
-        turn, stored = self._turn, self._turn.dialect.server.stored
+        turn = self._turn
         if turn.stream:
             # By the ids that the client has, it may ask for the reply and refer to its items.
-            sent = stored.reply_in_stream(b"".join(self._streamed)) if stored is not None else None
+            sent = stored.reply_in_stream(b"".join(self._streamed))
             return sent or turn.dialect.encode_reply(structs.replace(reply, model=turn.asked))
         return renamed(self._whole, turn.dialect.server.reply_model_field, turn.asked)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
+from segue.dialects import stored_replies as stored
 from segue.errors import InvalidRequestError, OverloadError, SegueError
 from segue.gateway.accounts.register import ANYONE
 from segue.gateway.archive import StoredReply, not_found
@@ -26,11 +27,10 @@ if TYPE_CHECKING:
 
     from segue.config.schema import GatewayLimits
     from segue.dialects.dialect import Dialect
-    from segue.dialects.server import BackgroundFacts, StoredReplies
     from segue.gateway.archive import ReplyArchive
     from segue.gateway.byte_budget import ByteBudget, Holding
+    from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.doors import Door
-    from segue.gateway.turns import ClientTurn
     from segue.gateway.web import WebRequest, WebResponse
     from segue.transports.asgi import AsgiMessage
 
@@ -48,15 +48,14 @@ class _Job:
     task: asyncio.Task[None]
     """Set when it is begun."""
 
-    def __init__(self, turn: ClientTurn, stored: StoredReplies, held: Holding) -> None:
+    def __init__(self, turn: ClientTurn, held: Holding) -> None:
         """`held`: what it holds of the budget. It closes it."""
         self.held = held
         self.id = turn.prepared.reply_id
         self.whole = not turn.prepared.is_part
         self.caller = turn.caller
         self.dialect: Dialect = turn.dialect
-        self.stored = stored
-        self.events = stored.background.open_events(self.id, turn.asked, int(time()))
+        self.events = stored.NumberedEvents(self.id, turn.asked, int(time()))
         self.input: list[Any] = stored.input_items(turn.fields)
         self.done = False
         self.stopped: SegueError | None = None
@@ -118,17 +117,16 @@ class BackgroundReplies:
     async def start(
         self,
         turn: ClientTurn,
-        stored: StoredReplies,
         run: Callable[[ResponseWriter], Awaitable[None]],
         writer: ResponseWriter,
     ) -> None:
         """Begin a reply; its client gets what there is of it, or follows it."""
         if sum(not job.done for job in self._jobs.values()) >= self._limits.concurrent:
             raise OverloadError("Too many replies are made in the background.", retry_after=5.0)
-        job = _Job(turn, stored, self._open_holding(turn.caller))
+        job = _Job(turn, self._open_holding(turn.caller))
         try:
             job.held.add(weight_of(msgspec.json.encode(job.input)))
-            await self._archive.put(job.stored, job.caller, job.id, job.record())
+            await self._archive.put(job.caller, job.id, job.record())
         except BaseException:
             job.held.close()
             raise
@@ -163,7 +161,7 @@ class BackgroundReplies:
                 KEPT_SECONDS, self._drop, (job.caller, job.id), context=Context()
             )
             with suppress(SegueError):
-                await self._archive.put(job.stored, job.caller, job.id, job.record())
+                await self._archive.put(job.caller, job.id, job.record())
             try:
                 job.keep_events(self._open_holding(job.caller))
             except SegueError:
@@ -177,7 +175,7 @@ class BackgroundReplies:
                 if await self._archive.is_cancelled(job.caller, job.id):
                     job.task.cancel()
                     return
-                await self._archive.put(job.stored, job.caller, job.id, job.record())
+                await self._archive.put(job.caller, job.id, job.record())
 
     def _open_holding(self, caller: str) -> Holding:
         return self._budget.open("" if caller == ANYONE.name else caller)
@@ -207,7 +205,7 @@ class BackgroundReplies:
                 return json_response(reply)
             self._drop((caller, reply_id))
         elif door.operation == "get_reply":
-            return json_response(await self._reply(door, caller, reply_id))
+            return json_response(await self._reply(caller, reply_id))
         return await self._archive.answer(door, request, caller)
 
     async def _job(self, caller: str, reply_id: str) -> _Job | None:
@@ -220,7 +218,7 @@ class BackgroundReplies:
                     return None
         return job
 
-    async def _reply(self, door: Door, caller: str, reply_id: str) -> dict[str, Any]:
+    async def _reply(self, caller: str, reply_id: str) -> dict[str, Any]:
         """A reply as it stands. Raises if there is none."""
         job = await self._job(caller, reply_id)
         if job is not None:
@@ -228,10 +226,9 @@ class BackgroundReplies:
         found = await self._archive.find(caller, reply_id)
         if found is None:
             raise not_found(reply_id)
-        facts = _facts(door)
         reply: dict[str, Any] = msgspec.json.decode(found.reply)
-        if facts.is_running(reply) and time() - found.beat > LOST_SECONDS:
-            lost = facts.open_events(reply_id, str(reply.get("model")), int(found.beat))
+        if stored.is_running(reply) and time() - found.beat > LOST_SECONDS:
+            lost = stored.NumberedEvents(reply_id, str(reply.get("model")), int(found.beat))
             lost.fail(OverloadError("The gateway that made this reply has stopped."))
             return lost.reply
         return reply
@@ -244,14 +241,13 @@ class BackgroundReplies:
                 job.task.cancel()
                 await asyncio.wait({job.task})
             return job.events.reply
-        reply = await self._reply(door, caller, reply_id)
-        facts = _facts(door)
-        if facts.is_running(reply):
+        reply = await self._reply(caller, reply_id)
+        if stored.is_running(reply):
             await self._archive.cancel(caller, reply_id)
             for _ in range(int(LOST_SECONDS / BEAT_SECONDS)):
                 await asyncio.sleep(BEAT_SECONDS / 2)
-                reply = await self._reply(door, caller, reply_id)
-                if not facts.is_running(reply):
+                reply = await self._reply(caller, reply_id)
+                if not stored.is_running(reply):
                     break
         elif door.operation == "cancel_reply" and reply.get("background") is not True:
             raise InvalidRequestError(
@@ -267,13 +263,13 @@ class BackgroundReplies:
         if (job := await self._job(caller, reply_id)) is not None:
             await self._follow(job, int(after[:9]) + 1 if after.isascii() and after.isdigit() else 0, writer)
             return
-        facts, reply = _facts(door), await self._reply(door, caller, reply_id)
+        reply = await self._reply(caller, reply_id)
         await _start_stream(writer, door.dialect)
-        while facts.is_running(reply):
+        while stored.is_running(reply):
             await asyncio.sleep(BEAT_SECONDS)
             await writer.write(door.dialect.server.keep_alive)
-            reply = await self._reply(door, caller, reply_id)
-        await writer.end(facts.last_frame(reply))
+            reply = await self._reply(caller, reply_id)
+        await writer.end(stored.last_frame(reply))
 
     async def _follow(self, job: _Job, sent: int, writer: ResponseWriter) -> None:
         """From behind so many events."""
@@ -308,9 +304,3 @@ class BackgroundReplies:
 
 async def _start_stream(writer: ResponseWriter, dialect: Dialect) -> None:
     await writer.start(200, {"content-type": dialect.server.stream_type, "cache-control": "no-cache"})
-
-
-def _facts(door: Door) -> BackgroundFacts:
-    stored = door.dialect.server.stored
-    assert stored is not None  # noqa: S101 - other wires have no such paths
-    return stored.background

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+from secrets import token_hex
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 from msgspec import structs
 
+from segue.conversation.blocks import Origin
 from segue.conversation.events import Event, Failed, Finished, ReplyStarted, Sealed, UsageReported, fold
 from segue.conversation.message import user
+from segue.dialects import stored_replies as stored
 from segue.errors import ProtocolError, SegueError
 from segue.exchange.attempt import Attempt, Piece
 from segue.exchange.exchange import ask_one_after_another
 from segue.exchange.handovers import sum_of
 from segue.gateway.exchange import ReportingAsker
+from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.routing.route import provider_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segue.conversation.events import Reply
+    from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.members import Members
     from segue.gateway.memory.memory import Memory
     from segue.gateway.report import RequestReport
-    from segue.gateway.turns import ClientTurn
     from segue.providers.registry import KnownProviders
     from segue.routing.route import Route
 
@@ -97,6 +101,31 @@ class ClientCompaction:
         # An estimate of what it cost where its provider does not count.
         return structs.replace(attempt.reply, usage=sum_of(one.usage for one in attempt.handovers))
 
+    async def compacted(self, turn: ClientTurn, report: RequestReport, switched: str) -> WebResponse | None:
+        """The compacted conversation that a chat asks for; None if it asks for none, or the provider makes it itself."""
+        if not turn.prepared.asks_for_compaction:
+            return None
+        answering = self._members.names.router(switched or turn.asked).routes[0]
+        if not turn.changed and self._members.is_native(turn, answering):
+            return None
+        summary, item = await self.compact(turn, report, switched)
+        events = compacted_events(item, f"resp_{token_hex(24)}", turn, summary)
+        dialect = turn.dialect
+        if not turn.stream:
+            body = dialect.encode_reply(fold(events, Origin(dialect.name, model=turn.asked)))
+            return WebResponse(headers={"content-type": JSON_TYPE}, body=body)
+        encoder = dialect.new_encoder(turn.asked)
+        body = b"".join(map(encoder.feed, events)) + encoder.close()
+        return WebResponse(headers={"content-type": dialect.server.stream_type}, body=body)
+
+    async def compact(
+        self, turn: ClientTurn, report: RequestReport, switched: str
+    ) -> tuple[Reply, dict[str, Any]]:
+        """A summary, and the item that its client carries instead of the conversation."""
+        summary = await self.summarise(turn, report, switched)
+        text = summary.message.text.encode("utf-8", "replace")
+        return summary, stored.compacted_item(token_hex(16), self._memory.seal_capsule(turn.caller, text))
+
     def opener(self, caller: str) -> Callable[[str], str | None]:
         """Opens the payload of a compacted item; None if it is not one of ours."""
 
@@ -105,9 +134,6 @@ class ClientCompaction:
             return None if data is None else data.decode("utf-8", "replace")
 
         return opened
-
-    def capsule(self, caller: str, reply: Reply) -> str:
-        return self._memory.seal_capsule(caller, reply.message.text.encode("utf-8", "replace"))
 
 
 def compacted_events(item: dict[str, Any], reply_id: str, turn: ClientTurn, summary: Reply) -> list[Event]:

@@ -26,12 +26,12 @@ from segue.gateway.client_errors import (
     strict_error,
     write_error,
 )
+from segue.gateway.conversations.references import error_of_holder
+from segue.gateway.conversations.turns import plain_turn
 from segue.gateway.memory.recent import RecentConversation
 from segue.gateway.memory.replies import RememberedReply
 from segue.gateway.memory.store import ConversationInfo
-from segue.gateway.references import error_of_holder
 from segue.gateway.report import AttemptReport
-from segue.gateway.turns import plain_turn
 from segue.gateway.usage_estimates import mark_estimate
 from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.transports.reply_meter import TOO_LARGE
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from segue.errors import SegueError
     from segue.exchange.attempt import Attempt
     from segue.gateway.attempts import ClientAttempt
+    from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.members import Members
     from segue.gateway.memory.memory import Memory
     from segue.gateway.report import RequestReport
-    from segue.gateway.turns import ClientTurn
     from segue.gateway.web import ResponseWriter
     from segue.routing.route import Route
     from segue.routing.router import Routing

@@ -14,9 +14,9 @@ from segue.conversation.usage import NO_USAGE
 from segue.errors import RouteBusyError, SegueError
 from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
 from segue.gateway.client_errors import choices_error, strict_error
+from segue.gateway.conversations.references import body_of_part, lost_in, may_hold
 from segue.gateway.memory.openings import without_passing_system
 from segue.gateway.model_field import renamed
-from segue.gateway.references import body_of_part, lost_in, may_hold
 from segue.providers.adapter import ChatRequest
 from segue.providers.addresses import is_home
 from segue.providers.kept_plans import KeptPlans
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Origin
     from segue.conversation.usage import Usage
     from segue.gateway.attempts import ClientAttempt
+    from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
-    from segue.gateway.turns import ClientTurn
     from segue.providers.adapter import ProviderAdapter, RequestSent
     from segue.providers.capabilities import Forward
     from segue.providers.registry import KnownProviders
@@ -53,7 +53,7 @@ class Members:
     def __init__(
         self, names: ModelNames, providers: KnownProviders, settings: GatewaySettings, memory: Memory
     ) -> None:
-        self._names = names
+        self.names = names
         self._providers = providers
         self._settings = settings
         self._memory = memory
@@ -72,10 +72,10 @@ class Members:
         held by one of them.
         """
         asked = switched or turn.asked
-        router = self._names.router(asked)
+        router = self.names.router(asked)
         need = Need(images=turn.has_images, tools=bool(turn.tools))
         bound = turn.bound
-        sticky = turn.last_route if self._names.is_sticky(asked) else ""
+        sticky = turn.last_route if self.names.is_sticky(asked) else ""
         wanted = bound or sticky
         if turn.prepared.references and not (wanted and may_hold(turn, wanted.partition("/")[0])):
             holders = [route.name for route in router.routes if may_hold(turn, route.provider)]
@@ -84,7 +84,7 @@ class Members:
             return [partial(router.open, need, prefer=sticky)]
         if any(route.name == bound for route in router.routes):
             return [partial(router.open, need, prefer=bound)]
-        return [partial(self._names.single(bound).open, need), partial(router.open, need)]
+        return [partial(self.names.single(bound).open, need), partial(router.open, need)]
 
     def attempt(self, turn: ClientTurn, route: Route, spent: Usage = NO_USAGE) -> ClientAttempt:
         """Raises what keeps the request from being sent there. `spent`: on replies of this route that could not be read."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from functools import partial
 from importlib.metadata import version
 from secrets import token_hex
 from time import time
@@ -11,47 +9,39 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
-from segue.cache_budget import CacheBudget
-from segue.conversation.blocks import Origin
-from segue.conversation.events import Finished, UsageReported, fold
+from segue.conversation.events import Finished, UsageReported
 from segue.conversation.usage import Usage
+from segue.dialects import stored_replies as stored
 from segue.dialects.registry import DIALECTS, proper_name
-from segue.errors import InvalidRequestError, SegueError, TranscriptError, UsageError
+from segue.errors import InvalidRequestError, SegueError, UsageError
 from segue.exchange.handovers import Handover
-from segue.gateway.archive import ReplyArchive
-from segue.gateway.background import BackgroundReplies
 from segue.gateway.client_errors import model_error
-from segue.gateway.client_requests import RequestReader
-from segue.gateway.compaction import ClientCompaction, compacted_events
+from segue.gateway.conversations.turns import model_of, read_fields
 from segue.gateway.doors import Door
-from segue.gateway.large_bodies import read_beside
 from segue.gateway.model_lists import ProviderModels
-from segue.gateway.references import ReferenceResolver
 from segue.gateway.report import AttemptReport
-from segue.gateway.request_body import too_many_messages
-from segue.gateway.turns import PreparedRequest, model_of, read_fields, read_turn, unread_turn
 from segue.gateway.usage_estimates import mark_estimate, tokens_of
 from segue.gateway.web import JSON_TYPE, WebResponse
 from segue.providers.token_estimates import estimate_request, family_of
 from segue.routing.route import provider_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Mapping
 
     from segue.dialects.server import ServedModel
     from segue.gateway.accounts.account import Account
-    from segue.gateway.byte_budget import ByteBudget
+    from segue.gateway.background import BackgroundReplies
+    from segue.gateway.compaction import ClientCompaction
+    from segue.gateway.conversations.reader import TurnReader
+    from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.doors import Doors
     from segue.gateway.members import Members
-    from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
     from segue.gateway.report import RequestReport
-    from segue.gateway.turns import ClientTurn, PreparedRequest
     from segue.gateway.web import WebRequest
     from segue.providers.registry import KnownProviders
     from segue.routing.route import Route
 
-_LOG: Final = logging.getLogger("segue.gateway")
 _LOAD_BYTES: Final = 4096
 """A request that only has a model loaded is not larger."""
 ESTIMATE: Final = "x-segue-estimate"
@@ -67,114 +57,17 @@ class ClientServices:
         names: ModelNames,
         members: Members,
         providers: KnownProviders,
-        memory: Memory,
-        budget: ByteBudget,
+        reader: TurnReader,
+        compactor: ClientCompaction,
+        background: BackgroundReplies,
     ) -> None:
         self._names = names
         self._members = members
         self._providers = providers
-        self._memory = memory
-        self._archive = ReplyArchive(memory)
-        self.background = BackgroundReplies(self._archive, members.limits, budget)
-        self._requests = RequestReader(names.writer, most_messages=members.limits.messages)
-        self._warm = CacheBudget(members.limits.warm_bytes)
-        self._warm.share(
-            requests=self._requests.cache,
-            tools=self._requests.cache.tools,
-            histories=memory.histories,
-            replies=memory.at_hand,
-            plans=members.plans,
-            conversations=memory.recent,
-        )
-        self._compactor = ClientCompaction(members, providers, memory)
-        self._references = ReferenceResolver(self._archive, self._compactor, memory)
+        self._reader = reader
+        self._compactor = compactor
+        self._background = background
         self._provider_models = ProviderModels(providers) if members.lists_models else None
-
-    async def compacted(self, turn: ClientTurn, report: RequestReport, switched: str) -> WebResponse | None:
-        """The compacted conversation that a chat asks for; None if it asks for none, or the provider makes it itself."""
-        stored = turn.dialect.server.stored
-        if stored is None or not turn.prepared.asks_for_compaction:
-            return None
-        answering = self._names.router(switched or turn.asked).routes[0]
-        if not turn.changed and self._members.is_native(turn, answering):
-            return None
-        summary = await self._compactor.summarise(turn, report, switched)
-        item = stored.compacted_item(token_hex(16), self._compactor.capsule(turn.caller, summary))
-        events = compacted_events(item, f"resp_{token_hex(24)}", turn, summary)
-        dialect = turn.dialect
-        if not turn.stream:
-            return _json(dialect.encode_reply(fold(events, Origin(dialect.name, model=turn.asked))))
-        encoder = dialect.new_encoder(turn.asked)
-        body = b"".join(map(encoder.feed, events)) + encoder.close()
-        return WebResponse(headers={"content-type": dialect.server.stream_type}, body=body)
-
-    async def _compact(
-        self, door: Door, request: WebRequest, caller: str, report: RequestReport
-    ) -> WebResponse:
-        fields = read_fields(request.body)
-        stored = door.dialect.server.stored
-        if stored is None:
-            raise InvalidRequestError("Nothing is compacted here.", code="not_found", status=404)
-        prepared = await self._references.resolve(door, fields, caller)
-        turn = await self.read(door, request, prepared, caller)
-        switched = await self.switched(turn)
-        summary = await self._compactor.summarise(turn, report, switched)
-        item = stored.compacted_item(token_hex(16), self._compactor.capsule(caller, summary))
-        usage = {"input": summary.usage.input_tokens or 0, "output": summary.usage.output_tokens or 0}
-        return _json(stored.encode_compaction(prepared.fields, token_hex(24), item, int(time()), usage))
-
-    async def read_chat(self, door: Door, request: WebRequest, caller: str) -> ClientTurn:
-        """A request for a reply."""
-        read = await read_beside(request.weight, partial(self._requests.read, door, request, caller))
-        known = None if read is None else await self._references.read_before(door, request.body, read)
-        if known is None:
-            prepared = await self._references.resolve(door, read_fields(request.body), caller)
-            try:
-                return await self.read(door, request, prepared, caller)
-            except TranscriptError as error:
-                if prepared.changed:
-                    raise
-                return unread_turn(door, request, prepared, error, caller=caller, memory=self._memory)
-        writer = self._writer(door, known)
-        return await read_turn(
-            door, request, known, caller=caller, memory=self._memory, writer=writer, read=read
-        )
-
-    async def read(
-        self, door: Door, request: WebRequest, prepared: PreparedRequest, caller: str
-    ) -> ClientTurn:
-        messages, most = prepared.fields.get(door.dialect.messages_field), self._members.limits.messages
-        if isinstance(messages, list) and len(messages) > most:  # with those that it continues
-            raise too_many_messages(most)
-        return await read_turn(
-            door,
-            request,
-            prepared,
-            caller=caller,
-            memory=self._memory,
-            writer=self._writer(door, prepared),
-        )
-
-    def _writer(self, door: Door, prepared: PreparedRequest) -> Origin:
-        return self._names.writer(model_of(door, prepared.fields), door.dialect.name)
-
-    async def switched(self, turn: ClientTurn) -> str:
-        """The model that an operator chose for the conversation; empty if none was, or it is no longer configured. It is none
-        for a turn that goes on with calls of a model that we do not know: only the client's own name can mean that."""
-        unknown = turn.begins or (turn.continues and not turn.bound)
-        chosen = "" if unknown else await self._memory.switched(turn.caller, turn.conversation_id)
-        if chosen and not self._names.is_known(chosen):
-            _LOG.warning("%s was switched to %s, which is not known.", turn.conversation_id, chosen)
-            return ""
-        return chosen
-
-    def warm_bytes(self) -> dict[str, int]:
-        """What is kept for the next requests of conversations, by its kind."""
-        return {**self._warm.by_kind(), "large_requests": self._requests.large.budget.held}
-
-    def keep(self, turn: ClientTurn, body: bytes, provider: str) -> Awaitable[None]:
-        """Keep a reply that its client may ask for by its id."""
-        return self._archive.keep(turn, body, provider)
 
     async def answer(
         self, door: Door, request: WebRequest, account: Account, report: RequestReport
@@ -193,7 +86,7 @@ class ClientServices:
             case "compact":
                 return await self._compact(door, request, caller, report)
             case "get_reply" | "delete_reply" | "cancel_reply" | "list_input":
-                return await self.background.answer(door, request, caller)
+                return await self._background.answer(door, request, caller)
             case "version":
                 return _json(msgspec.json.encode({"version": version("segue-llm")}))
             case "hello":
@@ -202,6 +95,14 @@ class ClientServices:
                 raise InvalidRequestError(
                     f"{request.method} {request.path} is not served here.", code="not_found", status=404
                 )
+
+    async def _compact(
+        self, door: Door, request: WebRequest, caller: str, report: RequestReport
+    ) -> WebResponse:
+        turn = await self._reader.read(door, request, read_fields(request.body), caller)
+        summary, item = await self._compactor.compact(turn, report, await self._reader.switched(turn))
+        usage = {"input": summary.usage.input_tokens or 0, "output": summary.usage.output_tokens or 0}
+        return _json(stored.encode_compaction(turn.fields, token_hex(24), item, int(time()), usage))
 
     async def _listed(self, account: Account) -> list[ServedModel]:
         """The names of the configuration, then what the providers report: those that the caller may use."""
@@ -214,7 +115,6 @@ class ClientServices:
         return [*shown, *(model for model in reported if account.may_use(model.id, (model.id,)))]
 
     async def close(self) -> None:
-        await self.background.close()
         if self._provider_models is not None:
             await self._provider_models.close()
 
@@ -249,9 +149,8 @@ class ClientServices:
         fields = read_fields(request.body)
         field = server.model_field
         body = {**server.chat_request(fields), **({field: fields[field]} if field in fields else {})}
-        prepared = await self._references.resolve(door, body, caller)
-        turn = await self.read(door, request, prepared, caller)
-        switched = await self.switched(turn)
+        turn = await self._reader.read(door, request, body, caller)
+        switched = await self._reader.switched(turn)
         router = self._names.router(switched or turn.asked)
         names = [route.name for route in router.routes]
         last = turn.bound or turn.last_route
@@ -324,10 +223,10 @@ class ClientServices:
                 hint="Name it: ?wire=anthropic.",
             )
         door = Door(dialect=DIALECTS[proper_name(wire)], operation="chat", params=dict(request.query))
-        turn = await self.read(door, request, await self._references.resolve(door, fields, caller), caller)
+        turn = await self._reader.read(door, request, fields, caller)
         named = request.query.get("to", "")
         self._check(named or turn.asked, account)
-        to = named or await self.switched(turn) or turn.asked
+        to = named or await self._reader.switched(turn) or turn.asked
         explained = [self._explained(turn, route) for route in self._names.router(to).routes]
         return _json(
             msgspec.json.encode(

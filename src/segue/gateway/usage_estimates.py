@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.dialects.server import ServerFacts
-    from segue.gateway.turns import ClientTurn
+    from segue.gateway.conversations.turns import ClientTurn
 
 BYTES_PER_TOKEN: Final = 4
 TOKENS_PER_MEDIA: Final = 1500

@@ -22,7 +22,33 @@ _KNOWN_PARTS = frozenset(
 )
 _CREDENTIAL = "litellm_credential_name"
 _KNOWN_PARAMETERS = frozenset(
-    {"model", "api_key", "api_base", "base_url", "weight", "api_version", "organization", _CREDENTIAL}
+    {
+        "model",
+        "api_key",
+        "api_base",
+        "base_url",
+        "weight",
+        "api_version",
+        "organization",
+        "timeout",
+        "stream_timeout",
+        _CREDENTIAL,
+    }
+)
+_KNOWN_SETTINGS = frozenset(
+    {
+        "routing_strategy",
+        "fallbacks",
+        "default_fallbacks",
+        "context_window_fallbacks",
+        "num_retries",
+        "drop_params",
+        "model_group_alias",
+        "allowed_fails",
+        "cooldown_time",
+        "timeout",
+        "request_timeout",
+    }
 )
 
 
@@ -57,6 +83,10 @@ class _Translator:
         self._groups: dict[str, list[tuple[str, float]]] = {}
         """Each name that clients ask for → its routes, each with a weight."""
         self._options: dict[str, dict[str, Any]] = {}
+        self._waits: dict[str, float] = {}
+        """How long each provider may take to begin: the longest time of its models."""
+        self._patterns: dict[str, str] = {}
+        """Names with `*` → the one route that answers them."""
         self._tables = _tables()
 
     def translated(self) -> LitellmTranslation:
@@ -65,14 +95,14 @@ class _Translator:
         router = _table(self._config, "router_settings")
         general, settings = _table(self._config, "general_settings"), _table(self._config, "litellm_settings")
         profiles, aliases = self._profiles(router, settings)
-        gateway = self._gateway(general)
+        gateway = self._gateway(general, settings)
         for part in self._config:
             if part not in _KNOWN_PARTS:
                 self._miss(part, "is not known here")
         if self._config.get("environment_variables"):
             self._miss("environment_variables", "set them where the gateway is started")
         tables: list[tuple[str, dict[str, Any]]] = [
-            *((f"providers.{_key(name)}", table) for name, table in self._providers.items()),
+            *((f"providers.{_key(name)}", self._timed(name)) for name in self._providers),
             ("prices", self._prices()),
             ("aliases", aliases),
             *((f"profiles.{_key(name)}", table) for name, table in profiles.items()),
@@ -98,9 +128,15 @@ class _Translator:
         route = self._route(place, model, given)
         if route is None:
             return
-        if "*" in name or "*" in model:
+        if "*" in model:
             self._miss(f"{place} ({name})", "is not needed: every provider/model can be asked for as it is")
             return
+        if "*" in name:
+            self._patterns[name] = route
+            return
+        if isinstance(wait := given.get("timeout", given.get("stream_timeout")), int | float):
+            provider = route.partition("/")[0]
+            self._waits[provider] = max(float(wait), self._waits.get(provider, 0.0))
         weight = given.get("weight", given.get("rpm", 1))
         self._groups.setdefault(name, []).append(
             (route, float(weight) if isinstance(weight, int | float) else 1.0)
@@ -198,6 +234,11 @@ class _Translator:
         self._providers[name] = {**settings, **_of_a_second(ours, settings)} if number > 1 else settings
         return name
 
+    def _timed(self, name: str) -> dict[str, Any]:
+        """The settings of a provider, with its time limit. That is none of an account: it makes no second provider."""
+        wait = self._waits.get(name)
+        return self._providers[name] | ({"timeouts": {"first_byte": wait}} if wait else {})
+
     def _prices(self) -> dict[str, Any]:
         """A second account costs what the first does."""
         return {f"{name}/*": {"like": f"{ours}/*"} for name, ours in self._seconds.items()}
@@ -215,6 +256,11 @@ class _Translator:
             )
             policy = "round_robin"
         fallbacks = {**_fallbacks(settings), **_fallbacks(router)}
+        breaker = {
+            ours: router[theirs]
+            for theirs, ours in (("allowed_fails", "failures"), ("cooldown_time", "recovery"))
+            if isinstance(router.get(theirs), int | float)
+        }
         retries = router.get("num_retries", settings.get("num_retries"))
         profiles: dict[str, dict[str, Any]] = {}
         aliases: dict[str, str] = {}
@@ -237,24 +283,44 @@ class _Translator:
                 profile["weights"] = dict(routes)
             if isinstance(retries, int):
                 profile["retry"] = {"attempts": max(1, retries + 1)}
+            if breaker:
+                profile["breaker"] = breaker
             profiles[name] = profile
+        aliases |= self._group_aliases(router, {*profiles, *aliases})
         for place, table in (("router_settings", router), ("litellm_settings", settings)):
             for name in table:
-                if name not in (
-                    "routing_strategy",
-                    "fallbacks",
-                    "context_window_fallbacks",
-                    "num_retries",
-                    "drop_params",
-                ):
+                if name not in _KNOWN_SETTINGS:
                     self._miss(f"{place}.{name}", "has no match here")
         return profiles, aliases
 
-    def _gateway(self, general: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    def _group_aliases(self, router: Mapping[str, Any], known: set[str]) -> dict[str, str]:
+        """Other names of a group of models."""
+        found: dict[str, str] = {}
+        for name, target in _table(router, "model_group_alias").items():
+            meant = target.get("model") if isinstance(target, Mapping) else target
+            place = f"router_settings.model_group_alias.{name}"
+            if meant not in known:
+                self._miss(place, f"{meant} is not in the model_list")
+                continue
+            if isinstance(target, Mapping) and target.get("hidden"):
+                self._miss(f"{place}.hidden", "lists of models show every name")
+            found[name] = meant
+        return found
+
+    def _gateway(
+        self, general: Mapping[str, Any], settings: Mapping[str, Any]
+    ) -> list[tuple[str, dict[str, Any]]]:
         tables: list[tuple[str, dict[str, Any]]] = []
+        if self._patterns:
+            tables.append(("gateway.models", dict(self._patterns)))
+        router = _table(self._config, "router_settings")
+        limit = router.get("timeout", settings.get("request_timeout"))
+        if isinstance(limit, int | float):
+            tables.append(("gateway.limits", {"reply_timeout": float(limit)}))
         master = general.get("master_key")
         if isinstance(master, str) and master.startswith(_ENVIRON):
-            tables.append(("gateway.callers.admin", {"key_env": master.removeprefix(_ENVIRON)}))
+            operator = {"key_env": master.removeprefix(_ENVIRON), "admin": True}
+            tables.append(("gateway.callers.admin", operator))
         elif master:
             self._miss(
                 "general_settings.master_key", "a key is not copied: segue gateway keys create NAME --admin"
@@ -317,6 +383,8 @@ def _fallbacks(settings: Mapping[str, Any]) -> dict[str, list[str]]:
         for entry in settings.get(kind) or []:
             if isinstance(entry, Mapping):
                 found |= {name: others for name, others in entry.items() if isinstance(others, list)}
+    if isinstance(others := settings.get("default_fallbacks"), list):
+        found["*"] = others
     return found
 
 

@@ -107,6 +107,8 @@ class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whose lists of models and token counts it has, if not those of its dialect."""
     models_path: str = ""
     """Of its list of models, from the base URL on, if not the wire's; `-`: it lists none."""
+    batches: str = ""
+    """The module that knows its batch endpoint; empty if it has none that we know."""
     start: str = ""
     """The command that starts the server, if it is a local one."""
     docs: str = ""

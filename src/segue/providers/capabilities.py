@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Origin
     from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent
+    from segue.providers.batches.access import BatchAccess
     from segue.transcript.repairs import Repair
     from segue.transports.transport import WireResponse
 
@@ -156,6 +157,8 @@ class Capabilities:
     embedding_model: str = ""
     """The one that is used if none is named."""
     embedding_dimensions: EmbeddingDimensions | None = None
+    batches: BatchAccess | None = None
+    """Its batch endpoint."""
     health: Callable[[], Awaitable[Health]] | None = None
     """Whether it would answer. Never raises."""
     validate_config: Callable[[], list[ConfigProblem]] | None = None

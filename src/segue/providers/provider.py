@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from segue.dialects.dialect import Dialect
     from segue.providers.adapter import ChatRequest, Feature, RequestSent, StreamEvent
     from segue.providers.addresses import Address
+    from segue.providers.batches.access import BatchAccess
     from segue.providers.capabilities import ConfigProblem, Health, ListModels
     from segue.providers.credentials import Credentials
     from segue.providers.endpoint import Endpoint, NoteHeaders
@@ -135,9 +136,17 @@ class Provider(ProviderAdapter):
             embed=embeddings and embeddings.embed,
             embedding_model="" if embeddings is None else embeddings.model,
             embedding_dimensions=embeddings and embeddings.dimensions,
+            batches=self._batches(),
             health=self.health,
             validate_config=self.validate_config,
         )
+
+    def _batches(self) -> BatchAccess | None:
+        if self.address is None or not self.address.batches:
+            return None
+        from segue.providers.batches.access import access_of  # noqa: PLC0415 - few ask for it
+
+        return access_of(self)
 
     def _model_list(self, services: Services) -> ListModels | None:
         if services.list_models is not None:
@@ -198,6 +207,10 @@ class Provider(ProviderAdapter):
         await waiting.for_(self._learn(request))
         waiting.check()
         return self._prepare_once(request)
+
+    def write(self, request: ChatRequest) -> WrittenRequest:
+        """The request that would be sent, for whoever carries it. Raises what keeps it from being sent."""
+        return self._prepare(request).written
 
     def preview(self, request: ChatRequest) -> RequestSent:
         """The request that would be sent. Raises what keeps it from being sent."""

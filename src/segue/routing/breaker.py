@@ -7,9 +7,9 @@ that succeeds closes it; any failure of one opens it again; an aborted one is gi
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Annotated, final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 if TYPE_CHECKING:
     from segue.routing.statistics import BreakerState
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 class BreakerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a breaker opens and for how long. Times are seconds."""
 
-    failures: int = 3
+    failures: Annotated[int, Meta(ge=0)] = 3
     """0: never."""
-    window: float = 60.0
-    recovery: float = 30.0
+    window: Annotated[float, Meta(gt=0)] = 60.0
+    recovery: Annotated[float, Meta(ge=0)] = 30.0
 
 
 class Breaker:

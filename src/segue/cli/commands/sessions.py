@@ -33,9 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="list sessions, the last used first")
     listing.add_argument("text", metavar="TEXT", nargs="?", default="", help="only sessions that contain it")
-    listing.add_argument("-n", "--limit", type=int, default=20, metavar="N", help="default: 20")
-    listing.add_argument("-a", "--all", action="store_true", help="list empty sessions and failed ones too")
-    listing.add_argument("--json", action="store_true", help="print JSON")
+    search = actions.add_parser("search", help="list the sessions that contain a text")
+    search.add_argument("text", metavar="TEXT")
+    for action in (listing, search):
+        action.add_argument("-n", "--limit", type=int, default=20, metavar="N", help="default: 20")
+        action.add_argument(
+            "-a", "--all", action="store_true", help="list empty sessions and failed ones too"
+        )
+        action.add_argument("--json", action="store_true", help="print JSON")
     show = actions.add_parser("show", help="print the conversation")
     export = actions.add_parser("export", help="write a session to a file or to stdout")
     export.add_argument("-o", "--output", default="-", metavar="FILE", help="default: stdout")
@@ -61,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     copy.add_argument("source", metavar="FROM", help=STORE)
     copy.add_argument("target", metavar="TO", help="the same")
     copy.add_argument("sessions", metavar="ID", nargs="*", help="only these; default: all")
-    for action in (listing, show, export, taken, remove, rename, copy):
+    for action in (listing, search, show, export, taken, remove, rename, copy):
         add_set(action)
 
 
@@ -79,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     store = open_store(config)
     act = {
         "list": _list,
+        "search": _list,
         "show": _show,
         "export": _export,
         "import": _import,

@@ -1,12 +1,13 @@
-"""`segue usage`: what the gateway's callers have used, by day, caller, model and route."""
+"""`segue usage`: what chats and the gateway's callers have used, by day, caller, model and route."""
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import sys
 from typing import TYPE_CHECKING
 
-from segue.cli.command_table import add_set
+from segue.cli.command_table import add_set, read_settings
 from segue.cli.display.lists import print_json, print_table
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from segue.config.schema import Config
     from segue.gateway.accounts.store import UsageRow
 
-DESCRIPTION = (
-    "Shows what the callers of the gateway have used: by default this month, summed up by caller and route."
-)
+DESCRIPTION = "Shows what your chats and the callers of the gateway have used: by default this month, summed up by caller and route."
+CHATS = "(chats)"
+"""The caller of saved sessions: chats on the screen and one-shots. No caller of the gateway can have this name."""
+_SOURCES = ("all", "chats", "gateway")
 _BY = {
     "day": ("day",),
     "caller": ("caller",),
@@ -35,15 +38,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--to", dest="last", default="", metavar="DAY", help="default: today")
     parser.add_argument("--by", choices=_BY, default="route", help="what is summed up; default: route")
+    parser.add_argument("--of", choices=_SOURCES, default="all", help="whose usage; default: all")
     parser.add_argument("--csv", action="store_true", help="print every row as CSV")
     parser.add_argument("--json", action="store_true", help="print every row as JSON")
     add_set(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.cli.commands.gateway_keys import with_administration  # noqa: PLC0415
+    from segue.gateway.accounts.administration import usage_days  # noqa: PLC0415
 
-    rows = with_administration(arguments.sets, lambda admin: admin.usage(arguments.first, arguments.last))
+    first, last = usage_days(arguments.first, arguments.last)
+    config = read_settings(arguments.sets).config
+    rows: list[UsageRow] = []
+    if arguments.of != "chats":
+        rows += _of_gateway(arguments, config)
+    if arguments.of != "gateway":
+        rows += asyncio.run(_of_chats(config, first, last))
     if arguments.json:
         print_json(rows)
     elif arguments.csv:
@@ -53,6 +63,44 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print_status("Nothing was used in these days.")
     return Exit.OK
+
+
+def _of_gateway(arguments: argparse.Namespace, config: Config) -> Sequence[UsageRow]:
+    from segue.cli.commands.gateway_keys import with_administration  # noqa: PLC0415
+
+    if arguments.of == "all" and config.gateway.memory.keep == "memory":
+        return []  # it has kept nothing that could be read here
+    return with_administration(arguments.sets, lambda admin: admin.usage(arguments.first, arguments.last))
+
+
+async def _of_chats(config: Config, first: str, last: str) -> list[UsageRow]:
+    from segue.config.resources import open_store  # noqa: PLC0415
+    from segue.gateway.accounts.store import UsageRow  # noqa: PLC0415
+    from segue.sessions.spending import spending  # noqa: PLC0415
+
+    store = open_store(config)
+    sums: dict[tuple[str, ...], UsageRow] = {}
+    try:
+        async for spent in spending(store, first, last):
+            usage = spent.usage
+            row = UsageRow(
+                spent.day,
+                CHATS,
+                spent.model,
+                spent.model,
+                requests=1,
+                input_tokens=usage.input_tokens or 0,
+                output_tokens=usage.output_tokens or 0,
+                cached_tokens=usage.cached_tokens or 0,
+                reasoning_tokens=usage.reasoning_tokens or 0,
+                micros=round((spent.cost or 0) * 1_000_000),
+                unpriced=int(spent.cost is None),
+                repairs=spent.repairs,
+            )
+            sums[row.place] = sums[row.place].plus(row) if row.place in sums else row
+    finally:
+        await store.close()
+    return list(sums.values())
 
 
 def _print_csv(rows: Sequence[UsageRow]) -> None:

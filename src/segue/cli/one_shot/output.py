@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from typing import TYPE_CHECKING, Any, Protocol, final
@@ -40,6 +41,13 @@ if TYPE_CHECKING:
     from segue.cli.runtime import Runtime
     from segue.conversation.blocks import Block
     from segue.events import ChatEvent
+
+
+_FENCED = re.compile(
+    r"^ {0,3}(?P<fence>`{3,}|~{3,})[^\n`]*\n(?P<code>.*?)(?:^ {0,3}(?P=fence)[`~]*[ \t]*$|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+"""A block of code in Markdown. One that was cut off reaches to the end."""
 
 
 class TurnOutput(Protocol):
@@ -204,12 +212,13 @@ class TextOutput:
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="replace")
         ui, on_terminal = runtime.config.ui, sys.stdout.isatty()
-        self._holds = bool(runtime.tools or arguments.schema) and not on_terminal
+        self._extracts = arguments.extract
+        self._holds = self._extracts or (bool(runtime.tools or arguments.schema) and not on_terminal)
         self._structured = bool(arguments.schema)
         self._quiet = arguments.quiet
         to_user = sys.stderr.isatty() and not self._quiet
         self._shows_reasoning = to_user and ui.reasoning and not arguments.hide_reasoning
-        self._shows_status = to_user and ui.status
+        self._shows_status = (to_user and ui.status) or arguments.usage
         self._paint = Colours(sys.stderr)
         self._raw = arguments.raw_output
         self._answer, self._thoughts = Sanitiser(), Sanitiser()
@@ -231,7 +240,7 @@ class TextOutput:
                     self._thinking = True
                     sys.stderr.write(self._paint("dim", shown))
                     sys.stderr.flush()
-            case Citations(citations) if not self._structured:
+            case Citations(citations) if not (self._structured or self._extracts):
                 words = source_list(citations)
                 self._write_answer("\n\n" + (words if self._raw else self._answer.feed(words)))
             case _:
@@ -248,7 +257,8 @@ class TextOutput:
         self._stop_thinking()
         if self._held:
             held, self._held, self._holds = self._held, [], False
-            self._write_answer("".join(held))
+            answer = "".join(held)
+            self._write_answer(first_code_block(answer) if self._extracts else answer)
         self._end_line()
         if self._shows_status and result.error is None:
             cost, repairs = result.total_cost_usd, result.repairs
@@ -286,6 +296,12 @@ class TextOutput:
             sys.stdout.write("\n")
             sys.stdout.flush()
         self._open_line = False
+
+
+def first_code_block(text: str) -> str:
+    """What stands in the first fenced block of an answer; the whole answer if it has none."""
+    found = _FENCED.search(text)
+    return found["code"] if found else text
 
 
 def _markdown() -> MarkdownStream | None:

@@ -39,12 +39,14 @@ _UNWRITTEN = Extra(NAME, form={"type": None})
 
 def read_messages(
     given: list[Any], origin: Origin, fitting: Fitting
-) -> tuple[list[Message], list[int], list[Any]]:
-    """The messages; the indexes of those given that may have marks for the cache; and the given ones, as the wire takes them."""
+) -> tuple[list[Message], list[int], list[Any], dict[int, int]]:
+    """The messages; the indexes of those given that may have marks for the cache; the given ones, as the wire takes them; and the
+    index of each that was not read as one message → as how many."""
     fitted = given
     messages: list[Message] = []
     may_be_marked: list[int] = []
     marked: list[Any] = []
+    uneven: dict[int, int] = {}
     try_fast = fast_paths.enabled()
     before: Any = None
     index, count = 0, len(given)
@@ -66,6 +68,8 @@ def read_messages(
                 fitted = [*given] if fitted is given else fitted
                 fitted[index] = message
             messages += _read_message(message, path, origin)
+            if len(messages) != at + 1:
+                uneven[index] = len(messages) - at
         if marked or fast is None:
             may_be_marked.append(index)
             marked = []
@@ -74,7 +78,7 @@ def read_messages(
             messages[at] = _begun(messages[at])
         before = role
         index += 1
-    return messages, may_be_marked, fitted
+    return messages, may_be_marked, fitted, uneven
 
 
 def _begun(message: Message) -> Message:

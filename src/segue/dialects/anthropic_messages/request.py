@@ -29,7 +29,7 @@ from segue.dialects.known_tools import read_once
 from segue.dialects.opaque_blocks import OpaqueBlockFilter
 from segue.dialects.own_fields import as_fields, own, own_result, plain
 from segue.dialects.request_fields import items, text
-from segue.dialects.request_messages import check_target, take_system
+from segue.dialects.request_messages import check_target, starts_of, take_system
 from segue.dialects.shapes import Fitting, fit_tools
 from segue.transcript import fast_paths
 from segue.transcript.repairs import Repair
@@ -232,13 +232,13 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     body, moved = with_notes_in_system(body)
     origin = Origin(NAME, model=text(body.get("model"), "model"))
     given = items(body.get("messages"), "messages")
-    messages, may_be_marked, fitted = read_messages(given, origin, fitting)
+    messages, may_be_marked, fitted, uneven = read_messages(given, origin, fitting)
     if fitted is not given:
         body, given = {**body, "messages": fitted}, fitted
     body, excess = without_excess_marks(body, may_be_marked)
     if excess:
         given = body["messages"]
-        messages, _, given = read_messages(given, origin, Fitting(NAME))
+        messages, _, given, uneven = read_messages(given, origin, Fitting(NAME))
     system, adopted = take_system(read_system(body.get("system")), messages)
     leading = given[: len(messages) - len(adopted)]
     repairs = fitting.repairs
@@ -250,6 +250,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
         tools=read_once(body.get("tools"), NAME, lambda: read_tools(body.get("tools"))),
         options=decode_options(body, [message for message in leading if message.keys() - _EMPTY_NOTE]),
         leading=len(leading),
+        starts=starts_of(len(given), uneven)[len(leading) :],
         repairs=tuple(repairs),
     )
 

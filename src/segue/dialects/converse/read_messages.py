@@ -32,9 +32,10 @@ _READ = frozenset({"text", "image", "document", "toolUse", "toolResult", "reason
 
 def read_messages(
     given: list[Any], origin: Origin, fitting: Fitting
-) -> tuple[list[Message], list[dict[str, Any]]]:
-    """The messages, and those given, as the wire takes them."""
+) -> tuple[list[Message], list[dict[str, Any]], tuple[int, ...]]:
+    """The messages; those given, as the wire takes them; and where each begins among these."""
     messages: list[Message] = []
+    starts: list[int] = []
     fitted: list[dict[str, Any]] = []
     for index, message in enumerate(given):
         path = f"messages[{index}]"
@@ -43,7 +44,8 @@ def read_messages(
             fitting.note_correction(path, "of another role than the message before it")
         fitted.append(fits)
         messages += _read_message(fits, path, origin)
-    return messages, fitted
+        starts += [index] * (len(messages) - len(starts))
+    return messages, fitted, tuple(starts)
 
 
 def read_system(value: Any) -> str:

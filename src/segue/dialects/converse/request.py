@@ -177,7 +177,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     body, misplaced = without_misplaced_points(_with_fitted_settings(body, fitting))
     model = body.get("model") or body.get("modelId")
     origin = Origin(NAME, model=text(model, "modelId"))
-    messages, fitted = read_messages(items(body.get("messages"), "messages"), origin, fitting)
+    messages, fitted, starts = read_messages(items(body.get("messages"), "messages"), origin, fitting)
     system, adopted = take_system(read_system(body.get("system")), messages)
     leading = len(messages) - len(adopted)
     repairs = [*fitting.repairs]
@@ -189,6 +189,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
         tools=read_once(tools, NAME, lambda: read_tools(tools)),
         options=decode_options(body, fitted[:leading]),
         leading=leading,
+        starts=starts[leading:],
         repairs=tuple(repairs),
     )
 

@@ -29,7 +29,7 @@ from segue.dialects.gemini.write_parts import stands_beside, write_call, write_p
 from segue.dialects.known_tools import read_once
 from segue.dialects.own_fields import as_fields, own, own_call
 from segue.dialects.request_fields import items
-from segue.dialects.request_messages import begun_blocks, check_target, take_system
+from segue.dialects.request_messages import begun_blocks, check_target, starts_of, take_system
 from segue.dialects.shapes import UNFIT, Fitting, fit_tools
 from segue.transcript import fast_paths
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
@@ -217,11 +217,13 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     options = decode_options(body)
     origin = Origin(NAME, model=options.model)
     messages: list[Message] = []
+    uneven: dict[int, int] = {}
     try_fast = fast_paths.enabled()
     contents = body.get("contents")
     single = isinstance(contents, (str, dict))  # the server takes one for a list of one
     before: Any = None
-    for index, content in enumerate([contents] if single else items(contents, "contents")):
+    given = [contents] if single else items(contents, "contents")
+    for index, content in enumerate(given):
         fast = read_fast(content, origin) if try_fast else None
         read = [fast] if fast is not None else _read_fitted(content, f"contents[{index}]", origin, fitting)
         role = read[-1].speaker
@@ -231,14 +233,18 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
                 read[0] = structs.replace(read[0], blocks=begun_blocks(read[0].blocks, Extra(NAME)))
         before = role
         messages += read
+        if len(read) != 1:
+            uneven[index] = len(read)
     system = read_system(field(body, "systemInstruction"))
     system, rest = take_system(system, messages)  # not a role of this wire, but what it means is plain
+    leading = len(messages) - len(rest)
     return DecodedRequest(
         messages=rest,
         system=system,
         tools=read_once(body.get("tools"), NAME, lambda: decode_tools(body)),
         options=options,
-        leading=len(messages) - len(rest),
+        leading=leading,
+        starts=starts_of(len(given), uneven)[leading:],
         repairs=tuple(fitting.repairs),
     )
 

@@ -48,8 +48,11 @@ _PARTS = FieldKinds(
 )
 
 
-def read_items(given: list[Any], origin: Origin, there: frozenset[str]) -> Iterator[Message]:
-    """Items of the model in a row are one message, and so are results in a row. `there`: ids of calls that the provider performs."""
+def read_items(given: list[Any], origin: Origin, there: frozenset[str]) -> tuple[list[Message], list[int]]:
+    """Items of the model in a row are one message, and so are results in a row: the messages, and the index of the item with which
+    each begins. `there`: ids of calls that the provider performs."""
+    messages: list[Message] = []
+    starts: list[int] = []
     speaker: Speaker = "user"
     run: list[Block] = []
     fast = fast_paths.enabled()
@@ -59,9 +62,11 @@ def read_items(given: list[Any], origin: Origin, there: frozenset[str]) -> Itera
         found = read_fast(item, origin) if fast else None
         if found is not None:
             who, block = found
-            if run and who != speaker:
-                yield _message(speaker, run, origin)
-                run = []
+            if not run or who != speaker:
+                if run:
+                    messages.append(_message(speaker, run, origin))
+                    run = []
+                starts.append(index)
             speaker = who
             run.append(block)
             continue
@@ -69,16 +74,20 @@ def read_items(given: list[Any], origin: Origin, there: frozenset[str]) -> Itera
         fields = record(item, path)
         who, blocks = _decode_item(fields, path, origin, there)
         if run and (who != speaker or who == "user"):
-            yield _message(speaker, run, origin)
+            messages.append(_message(speaker, run, origin))
             run = []
         if who == "user":
             instruction = fields.get("role") in ("system", "developer")
-            yield Message("user", tuple(blocks), instruction=instruction)
-        else:
+            messages.append(Message("user", tuple(blocks), instruction=instruction))
+            starts.append(index)
+        elif blocks:
+            if not run:
+                starts.append(index)
             speaker = who
             run += blocks
     if run:
-        yield _message(speaker, run, origin)
+        messages.append(_message(speaker, run, origin))
+    return messages, starts
 
 
 def _message(speaker: Speaker, blocks: list[Block], origin: Origin) -> Message:

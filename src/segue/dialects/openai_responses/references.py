@@ -1,4 +1,4 @@
-"""What a Responses request may refer to without holding it. Items by their ids are resolved or refused apart (reply_store.py)."""
+"""What a Responses request may refer to without holding it. Items by their ids are resolved or refused apart (stored_replies.py)."""
 
 from __future__ import annotations
 

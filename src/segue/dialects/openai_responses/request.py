@@ -216,7 +216,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     came = _fitted(items(listed if listed is not None else [], "input"), body, fitting)
     listed = _without_repeated_ids(came)
     there = client_calls.performed_there(listed)
-    messages = list(read_items(listed, origin, there))
+    messages, starts = read_items(listed, origin, there)
     instructions = _decode_instructions(body.get("instructions"))
     system, adopted = take_system(instructions, messages)
     additional = [(place, item) for place, item in enumerate(listed) if is_additional(item)]
@@ -232,6 +232,7 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
         else read_once(tools, NAME, lambda: decode_tools(tools)),
         options=decode_options(body, leading, additional),
         leading=len(leading),
+        starts=tuple(starts[len(messages) - len(adopted) :]),
         repairs=(*fitting.repairs, *(() if listed is came else _repeated_ids(came, listed))),
         is_linked=bool(additional or there)
         or (body.get("store") is False and any(map(_is_bare_thought, listed))),

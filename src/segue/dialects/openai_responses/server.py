@@ -8,7 +8,6 @@ from segue.dialects import sse
 from segue.dialects.openai_lists import encode_model, encode_models
 from segue.dialects.openai_responses.errors import error_object
 from segue.dialects.openai_responses.references import REFERENCES
-from segue.dialects.openai_responses.reply_store import STORED
 from segue.dialects.openai_responses.wire import ENCODER
 from segue.dialects.server import ServerFacts, ServerPath, error_headers_with_advice, rate_headers
 from segue.dialects.signed_requests import SignedRequests
@@ -61,5 +60,6 @@ SERVER = ServerFacts(
     encode_count=lambda tokens: ENCODER.encode({"object": "response.input_tokens", "input_tokens": tokens}),
     references=REFERENCES,
     obeyed=frozenset({"store", "background", "stream_options", "prompt_cache_key"}),
-    stored=STORED,
+    stores_replies=True,
+    item_marks=(b'"item_reference"', b'"compaction'),
 )

@@ -71,6 +71,15 @@ class _Rotation(Struct, forbid_unknown_fields=True):
     expires: str = ""
 
 
+def usage_days(first: str, last: str, now: float | None = None) -> tuple[str, str]:
+    """The days that are meant, each as 2026-01-31: without a first one this month so far."""
+    today = time.strftime("%Y-%m-%d", time.gmtime(now))
+    first, last = first or today[:8] + "01", last or today
+    for day in (first, last):
+        _check_day(day)
+    return first, last
+
+
 def _check_day(text: str) -> None:
     try:
         if _DAY.fullmatch(text):
@@ -153,11 +162,7 @@ class Administration:
 
     async def usage(self, first: str, last: str) -> Sequence[UsageRow]:
         """Of these days, each as 2026-01-31; an empty first one: this month so far."""
-        today = time.strftime("%Y-%m-%d", time.gmtime(self._clock()))
-        first, last = first or today[:8] + "01", last or today
-        for day in (first, last):
-            _check_day(day)
-        return await self._store.usage(first, last)
+        return await self._store.usage(*usage_days(first, last, self._clock()))
 
     async def _info(self, account: Account) -> CallerInfo:
         standing, reserved = await self._store.standing(account.name)

@@ -17,8 +17,8 @@ from segue.gateway.accounts import rate_limit
 from segue.gateway.accounts.admission import Charge, budget_share, micros
 from segue.gateway.accounts.store import UsageRow, add_usage
 from segue.gateway.client_errors import model_error
+from segue.gateway.conversations.turns import model_of, read_fields
 from segue.gateway.report import Expense
-from segue.gateway.turns import model_of, read_fields
 from segue.gateway.usage_estimates import BYTES_PER_TOKEN, input_estimate
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from segue.gateway.accounts.account import Account
     from segue.gateway.accounts.register import Accounts
     from segue.gateway.accounts.store import Admission
+    from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.doors import Door
     from segue.gateway.names import ModelNames
     from segue.gateway.report import RequestReport
-    from segue.gateway.turns import ClientTurn
     from segue.gateway.web import WebRequest
     from segue.providers.models.prices import PriceBook
     from segue.routing.route import Route

@@ -398,4 +398,4 @@ def _configured(name: str, caller: CallerSettings) -> Account:
     digest = digest_of(given) if given else caller.key_sha256.lower()
     key = KeyDigest(sha256=digest, expires=moment_of(caller.expires))
     limits = {field: getattr(caller, field) for field in Allowance.__struct_fields__}
-    return Account(name=name, keys=(key,) if digest else (), allowance=Allowance(**limits))
+    return Account(name=name, keys=(key,) if digest else (), allowance=Allowance(**limits), admin=caller.admin)

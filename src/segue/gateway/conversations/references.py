@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any, final
 import msgspec
 from msgspec import structs
 
+from segue.dialects import stored_replies as stored
 from segue.dialects.references import Reference, filled, references_in
 from segue.dialects.registry import DIALECTS
-from segue.gateway.turns import PreparedRequest, read_fields, streams
+from segue.gateway.conversations.turns import PreparedRequest, read_fields, streams
 from segue.providers.addresses import find_address, is_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segue.dialects.read_cache import ReadRequest
-    from segue.dialects.server import StoredReplies
     from segue.errors import SegueError
     from segue.gateway.archive import ReplyArchive
     from segue.gateway.compaction import ClientCompaction
+    from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.doors import Door
     from segue.gateway.memory.memory import Memory
-    from segue.gateway.turns import ClientTurn
     from segue.providers.adapter import RequestSent
 
 
@@ -66,9 +66,10 @@ class ReferenceResolver:
     async def read_before(self, door: Door, body: bytes, read: ReadRequest) -> PreparedRequest | None:
         """The same of a request that was read. What was known of it is not looked at again: its bytes show whether there may be
         anything. None if something has to be put in first."""
-        table, whole, stored = door.dialect.server.references, read.fields, door.dialect.server.stored
-        if stored is not None:
-            if read.refers or stored.previous(whole) or stored.background.asked(whole):
+        server, whole = door.dialect.server, read.fields
+        table = server.references
+        if server.stores_replies:
+            if read.refers or stored.previous(whole) or stored.is_background(whole):
                 return None
             if stored.insists(whole):
                 await self._archive.check()
@@ -79,13 +80,12 @@ class ReferenceResolver:
         found = references_in(whole, table, door.dialect.name)
         if any(one.fill for one in found):
             return None
-        kept = stored is not None and stored.keeps(whole)
+        kept = server.stores_replies and stored.keeps(whole)
         return PreparedRequest(read.fields, kept=kept, references=tuple(found))
 
     async def _with_stored(self, door: Door, fields: dict[str, Any], caller: str) -> PreparedRequest:
         """With replies and items of them that we have stored."""
-        stored = door.dialect.server.stored
-        if stored is None:
+        if not door.dialect.server.stores_replies:
             return PreparedRequest(fields)
         if (error := stored.unserved(fields)) is not None:
             raise error
@@ -94,10 +94,10 @@ class ReferenceResolver:
         prepared = PreparedRequest(
             fields, kept=stored.keeps(fields), asks_for_compaction=stored.asks_for_compaction(fields)
         )
-        if stored.background.asked(fields):
+        if stored.is_background(fields):
             followed = streams(door, fields)
-            fields = stored.background.foreground(fields)
-            reply_id = stored.background.name(token_hex(24))
+            fields = stored.foreground(fields)
+            reply_id = f"resp_{token_hex(24)}"
             prepared = structs.replace(
                 prepared, fields=fields, changed=True, reply_id=reply_id, followed=followed
             )
@@ -105,12 +105,12 @@ class ReferenceResolver:
             found = await self._archive.find(caller, previous)
             if found is None or not found.whole:  # the field stays, and only its provider knows it
                 return structs.replace(prepared, at="" if found is None else found.provider)
-            whole = stored.continued(fields, self._archive.history(stored, found))
+            whole = stored.continued(fields, self._archive.history(found))
             changed = prepared.changed or not found.provider
             prepared = structs.replace(prepared, fields=whole, at=found.provider, changed=changed)
         if references := stored.references(prepared.fields):
-            found_items = await self._archive.items(caller, stored, references)
-            prepared = _with_items(prepared, stored, references, found_items)
+            found_items = await self._archive.items(caller, references)
+            prepared = _with_items(prepared, references, found_items)
         opened = stored.without_compaction(prepared.fields, self._compactor.opener(caller))
         if opened is not None:
             own = len(stored.input_items(opened)) == len(stored.input_items(prepared.fields))
@@ -120,7 +120,6 @@ class ReferenceResolver:
 
 def _with_items(
     prepared: PreparedRequest,
-    stored: StoredReplies,
     references: list[str],
     found: Mapping[str, tuple[Any, str]],
 ) -> PreparedRequest:

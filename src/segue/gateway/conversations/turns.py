@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, final
 
 from msgspec import Struct, structs
 
-from segue.conversation.blocks import Origin, Reasoning, Text, ToolCall, ToolResult
+from segue.conversation.blocks import Origin, Reasoning, Text, ToolCall
 from segue.conversation.extra import Extra
 from segue.conversation.json_text import parse_json
 from segue.conversation.message import Conversation, Message
@@ -18,9 +18,9 @@ from segue.dialects.read_cache import ReadRequest
 from segue.dialects.references import Reference, outer_fields
 from segue.dialects.shapes import joined_repairs, known_fields
 from segue.errors import InvalidRequestError, SegueError
-from segue.gateway.client_messages import prepared_by
+from segue.gateway.conversations.client_messages import prepared_by
+from segue.gateway.conversations.identity import given_name, known_conversation
 from segue.gateway.doors import Door
-from segue.gateway.identity import given_name, known_conversation
 from segue.gateway.large_bodies import read_beside
 from segue.gateway.memory.fingerprints import HistoryFingerprints
 from segue.gateway.memory.memory import new_conversation_id
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from segue.dialects.dialect import Dialect
     from segue.gateway.memory.memory import Memory
     from segue.transcript.repairs import Kind
-
-_LOOK_BACK: Final = 16
-"""How many messages of the operator may follow the results that a request ends with."""
 
 
 @final
@@ -196,6 +193,7 @@ def _read(dialect: Dialect, fields: Mapping[str, Any], writer: Origin) -> ReadRe
         tools=decoded.tools,
         options=decoded.options,
         repairs=(*decoded.repairs, *adoption.repairs),
+        continues=decoded.ends_with_results,
     )
 
 
@@ -224,10 +222,7 @@ async def read_turn(
     size = max(request.weight, len(request.body))
     originals = await recall_originals(memory, caller, messages, opening=opening, size=size)
     conversation = structs.replace(read.conversation, messages=originals.messages)
-    # A history whose messages were adopted as they came ends with what the client wrote last.
-    ends_with_tool = as_it_came is not None and as_it_came.head > 0 and messages[-1].speaker == "tool"
     known_as = await known_conversation(memory, caller, messages, originals, opening)
-    continues = ends_with_tool or _ends_with_results(dialect, fields)
     return ClientTurn(
         door=door,
         request=request,
@@ -246,8 +241,8 @@ async def read_turn(
         conversation_id=known_as or new_conversation_id(),
         begins=not known_as,
         opening=opening,
-        continues=continues,
-        bound=originals.last.route if continues and originals.last is not None else "",
+        continues=read.continues,
+        bound=originals.last.route if read.continues and originals.last is not None else "",
     )
 
 
@@ -391,17 +386,3 @@ def _without_seals(message: Message) -> Message:
 def _has_content(block: Block) -> bool:
     """Whether a block is content also without its seal."""
     return type(block) is ToolCall or (type(block) is Text and bool(block.text.strip()))
-
-
-def _ends_with_results(dialect: Dialect, fields: Mapping[str, Any]) -> bool:
-    """Whether a turn goes on: what the client wrote last holds results. Notes of the operator may follow them."""
-    written = fields.get(dialect.messages_field)
-    if not isinstance(written, list):
-        return False
-    for last in written[: -_LOOK_BACK - 1 : -1]:
-        decoded = dialect.decode_request({dialect.messages_field: [last]}).messages
-        if any(type(block) is ToolResult for message in decoded for block in message.blocks):
-            return True
-        if not all(message.instruction for message in decoded):
-            return False
-    return False

@@ -11,10 +11,11 @@ import msgspec
 
 from segue.dialects.read_cache import ReadCache, ReadRequest
 from segue.errors import SegueError
-from segue.gateway.client_messages import prepared_by
+from segue.gateway.byte_budget import VALUE_BYTES
+from segue.gateway.conversations.client_messages import prepared_by
+from segue.gateway.conversations.turns import model_of
 from segue.gateway.large_bodies import LARGE
 from segue.gateway.request_body import check_messages
-from segue.gateway.turns import model_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +54,9 @@ class RequestReader:
     def read(self, door: Door, request: WebRequest, caller: str) -> ReadRequest | None:
         """None if it has to be read in another way: something is wrong with it. Raises if it has
         too many messages."""
-        check_messages(request.body, door.dialect.messages_field, self._most_messages)
+        # Each message is one of the values that it was weighed by.
+        if request.weight > VALUE_BYTES * self._most_messages:
+            check_messages(request.body, door.dialect.messages_field, self._most_messages)
         server = door.dialect.server
         if door.operation != "chat":
             return None

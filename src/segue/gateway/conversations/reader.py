@@ -1,0 +1,110 @@
+"""Reads what a client asks for: its body, what that refers to, the originals of our replies, the conversation that it belongs to.
+
+What is kept of conversations for their next requests is here, all of it under one budget (`gateway.limits.warm_bytes`). What is
+dropped of it costs time and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, final
+
+from segue.cache_budget import CacheBudget
+from segue.errors import TranscriptError
+from segue.gateway.conversations.client_requests import RequestReader
+from segue.gateway.conversations.references import ReferenceResolver
+from segue.gateway.conversations.turns import model_of, read_fields, read_turn, unread_turn
+from segue.gateway.large_bodies import read_beside
+from segue.gateway.request_body import too_many_messages
+
+if TYPE_CHECKING:
+    from segue.config.schema import GatewayLimits
+    from segue.conversation.blocks import Origin
+    from segue.gateway.archive import ReplyArchive
+    from segue.gateway.compaction import ClientCompaction
+    from segue.gateway.conversations.turns import ClientTurn, PreparedRequest
+    from segue.gateway.doors import Door
+    from segue.gateway.memory.memory import Memory
+    from segue.gateway.names import ModelNames
+    from segue.gateway.web import WebRequest
+    from segue.providers.kept_plans import KeptPlans
+
+_LOG: Final = logging.getLogger("segue.gateway")
+
+
+@final
+class TurnReader:
+    """Reads the requests of all callers."""
+
+    def __init__(
+        self,
+        names: ModelNames,
+        memory: Memory,
+        plans: KeptPlans,
+        archive: ReplyArchive,
+        compactor: ClientCompaction,
+        limits: GatewayLimits,
+    ) -> None:
+        self._names = names
+        self._memory = memory
+        self._most_messages = limits.messages
+        self._requests = RequestReader(names.writer, most_messages=limits.messages)
+        self._references = ReferenceResolver(archive, compactor, memory)
+        self._warm = CacheBudget(limits.warm_bytes)
+        self._warm.share(
+            requests=self._requests.cache,
+            tools=self._requests.cache.tools,
+            histories=memory.histories,
+            replies=memory.at_hand,
+            plans=plans,
+            conversations=memory.recent,
+        )
+
+    def warm_bytes(self) -> dict[str, int]:
+        """What is kept for the next requests of conversations, by its kind."""
+        return {**self._warm.by_kind(), "large_requests": self._requests.large.budget.held}
+
+    async def read_chat(self, door: Door, request: WebRequest, caller: str) -> ClientTurn:
+        """A request for a reply."""
+        read = await read_beside(request.weight, partial(self._requests.read, door, request, caller))
+        known = None if read is None else await self._references.read_before(door, request.body, read)
+        if known is not None:
+            writer = self._writer(door, known)
+            return await read_turn(
+                door, request, known, caller=caller, memory=self._memory, writer=writer, read=read
+            )
+        prepared = await self._references.resolve(door, read_fields(request.body), caller)
+        try:
+            return await self._read(door, request, prepared, caller)
+        except TranscriptError as error:
+            if prepared.changed:
+                raise
+            return unread_turn(door, request, prepared, error, caller=caller, memory=self._memory)
+
+    async def read(self, door: Door, request: WebRequest, fields: dict[str, Any], caller: str) -> ClientTurn:
+        """What a request asks about a chat with these fields: to count it, to compact it, to explain it."""
+        prepared = await self._references.resolve(door, fields, caller)
+        return await self._read(door, request, prepared, caller)
+
+    async def _read(
+        self, door: Door, request: WebRequest, prepared: PreparedRequest, caller: str
+    ) -> ClientTurn:
+        messages, most = prepared.fields.get(door.dialect.messages_field), self._most_messages
+        if isinstance(messages, list) and len(messages) > most:  # with those that it continues
+            raise too_many_messages(most)
+        writer = self._writer(door, prepared)
+        return await read_turn(door, request, prepared, caller=caller, memory=self._memory, writer=writer)
+
+    def _writer(self, door: Door, prepared: PreparedRequest) -> Origin:
+        return self._names.writer(model_of(door, prepared.fields), door.dialect.name)
+
+    async def switched(self, turn: ClientTurn) -> str:
+        """The model that an operator chose for the conversation; empty if none was, or it is no longer configured. It is none
+        for a turn that goes on with calls of a model that we do not know: only the client's own name can mean that."""
+        unknown = turn.begins or (turn.continues and not turn.bound)
+        chosen = "" if unknown else await self._memory.switched(turn.caller, turn.conversation_id)
+        if chosen and not self._names.is_known(chosen):
+            _LOG.warning("%s was switched to %s, which is not known.", turn.conversation_id, chosen)
+            return ""
+        return chosen

@@ -1,0 +1,163 @@
+"""Gemini's batches: an operation whose requests and responses stand in it, up to 20 MB."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from segue.providers.batches.wire_batch import (
+    BatchHandover,
+    BatchService,
+    Sought,
+    WireBatch,
+    WireResult,
+    count,
+    error_of,
+    seconds_of,
+)
+from segue.providers.services.json_answer import in_path, request_json
+from segue.transports.transport import ReplyLimits
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from segue.providers.endpoint import Endpoint
+
+_ENDED: Final = ("SUCCEEDED", "CANCELLED", "EXPIRED")
+_MISSING: Final = {"CANCELLED": "cancelled", "EXPIRED": "expired"}
+_STATUS: Final = {3: 400, 4: 504, 5: 404, 7: 403, 8: 429, 10: 409, 13: 500, 14: 503, 16: 401}
+"""Codes of google.rpc.Status."""
+_LIFE: Final = 48 * 3600.0
+_PAGES: Final = 20
+_RESULT_BYTES: Final = 1 << 30
+
+
+class _Stats(Struct, rename="camel"):
+    request_count: Any = 0
+    successful_request_count: Any = 0
+    failed_request_count: Any = 0
+
+
+class _Response(Struct):
+    response: msgspec.Raw = msgspec.Raw(b"")
+    error: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class _Responses(Struct, rename="camel"):
+    inlined_responses: list[_Response] = []
+
+
+class _Output(Struct, rename="camel"):
+    inlined_responses: _Responses | None = None
+
+
+class _Metadata(Struct, rename="camel"):
+    state: str = ""
+    display_name: str = ""
+    create_time: str = ""
+    batch_stats: _Stats | None = None
+    output: _Output | None = None
+
+
+class _Operation(Struct):
+    name: str
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    error: dict[str, Any] | None = None
+
+
+class _Page(Struct, rename="camel"):
+    operations: list[_Operation] = []
+    next_page_token: str = ""
+
+
+async def mark(endpoint: Endpoint) -> str:
+    await request_json(_roomy(endpoint), "GET", "/batches?pageSize=1", _Page)
+    return ""
+
+
+async def hand_over(endpoint: Endpoint, given: BatchHandover) -> WireBatch:
+    requests = [{"request": msgspec.Raw(body), "metadata": {"key": name}} for name, body in given.lines]
+    batch = {"displayName": given.token, "inputConfig": {"requests": {"requests": requests}}}
+    path = f"/models/{in_path(given.model)}:batchGenerateContent"
+    return _read(await request_json(endpoint, "POST", path, _Operation, {"batch": batch}))
+
+
+async def find(endpoint: Endpoint, sought: Sought) -> WireBatch | None:
+    path = "/batches?pageSize=20"
+    for _ in range(_PAGES):
+        page = await request_json(_roomy(endpoint), "GET", path, _Page)
+        for one in page.operations:
+            if one.metadata.display_name == sought.token:
+                return _read(one)
+        if not page.next_page_token:
+            break
+        path = f"/batches?pageSize=20&pageToken={page.next_page_token}"
+    return None
+
+
+async def look(endpoint: Endpoint, name: str) -> WireBatch:
+    return _read(await _operation(endpoint, name))
+
+
+async def _operation(endpoint: Endpoint, name: str) -> _Operation:
+    return await request_json(_roomy(endpoint), "GET", f"/{name}", _Operation)
+
+
+def _roomy(endpoint: Endpoint) -> Endpoint:
+    """A batch that has ended is described with all of its responses."""
+    return structs.replace(endpoint, limits=ReplyLimits(body_bytes=_RESULT_BYTES))
+
+
+def _read(operation: _Operation) -> WireBatch:
+    about = operation.metadata
+    state = about.state.rpartition("_STATE_")[2]
+    stats = about.batch_stats or _Stats()
+    failed, made = count(stats.failed_request_count), seconds_of(about.create_time)
+    return WireBatch(
+        id=operation.name,
+        state="refused" if state == "FAILED" else "ended" if state in _ENDED else "running",
+        total=count(stats.request_count),
+        done=count(stats.successful_request_count) + failed,
+        failed=failed,
+        expires=None if made is None else made + _LIFE,
+        missing=_MISSING.get(state, "failed"),  # type: ignore[arg-type]
+        problem=str((operation.error or {}).get("message", "")),
+    )
+
+
+async def results(endpoint: Endpoint, batch: WireBatch) -> AsyncIterator[WireResult]:
+    output = (await _operation(endpoint, batch.id)).metadata.output
+    inlined = output.inlined_responses if output is not None else None
+    for one in inlined.inlined_responses if inlined is not None else ():
+        yield read_response(endpoint, one)
+
+
+def read_response(endpoint: Endpoint, one: _Response) -> WireResult:
+    name = str((one.metadata or {}).get("key", ""))
+    if bytes(one.response):
+        return WireResult(name=name, outcome="succeeded", body=bytes(one.response))
+    error = one.error or {}
+    code = count(error.get("code"))
+    status = _STATUS.get(code, code if 400 <= code < 600 else 500)
+    return WireResult(
+        name=name, outcome="failed", error=error_of(endpoint, status, {"error": {**error, "code": status}})
+    )
+
+
+async def cancel(endpoint: Endpoint, name: str) -> None:
+    await endpoint.json("POST", f"/{name}:cancel")
+
+
+SERVICE: Final = BatchService(
+    most_requests=50_000,
+    most_bytes=18 << 20,
+    mark=mark,
+    hand_over=hand_over,
+    find=find,
+    look=look,
+    results=results,
+    cancel=cancel,
+)

@@ -1,0 +1,192 @@
+"""What the batch endpoints of all wires have in common: a batch, a result, a service; and small readers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, final
+
+import msgspec
+from msgspec import Struct, structs
+
+from segue.errors import ProtocolError, ProviderError
+from segue.providers.endpoint import Endpoint
+from segue.transports.transport import ReplyLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segue.transports.transport import WireResponse
+
+BatchState: TypeAlias = Literal["running", "ended", "refused"]
+"""`refused`: the provider found the batch wrong as a whole, and has done nothing of it."""
+Outcome: TypeAlias = Literal["succeeded", "failed", "expired", "cancelled"]
+_RESULT_BYTES: Final = 4 << 30
+"""Of all results of a batch, which are read line by line."""
+_LINE_BYTES: Final = 64 << 20
+
+
+@final
+class WireLine(NamedTuple):
+    """One request of a batch: our name of it, which comes back with its result, and its body."""
+
+    name: str
+    body: bytes
+
+
+@final
+class RefusedLine(Struct, frozen=True):
+    """A request for which a whole batch was refused."""
+
+    place: int
+    """From 0."""
+    code: str
+    message: str
+
+
+@final
+class WireBatch(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A batch as its provider describes it. It is kept as JSON."""
+
+    id: str
+    state: BatchState = "running"
+    total: int = 0
+    done: int = 0
+    """Requests that have been answered, as far as the provider reports it before the end."""
+    failed: int = 0
+    files: tuple[str, ...] = ()
+    """Where results are, if they are in files."""
+    expires: float | None = None
+    """Seconds since 1970."""
+    missing: Outcome = "failed"
+    """What became of requests without a result."""
+    problem: str = ""
+    """Why the batch was refused as a whole."""
+    problem_code: str = ""
+    refused: tuple[RefusedLine, ...] = ()
+
+
+@final
+class WireResult(Struct, frozen=True, kw_only=True):
+    """The result of one request, by the name that we gave it."""
+
+    name: str
+    outcome: Outcome
+    body: bytes = b""
+    """The reply, as its endpoint sends it whole."""
+    error: ProviderError | None = None
+
+
+@final
+class BatchHandover(Struct, frozen=True, kw_only=True):
+    """What is handed over as one batch."""
+
+    token: str
+    """Ours, unlike any other. It is found again at the provider, in what describes the batch or in the names of its requests."""
+    model: str
+    path: str
+    """Of a single request, from the base URL on."""
+    lines: Sequence[WireLine]
+
+
+@final
+class Sought(Struct, frozen=True, kw_only=True):
+    """A batch that was perhaps handed over before the process ended."""
+
+    token: str
+    mark: str
+    """What the service had as its mark before it was handed over."""
+    count: int
+    others: frozenset[str] = frozenset()
+    """Ids of batches that are known to be something else."""
+
+
+@final
+class BatchService(Struct, frozen=True, kw_only=True):
+    """The batch endpoint of one wire."""
+
+    most_requests: int
+    most_bytes: int
+    """Of all bodies together."""
+    mark: Callable[[Endpoint], Awaitable[str]]
+    """Where the list of batches ends now. Raises an error with status 404 or 405 where there is no such endpoint."""
+    hand_over: Callable[[Endpoint, BatchHandover], Awaitable[WireBatch]]
+    find: Callable[[Endpoint, Sought], Awaitable[WireBatch | None]]
+    proves_itself: bool = True
+    """Whether what `find` returns is certainly ours; else only the names in its results show that."""
+    look: Callable[[Endpoint, str], Awaitable[WireBatch]]
+    results: Callable[[Endpoint, WireBatch], AsyncIterator[WireResult]]
+    cancel: Callable[[Endpoint, str], Awaitable[None]]
+
+
+@asynccontextmanager
+async def result_lines(endpoint: Endpoint, path: str) -> AsyncIterator[AsyncIterator[bytes]]:
+    """The lines of a file of results, as they arrive."""
+    roomy = structs.replace(endpoint, limits=ReplyLimits(body_bytes=_RESULT_BYTES, line_bytes=_LINE_BYTES))
+    async with roomy.ask("GET", path, whole=True) as answer:
+        yield _lines(answer)
+
+
+async def _lines(answer: WireResponse) -> AsyncIterator[bytes]:
+    rest = b""
+    async for portion in answer.portions():
+        *whole, rest = (rest + portion).split(b"\n")
+        for line in whole:
+            if line.strip():
+                yield line
+        if len(rest) > _LINE_BYTES:
+            raise ProtocolError("A line of the results is too long.", code="line_too_long")
+    if rest.strip():
+        yield rest
+
+
+async def upload_lines(endpoint: Endpoint, name: str, lines: Sequence[bytes]) -> str:
+    """Upload a file of requests, as OpenAI's wire and those like it take it; its id."""
+    boundary = f"segue-{token_hex(16)}"
+    head = (
+        f'--{boundary}\r\ncontent-disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+        f'--{boundary}\r\ncontent-disposition: form-data; name="file"; filename="{name}"\r\n'
+        "content-type: application/jsonl\r\n\r\n"
+    )
+    body = b"".join((head.encode(), b"\n".join(lines), b"\n", f"\r\n--{boundary}--\r\n".encode()))
+    headers = {"content-type": f"multipart/form-data; boundary={boundary}"}
+    async with endpoint.ask("POST", "/files", body, headers=headers, whole=True) as answer:
+        received = await answer.read()
+    return msgspec.json.decode(received, type=_Named).id
+
+
+class _Named(Struct):
+    id: str
+
+
+def raw_line(fields: Mapping[str, Any], body_field: str, body: bytes) -> bytes:
+    """A line of JSON whose body is not parsed again."""
+    return msgspec.json.encode({**fields, body_field: msgspec.Raw(body)})
+
+
+def error_of(endpoint: Endpoint, status: int, body: Any) -> ProviderError:
+    """The error of one request, read as if it had been sent alone."""
+    written = body.encode() if isinstance(body, str) else msgspec.json.encode(body)
+    error = endpoint.dialect.decode_error(status, {}, written)
+    endpoint.redact(error)
+    return endpoint.named(error)
+
+
+def seconds_of(time: Any) -> float | None:
+    """A time as ISO 8601 or in seconds; None if it is neither."""
+    if isinstance(time, int | float):
+        return float(time)
+    try:
+        return datetime.fromisoformat(time).timestamp()
+    except (TypeError, ValueError):
+        return None
+
+
+def count(value: Any) -> int:
+    """A number, also where it is written as a text."""
+    try:
+        return int(value or 0)
+    except (TypeError, ValueError):
+        return 0

@@ -1,0 +1,155 @@
+"""A batch that is killed at random moments and run again: every request is answered once, and no part is handed over twice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batch.worlds import CREATED, MODELS, QUICK, World, prompts
+from segue.batch import Batch
+from segue.batch.state_file import StateFile
+from segue.emulators.faults import Fault
+
+TESTS = Path(__file__).parent.parent
+KILLS = int(os.environ.get("SEGUE_BATCH_KILLS", "4"))
+COUNT = 30
+
+
+def start(world: World, model: str) -> subprocess.Popen[str]:
+    words = [
+        sys.executable,
+        "-m",
+        "batch.killed_run",
+        str(world.directory),
+        world.served.base_url,
+        model,
+        str(COUNT),
+    ]
+    return subprocess.Popen(words, cwd=TESTS, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own words
+
+
+def handed_over(world: World, provider: str) -> Counter[str]:
+    """How often each question is in a batch that was created."""
+    found = Counter[str]()
+    for job in world.emulator.memory(provider)["batches"].values():
+        for task in job.tasks:
+            found[str(task.body)] += 1
+    return found
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("provider", [*MODELS])
+def test_killed_at_random_moments_every_request_is_answered_once_and_in_order(
+    world: World, provider: str
+) -> None:
+    dice = random.Random(f"{provider} {os.environ.get('SEGUE_TESTS_DAY', '')}")
+    world.clock.now = time.time()
+    world.emulator.clock = time.time
+    world.emulator.batch_rate, world.emulator.batch_delay = COUNT / 1.5, 0.2
+    model = f"{provider}/{MODELS[provider]}"
+    for _ in range(KILLS):
+        process = start(world, model)
+        assert process.stdout is not None and process.stdout.readline() == "begun\n"
+        time.sleep(dice.uniform(0, 0.25))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    last = start(world, model)
+    assert last.communicate(timeout=60)[0].endswith("done\n")
+    [path] = world.directory.glob("*.batch")
+    batch = Batch.open(path, world.providers())
+    assert [result.text for result in batch.results()] == [f"answer {n}" for n in range(COUNT)]
+    assert {*handed_over(world, provider).values()} == {1} and len(handed_over(world, provider)) == COUNT
+    status = batch.status()
+    assert status.cost == pytest.approx(sum(result.cost or 0 for result in batch.results()))
+    assert all(result.usage.tier == "batch" and result.attempts == 1 for result in batch.results())
+
+
+class KilledError(BaseException):
+    """Ends a run as a kill does: nothing behind it is done."""
+
+
+def kill_after(monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
+    """The process ends behind its n-th statement that changes the file."""
+    left = [writes]
+    for name in ("begin_part", "update_part", "settle", "abandon_part", "disprove_part", "ask"):
+        original = getattr(StateFile, name)
+
+        def wrapped(self: StateFile, *args: Any, _original: Any = original, **more: Any) -> Any:
+            if left[0] == 0:
+                raise KilledError
+            left[0] -= 1
+            done = _original(self, *args, **more)
+            if left[0] == 0:
+                raise KilledError
+            return done
+
+        monkeypatch.setattr(StateFile, name, wrapped)
+
+
+@pytest.mark.parametrize("provider", [*MODELS, "kimi"])
+def test_ended_behind_any_write_the_batch_continues(world: World, provider: str) -> None:
+    """Systematically, beside the random kills: behind each write, with partial failure, in one process."""
+    model = f"{provider}/{MODELS.get(provider, 'kimi-k2.6')}"
+    for writes in range(1, 9):
+        world.emulator.reset()
+        world.emulator.batch_faults.append(Fault(status=500))
+        with pytest.MonkeyPatch.context() as patch:
+            batch = world.batch(prompts(3), model, run_number=writes)
+            kill_after(patch, writes)
+            with contextlib.suppress(KilledError, BaseExceptionGroup):
+                asyncio.run(batch.run(pace=QUICK, concurrency=1))
+        batch.close()
+        again = Batch.open(batch.path, world.providers())
+        status = asyncio.run(again.run(pace=QUICK))
+        assert status.succeeded == 3, writes
+        assert [result.text for result in again.results()] == ["answer 0", "answer 1", "answer 2"]
+        if provider != "kimi":
+            assert sorted(handed_over(world, provider).values()) == [1, 1, 2], (
+                writes
+            )  # one failed for a reason that passes
+
+
+@pytest.mark.parametrize("provider", [*MODELS])
+@pytest.mark.parametrize("kind", ["cut", "empty", "status"])
+def test_an_answer_that_is_lost_does_not_make_a_second_batch(world: World, provider: str, kind: Any) -> None:
+    """The batch is created and its connection breaks before its id arrives; or it is not created, and nobody knows."""
+    world.emulator.faults.append(Fault(kind=kind, status=503, method="POST", path=CREATED[provider]))
+    batch = world.batch(prompts(4), f"{provider}/{MODELS[provider]}")
+    assert asyncio.run(batch.run(pace=QUICK)).succeeded == 4
+    assert not world.emulator.faults and {*handed_over(world, provider).values()} == {1}
+
+
+def test_a_batch_of_somebody_else_with_as_many_requests_is_not_taken_for_ours(world: World) -> None:
+    """Anthropic's batches bear nothing of ours but the names in their results."""
+    import httpx
+
+    batch = world.batch(prompts(2), "anthropic/claude-sonnet-4-5")
+    with pytest.MonkeyPatch.context() as patch:
+        kill_after(patch, 1)
+        with pytest.raises(KilledError):
+            asyncio.run(batch.run(pace=QUICK))
+    batch.close()
+    params = {
+        "model": "claude-sonnet-4-5",
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": "theirs"}],
+    }
+    theirs = {"requests": [{"custom_id": f"x{n}", "params": params} for n in range(2)]}
+    headers = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
+    answer = httpx.post(f"{world.served.url('anthropic')}/v1/messages/batches", json=theirs, headers=headers)
+    assert answer.status_code == 200
+    again = Batch.open(batch.path, world.providers())
+    asyncio.run(again.run(pace=QUICK))
+    assert [result.text for result in again.results()] == ["answer 0", "answer 1"]
+    assert world.created("anthropic") == 2
