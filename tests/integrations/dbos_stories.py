@@ -42,7 +42,7 @@ class Story:
 
     async def launch(self) -> Story:
         DBOS.launch()
-        await self.agents.register_queues()
+        await self.agents.register_queues_async()
         return self
 
     def chat(self, session: str) -> Chat:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
 from pathlib import Path
@@ -25,7 +24,7 @@ def launch(folder: Path, executor: str, url: str, database: str = "") -> DBOSAge
     DBOS(config=config)
     agents = DBOSAgents(Agents(folder, database).chat, polling_seconds=0.1)
     DBOS.launch()
-    asyncio.run(agents.register_queues())
+    agents.register_queues()
     return agents
 
 

@@ -2,7 +2,7 @@
 
     agents = DBOSAgents(lambda session: Chat("anthropic/claude-sonnet-4-6", session=session, store=store, tools=[book]))
     DBOS.launch()
-    await agents.register_queues()
+    agents.register_queues()
     handle = await agents.send("trip-17", "Book the room.")
     print(await handle.get_result())
 
@@ -11,24 +11,21 @@ A turn is a workflow. DBOS starts, resumes and repeats its steps; what was said 
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, final
 from uuid import uuid4
 
-import msgspec
 from dbos import DBOS, SetEnqueueOptions, SetWorkflowID, StepOptions
 from msgspec import Struct
 
-from segue.chat.steps import Step
 from segue.errors import UsageError
+from segue.integrations._turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import Callable, Coroutine
 
     from dbos import WorkflowHandleAsync
 
     from segue.chat.chat import Chat
-    from segue.chat.stepwise import StepwiseChat
 
 _TOPIC: Final = "approvals"
 _A_DAY: Final = 86_400.0
@@ -64,51 +61,55 @@ class DBOSAgents:
         """`open_chat`: the chat of a session, with a store that all processes share. `asks`: limits for the requests to models,
         which then wait in a queue of their own; give each provider its own `DBOSAgents`, and its limits are its own."""
         self.name = name
-        self._open_chat = open_chat
+        self._turns = turns = Turns(open_chat)
         self._asks = asks
         self._polling = polling_seconds
         self._turns_queue, self._asks_queue = f"segue.{name}.turns", f"segue.{name}.asks"
 
         @DBOS.workflow(name=f"segue.{name}.ask", max_recovery_attempts=None)
         async def ask(session: str, key: str, step: dict[str, Any]) -> dict[str, Any]:
-            return await self._step("perform", self._perform_step, session, key, step)
+            return await self._step("perform", turns.perform, session, key, step)
 
         @DBOS.workflow(name=f"segue.{name}.turn", max_recovery_attempts=None)
         async def turn(session: str, text: str) -> dict[str, Any]:
             key = DBOS.workflow_id or ""
-            step = await self._step("begin", self._begin_step, session, key, text)
+            step = await self._step("begin", turns.begin, session, key, text)
             while step["type"] != "done":
                 match step["type"]:
                     case "wait":
                         await DBOS.set_event_async(_TOPIC, step["calls"])
                         answer = await DBOS.recv_async(_TOPIC, timeout_seconds=_A_DAY)
                         if answer is not None:
-                            step = await self._step("approve", self._approve_step, session, key, answer)
+                            step = await self._step("approve", turns.approve, session, key, answer)
                     case "sleep":
                         await DBOS.sleep_async(step["seconds"])
-                        step = await self._step("perform", self._perform_step, session, key, step)
+                        step = await self._step("perform", turns.perform, session, key, step)
                     case "ask" if asks is not None:
                         asked = await DBOS.enqueue_workflow_async(self._asks_queue, ask, session, key, step)
                         step = await asked.get_result()
                     case _:
-                        step = await self._step("perform", self._perform_step, session, key, step)
+                        step = await self._step("perform", turns.perform, session, key, step)
             return step
 
         self._turn = turn
 
-    async def register_queues(self) -> None:
+    def register_queues(self) -> None:
         """After `DBOS.launch()`: turns of one session run one after another, and requests to models within their limits."""
-        await DBOS.register_queue_async(
-            self._turns_queue, partition_concurrency=1, polling_interval_sec=self._polling
-        )
-        if self._asks is not None:
-            limiter = self._asks.requests and {"limit": self._asks.requests, "period": self._asks.seconds}
-            await DBOS.register_queue_async(
-                self._asks_queue,
-                global_concurrency=self._asks.at_once,
-                limiter=limiter or None,  # type: ignore[arg-type]  # a TypedDict
-                polling_interval_sec=self._polling,
-            )
+        for name, limits in self._queues.items():
+            DBOS.register_queue(name, polling_interval_sec=self._polling, **limits)
+
+    async def register_queues_async(self) -> None:
+        """The same, where an event loop runs."""
+        for name, limits in self._queues.items():
+            await DBOS.register_queue_async(name, polling_interval_sec=self._polling, **limits)
+
+    @property
+    def _queues(self) -> dict[str, dict[str, Any]]:
+        queues: dict[str, dict[str, Any]] = {self._turns_queue: {"partition_concurrency": 1}}
+        if (asks := self._asks) is not None:
+            limiter = {"limit": asks.requests, "period": asks.seconds} if asks.requests else None
+            queues[self._asks_queue] = {"global_concurrency": asks.at_once, "limiter": limiter}
+        return queues
 
     async def send(self, session: str, text: str, *, turn: str = "") -> WorkflowHandleAsync[dict[str, Any]]:
         """Send a message; any process takes the turn. `turn`: its id, under which it is sent once however often this is called.
@@ -137,8 +138,7 @@ class DBOSAgents:
     async def cancel(self, session: str, turn: str) -> None:
         """End a turn, wherever it runs: it can write nothing more, and the calls that are open are closed."""
         await DBOS.cancel_workflow_async(turn)
-        async with self._stepwise(session, turn) as steps:
-            await steps.cancel()
+        await self._turns.cancel(session, turn)
 
     # What a process does
 
@@ -147,34 +147,3 @@ class DBOSAgents:
     ) -> dict[str, Any]:
         options: StepOptions = {**_TRIES, "name": f"segue.{self.name}.{name}"}
         return await DBOS.run_step_async(options, do, *given)
-
-    async def _begin_step(self, session: str, key: str, text: str) -> dict[str, Any]:
-        async with self._stepwise(session, key) as steps:
-            return _as_data(await steps.begin(text), steps)
-
-    async def _perform_step(self, session: str, key: str, step: dict[str, Any]) -> dict[str, Any]:
-        due = msgspec.convert(step, Step)
-        async with self._stepwise(session, key) as steps:
-            return _as_data(await steps.perform(due), steps)
-
-    async def _approve_step(self, session: str, key: str, answer: dict[str, Any]) -> dict[str, Any]:
-        async with self._stepwise(session, key) as steps:
-            return _as_data(await steps.approve(answer.pop("call_id"), **answer), steps)
-
-    @asynccontextmanager
-    async def _stepwise(self, session: str, key: str) -> AsyncIterator[StepwiseChat]:
-        steps = self._open_chat(session).stepwise(key)
-        try:
-            yield steps
-        finally:
-            await steps.close()
-
-
-def _as_data(step: Step, steps: StepwiseChat) -> dict[str, Any]:
-    """A step as DBOS keeps it: the calls without what only models read, and the answer with the last one."""
-    answer = steps.answer
-    data: dict[str, Any] = msgspec.to_builtins(step)
-    if data["type"] == "done":
-        data["text"] = "" if answer is None else answer.text
-        data["error"] = None if answer is None or answer.error is None else answer.error.as_dict()
-    return data
