@@ -6,7 +6,7 @@ SYNCED := .venv/.synced
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chat test quick release check lint types typing documents coverage laws properties gateway-laws same-wire own-wire replies recordings stories mutants opinions crash crash-database engines nodes power attack memory-curve fuzz chaos clients drift sessions moves bench bench-gateway bench-callers toolbench docs site pictures format clean
+.PHONY: $(shell sed -nE 's/^([a-z-]+):.*/\1/p' Makefile)
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -119,6 +119,9 @@ engines: $(SYNCED) ## kill workers of DBOS at 200 random moments on SQLite and o
 chaos: $(SYNCED) ## kill the gateway at 100 random moments of an agent's work; each next request succeeds
 	$(BIN)/python -m scripts.gateway_crash --kills 100
 
+frameworks: $(SYNCED) ## the integrations with the newest frameworks, in an environment of their own (~/.cache/segue-clients)
+	$(BIN)/python -m scripts.frameworks
+
 clients: $(SYNCED) ## real agents and frameworks, the newest ones, through the gateway (1.5 GB in ~/.cache/segue-clients)
 	$(BIN)/python -m scripts.drift
 	$(BIN)/python -m scripts.clients --write
@@ -147,12 +150,28 @@ attack: $(SYNCED) ## every test of the page about security
 memory-curve: $(SYNCED) ## the memory of a gateway over 200,000 requests with growing histories, as a curve (half an hour; REQUESTS=)
 	PYTHONPATH=tests $(BIN)/python -m gateway.memory_curve --requests $(or $(REQUESTS),200000)
 
+worker-kills: $(SYNCED) ## kill workers of a gateway 200 times while agents work through it (minutes; KILLS=)
+	PYTHONPATH=tests $(BIN)/python -m gateway.worker_kills --kills $(or $(KILLS),200)
+
+conversations: $(SYNCED) ## 10,000 conversations of one client of a gateway, each continued (minutes; COUNT=)
+	PYTHONPATH=tests $(BIN)/python -m gateway.many_conversations --count $(or $(COUNT),10000)
+
+key-timing: $(SYNCED) ## whether the time of a refusal tells something about keys: 40,000 wrong ones (a minute; REQUESTS=)
+	PYTHONPATH=tests $(BIN)/python -m gateway.key_timing --requests $(or $(REQUESTS),40000)
+
 fuzz: $(SYNCED)  ## hostile input for everything that reads some, for 10 minutes
 	PYTHONPATH=tests $(BIN)/python -m fuzz.run --minutes 10
 
 toolbench: $(SYNCED) ## 20 prompts for a real model with tools (fetches 1.1 GB once, takes minutes)
 	$(BIN)/segue models pull embedded/qwen2.5-coder-1.5b
 	$(BIN)/python -m bench tools20
+
+browser: $(SYNCED) ## the pages of the inspector in Chromium: axe-core, widths, light and dark; pictures in build/browser (needs npm)
+	npm install --silent --no-audit --no-fund --no-save --prefix build/browser axe-core
+	SEGUE_BROWSER=build/browser $(BIN)/pytest -q -n 0 --timeout 600 tests/inspector
+
+bench-inspector: $(SYNCED) ## what the inspector adds to a request of the gateway (minutes)
+	$(BIN)/python -m bench inspector
 
 bench-gateway: $(SYNCED) ## the gateway against the bare stack, with LiteLLM beside it if that is in PATH (Linux, minutes)
 	$(BIN)/python -m bench gateway

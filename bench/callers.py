@@ -115,13 +115,13 @@ def _costs(bench: Bench, gateways: dict[str, Measured]) -> tuple[dict[str, float
     """CPU seconds of a request: of the best round, and of all together."""
     costs: dict[str, list[float]] = {name: [] for name in gateways}
     for gateway in gateways.values():
-        _served(bench, gateway, REQUESTS)  # warms up
+        served(bench, gateway, REQUESTS)  # warms up
     time.sleep(EXPORT_SECONDS)
     began = {name: gateway.cpu() for name, gateway in gateways.items()}
     for _ in range(ROUNDS):
         for name, gateway in gateways.items():
             before = gateway.cpu()
-            figures = _served(bench, gateway, REQUESTS)
+            figures = served(bench, gateway, REQUESTS)
             time.sleep(0.05)  # what follows a reply is part of its cost
             costs[name].append((gateway.cpu() - before) / figures.requests)
     time.sleep(2 * EXPORT_SECONDS)
@@ -162,7 +162,7 @@ async def _added(port: int) -> list[Round]:
     return rounds[WARM:]
 
 
-def _served(bench: Bench, gateway: Measured, requests: int) -> Figures:
+def served(bench: Bench, gateway: Measured, requests: int) -> Figures:
     figures = bench.run(Run(port=gateway.port, path=MESSAGES, requests=requests, clients=1))
     if figures.refused:
         raise RuntimeError(f"requests were refused: {figures.statuses}")

@@ -1,6 +1,6 @@
 """One conversation, three APIs: a switch by hand, then a router that goes on with the next provider when one fails.
 
-The APIs are emulated on this machine. Run: python examples/switch_and_failover.py (needs the extra `emulators`)
+The APIs are emulated on this machine. Run: python examples/switch_and_failover.py
 """
 
 from __future__ import annotations

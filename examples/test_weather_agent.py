@@ -1,7 +1,6 @@
 """Tests of an agent, with a strict emulator in the place of the API. Run: pytest examples/test_weather_agent.py
 
 The emulator refuses what the real API refuses, so these tests see requests that would have failed in production.
-Needs the extra `emulators`.
 """
 
 from __future__ import annotations

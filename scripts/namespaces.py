@@ -20,6 +20,7 @@ NAMESPACES = (
     "segue.routing",
     "segue.steps",
     "segue.stores",
+    "segue.telemetry",
     "segue.testing",
     "segue.tools",
     "segue.transports",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -188,3 +189,13 @@ def test_nothing_heavy_is_loaded_before_it_is_needed(statement: str, heavy: tupl
     )
     loaded = set(answer.stderr.split())
     assert loaded.isdisjoint(heavy)
+
+
+@pytest.mark.parametrize(("extra", "library"), [("postgres", "psycopg"), ("otel", "opentelemetry-sdk")])
+def test_a_library_whose_inner_parts_are_used_is_taken_up_to_a_known_version(
+    extra: str, library: str
+) -> None:
+    """Decision 30: its next major version may arrange them in another way."""
+    project = tomllib.loads((SOURCE.parent.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    (needed,) = [each for each in project["optional-dependencies"][extra] if each.startswith(library)]
+    assert ",<" in needed

@@ -121,6 +121,7 @@ def reader(tmp_path: Path, segue_emulator_server: Served) -> Cloud:
     return cloud
 
 
+@pytest.mark.filterwarnings("ignore:invalid escape sequence")  # in the source of an SDK that is not compiled yet
 @having("python")
 def test_the_python_on_a_page_does_what_the_page_says(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -291,3 +292,13 @@ def test_every_event_of_a_chat_is_told(event: type[Struct]) -> None:
 
 def test_the_table_of_providers_tells_what_is_known_of_them() -> None:
     assert provider_table.main([]) == 0
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, page in NAMES.items() if blocks(page, "py") and not name.startswith(_GENERATED)]
+)
+def test_a_program_on_a_page_is_an_example_and_short(name: str) -> None:
+    examples = {path.read_text("utf-8") for path in ROOT.glob("examples/*.py")}
+    for block in blocks(NAMES[name], "py"):
+        assert block.text in examples, f"{name}:{block.line}: copy it from examples/, where it is run"
+        assert len(block.text.splitlines()) <= 60

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args, get_type_hints
 
 import msgspec
 import pytest
@@ -33,6 +33,8 @@ def test_an_event_is_frozen_and_final_and_has_a_word_and_fields_that_match_takes
     assert kind.__match_args__ == kind.__struct_fields__
     words = [other.__struct_config__.tag for other in KINDS]
     assert words.count(kind.__struct_config__.tag) == 1
+    assert kind.type == kind.__struct_config__.tag  # type: ignore[attr-defined]
+    assert get_args(get_type_hints(kind)["type"])[0] == Literal[kind.type]  # type: ignore[attr-defined]
 
 
 def test_a_chat_reports_nothing_that_is_not_an_event() -> None:

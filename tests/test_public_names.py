@@ -63,9 +63,20 @@ def imports(source: str) -> list[str]:
     return [name for name in found if name.split(".")[0] == "segue"]
 
 
+def offered_by(integration: str) -> list[str]:
+    """The names of a module that cannot be loaded without its framework."""
+    file = ROOT / "src" / Path(*integration.split(".")).with_suffix(".py")
+    for node in ast.parse(file.read_text("utf-8")).body if file.exists() else ():
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    return []
+
+
 def is_public(name: str) -> bool:
     """Whether it is a namespace, or a name of one."""
     namespace, _, last = name.rpartition(".")
+    if namespace.startswith("segue.integrations."):
+        return last in offered_by(namespace)
     known = namespaces.NAMESPACES
     return name in known or (
         namespace in known and last in [*import_module(namespace).__all__, "__version__"]

@@ -25,14 +25,9 @@ def fetch(programs: Sequence[Program], cache: Path) -> None:
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         raise SystemExit("The clients are fetched for Linux on x86-64 only.")
     cache.mkdir(parents=True, exist_ok=True)
-    packages = [_newest(package) for program in programs for package in program.npm]
+    packages = [package for program in programs for package in program.npm]
     if packages:
-        manifest = cache / "package.json"
-        if not manifest.exists():
-            manifest.write_text('{"private": true}\n')
-        # One by one: a registry that is slow today costs one of them, and what is there stays.
-        for package in (NODE, *packages):
-            _npm(cache, package)
+        newest_npm(cache, NODE, *packages)
     for program in programs:
         _pip(cache, program)
 
@@ -48,6 +43,18 @@ def _pip(cache: Path, program: Program) -> None:
     words = [sys.executable, "-m", "uv", "pip", "install", "-q", "--upgrade", "--python", str(python)]
     subprocess.run([*words, *program.pip], check=True, timeout=SECONDS)
     (folder / _COMPLETE).touch()
+
+
+def newest_npm(cache: Path, *packages: str) -> Path:
+    """Install the newest version of packages; the folder that holds them."""
+    cache.mkdir(parents=True, exist_ok=True)
+    manifest = cache / "package.json"
+    if not manifest.exists():
+        manifest.write_text('{"private": true}\n')
+    # One by one: a registry that is slow today costs one of them, and what is there stays.
+    for package in packages:
+        _npm(cache, _newest(package))
+    return cache / "node_modules"
 
 
 def _npm(cache: Path, package: str) -> None:

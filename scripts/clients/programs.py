@@ -229,14 +229,14 @@ def _llm(turn: Turn) -> Start:
     return Start([turn.python("llm"), *words], {**variables, "LLM_USER_PATH": str(folder)})
 
 
-def _script(name: str) -> Callable[[Turn], Start]:
+def _script(name: str, **variables: str) -> Callable[[Turn], Start]:
     """An agent of a few lines; its history is a file in the folder where it runs."""
 
     def start(turn: Turn) -> Start:
         if not turn.resume:
             (turn.work / "history.json").unlink(missing_ok=True)
         file = Path(__file__).with_name("agents") / name
-        points = {"AGENT_URL": turn.pointer.url, "AGENT_KEY": turn.pointer.key}
+        points = {"AGENT_URL": turn.pointer.url, "AGENT_KEY": turn.pointer.key, **variables}
         if file.suffix == ".py":
             return Start([turn.python(), str(file), turn.pointer.model, turn.prompt], points)
         points["AGENT_MODULES"] = turn.package("")
@@ -261,6 +261,26 @@ def _cloud(name: str, title: str, wire: Wire, packages: tuple[str, ...], cloud: 
         resumes=True,
         cloud=cloud,
     )
+
+
+def _ai_sdk(name: str, title: str, wire: Wire, provider: str) -> Program:
+    return Program(
+        name=name,
+        title=title,
+        wire=wire,
+        npm=("ai", f"@ai-sdk/{provider}"),
+        start=_script("with_ai_sdk.mjs", AGENT_PROVIDER=provider),
+        resumes=True,
+    )
+
+
+def _copilot(turn: Turn) -> Start:
+    _, variables = turn.points("copilot")
+    home = turn.home / "copilot"
+    home.mkdir(exist_ok=True)
+    words = ["-p", turn.prompt, "--allow-all", *(["--continue"] if turn.resume else [])]
+    quiet = {"COPILOT_HOME": str(home), "COPILOT_AUTO_UPDATE": "false", "COPILOT_OFFLINE": "true"}
+    return Start([turn.package("@github", "copilot-linux-x64", "copilot"), *words], {**variables, **quiet})
 
 
 PROGRAMS = (
@@ -301,6 +321,14 @@ PROGRAMS = (
         resumes=True,
     ),
     Program(
+        name="copilot",
+        title="GitHub Copilot CLI",
+        wire="chat",
+        npm=("@github/copilot",),
+        start=_copilot,
+        resumes=True,
+    ),
+    Program(
         name="qwen", title="Qwen Code", wire="chat", npm=("@qwen-code/qwen-code",), start=_qwen, resumes=True
     ),
     Program(name="aider", title="aider", wire="chat", pip=("aider-chat",), start=_aider, tools=False),
@@ -320,14 +348,9 @@ PROGRAMS = (
         "langchain_mistral",
     ),
     _agent("strands", "Strands, Ollama", "ollama", "strands-agents[ollama]", "strands"),
-    Program(
-        name="ai-sdk",
-        title="AI SDK, Mistral provider",
-        wire="mistral",
-        npm=("ai", "@ai-sdk/mistral"),
-        start=_script("with_ai_sdk.mjs"),
-        resumes=True,
-    ),
+    _ai_sdk("ai-sdk", "AI SDK, Mistral provider", "mistral", "mistral"),
+    _ai_sdk("ai-sdk-openai", "AI SDK, OpenAI provider", "responses", "openai"),
+    _ai_sdk("ai-sdk-anthropic", "AI SDK, Anthropic provider", "anthropic", "anthropic"),
     _agent("pydantic-ai", "pydantic-ai", "chat", "pydantic-ai-slim[openai]", "pydantic_ai"),
     _cloud("boto3", "boto3, Converse", "converse", ("boto3",), "bedrock"),
     _cloud(

@@ -26,13 +26,20 @@ SOURCE = HERE.parent.parent / "src" / "segue"
 SDKS = ("anthropic", "openai", "google-genai", "mistralai", "ollama")
 CACHE = Path(os.environ.get("SEGUE_CLIENTS", "~/.cache/segue-clients")).expanduser()
 SECONDS = 600
+FAMILY = "dialects/openai_chat"
+"""Without the folders in it: each is a wire of its own."""
 FOLDERS: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("dialects/anthropic_messages", "emulators/anthropic"),
-    "openai_chat": ("dialects/openai_chat", "emulators/openai_chat"),
+    "openai_chat": (FAMILY, "emulators/openai_chat"),
     "openai_responses": ("dialects/openai_responses", "emulators/openai_responses"),
     "gemini": ("dialects/gemini", "emulators/gemini"),
-    "mistral": ("dialects/mistral", "emulators/mistral", "dialects/openai_chat", "emulators/openai_chat"),
-    "ollama": ("dialects/ollama", "emulators/ollama"),
+    "mistral": (
+        "dialects/openai_chat/mistral",
+        "emulators/mistral",
+        FAMILY,
+        "emulators/openai_chat",
+    ),
+    "ollama": ("dialects/openai_chat/ollama", "emulators/ollama"),
 }
 """Where a wire is written down; Mistral's is OpenAI's with changes."""
 SHARED = ("dialects", "emulators", "conversation")
@@ -98,7 +105,7 @@ def read_listed(table: Mapping[str, Mapping[str, Mapping[str, object]]]) -> dict
 
 def news(sdks: Mapping[str, Mapping[str, object]]) -> Iterator[News]:
     for wire, sdk in sdks.items():
-        known = words_of(files_of(wire)) | words_of_errors(wire)
+        known = words_of(files_of(wire)) | words_of_errors(wire) | words_of_server(wire)
         words = sdk["words"]
         if isinstance(words, dict):
             yield from (
@@ -107,10 +114,9 @@ def news(sdks: Mapping[str, Mapping[str, object]]) -> Iterator[News]:
 
 
 def files_of(wire: str) -> Iterator[Path]:
-    for folder in SHARED:
-        yield from (SOURCE / folder).glob("*.py")
-    for folder in FOLDERS[wire]:
-        yield from (SOURCE / folder).rglob("*.py")
+    for folder in (*SHARED, *FOLDERS[wire]):
+        is_flat = folder in (*SHARED, FAMILY)
+        yield from (SOURCE / folder).glob("*.py" if is_flat else "**/*.py")
 
 
 def words_of(files: Iterable[Path]) -> set[str]:
@@ -135,6 +141,12 @@ def words_of_errors(wire: str) -> set[str]:
     """The codes and types of errors in the wire's table."""
     table = tomllib.loads((SOURCE / "dialects" / "errors.toml").read_text("utf-8"))["wires"].get(wire, {})
     return {name for names in table.get("names", {}).values() for name in names}
+
+
+def words_of_server(wire: str) -> set[str]:
+    """What the file of a server of the Chat wire names."""
+    file = SOURCE / "dialects" / "openai_chat" / "servers" / f"{wire}.toml"
+    return set(re.findall(r"[\w.-]+", file.read_text("utf-8"))) if file.exists() else set()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from segue.namespace import public_names
 
 __version__ = "0.1.0"
 _HOMES = {
+    "segue.chat.agent": "Agent",
     "segue.chat.attachments": "attachment",
     "segue.chat.blocking": "BlockingChat",
     "segue.chat.budget": "Budget",
@@ -32,7 +33,7 @@ _HOMES = {
     "segue.sessions.stores.memory": "MemoryStore",
     "segue.sessions.stores.sqlite": "SQLiteStore",
     "segue.tools.approval": "Approval",
-    "segue.tools.definition": "Context Tool",
+    "segue.tools.definition": "AskAgain Context Tool",
     "segue.tools.function_tools": "tool",
     "segue.transcript.adopt": "adopt rebuild",
     "segue.transcript.policy": "Policy",

@@ -1,5 +1,6 @@
 # Written by python -m scripts.namespaces --write
 
+from segue.chat.agent import Agent
 from segue.chat.attachments import attachment
 from segue.chat.blocking import BlockingChat
 from segue.chat.budget import Budget
@@ -26,7 +27,7 @@ from segue.sessions.stores.jsonl import JsonlStore
 from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.sqlite import SQLiteStore
 from segue.tools.approval import Approval
-from segue.tools.definition import Context, Tool
+from segue.tools.definition import AskAgain, Context, Tool
 from segue.tools.function_tools import tool
 from segue.transcript.adopt import adopt, rebuild
 from segue.transcript.policy import Policy
@@ -38,8 +39,10 @@ from segue.transcript.steps import Transcript
 __version__: str
 
 __all__ = [
+    "Agent",
     "Answer",
     "Approval",
+    "AskAgain",
     "Block",
     "BlockingChat",
     "Budget",

@@ -6,7 +6,12 @@ which kind is worth how much.
 
 from __future__ import annotations
 
-from typing import Protocol, final
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, Protocol, TypeVar, final
+
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
 
 
 class BoundedCache(Protocol):
@@ -55,3 +60,37 @@ class CacheBudget:
 
 def _held(cache: BoundedCache) -> int:
     return cache.held
+
+
+class SizedCache(Generic[_K, _V]):
+    """Values by their keys, each with the bytes that it takes."""
+
+    budget: CacheBudget
+
+    def __init__(self, most: int) -> None:
+        """`most`: the bytes that it holds as long as it shares no other budget."""
+        self._kept: OrderedDict[_K, tuple[_V, int]] = OrderedDict()
+        self.held = 0
+        CacheBudget(most).share(values=self)
+
+    def get(self, key: _K) -> _V | None:
+        if (kept := self._kept.get(key)) is None:
+            return None
+        self._kept.move_to_end(key)
+        return kept[0]
+
+    def keep(self, key: _K, value: _V, size: int) -> None:
+        """Instead of what the key had. What alone is larger than the budget is not kept, and drops nothing else."""
+        self.drop(key)
+        if size > self.budget.most:
+            return
+        self._kept[key] = value, size
+        self.held += size
+        self.budget.fit()
+
+    def drop(self, key: _K) -> None:
+        if (kept := self._kept.pop(key, None)) is not None:
+            self.held -= kept[1]
+
+    def drop_oldest(self) -> None:
+        self.drop(next(iter(self._kept)))

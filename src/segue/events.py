@@ -1,12 +1,13 @@
 """What a chat reports while it works, in the order in which it happens.
 
-Every event has a `type`, the word for it in JSON output. A turn has exactly one `finish`.
+Every event has a `type`, the word for it in JSON output, by which type checkers tell the classes apart: after
+`if event.type == "text":` there is an `event.text`. A turn has exactly one `finish`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, ClassVar, Literal, TypeAlias, final
 
 from msgspec import Struct
 
@@ -25,6 +26,7 @@ __all__ = [
     "Error",
     "Finish",
     "MediaChunk",
+    "PartialOutput",
     "ReasoningChunk",
     "Repaired",
     "Retrying",
@@ -40,47 +42,57 @@ __all__ = [
 ]
 
 
-class _Event(Struct, frozen=True, gc=False):
-    @property
-    def type(self) -> str:
-        return str(self.__struct_config__.tag)
-
-
 @final
-class TextChunk(_Event, frozen=True, gc=False, tag="text"):
+class TextChunk(Struct, frozen=True, gc=False, tag="text"):
     """More of the answer."""
 
+    type: ClassVar[Literal["text"]] = "text"
     text: str
 
 
 @final
-class ReasoningChunk(_Event, frozen=True, gc=False, tag="reasoning"):
+class PartialOutput(Struct, frozen=True, gc=False, tag="partial_output"):
+    """The answer as far as it was written, where it must have a type: plain JSON values, of which more may come.
+
+    The last one need not be the whole answer: that is `answer.output`, checked and of its type.
+    """
+
+    type: ClassVar[Literal["partial_output"]] = "partial_output"
+    value: Any
+
+
+@final
+class ReasoningChunk(Struct, frozen=True, gc=False, tag="reasoning"):
     """More of what the model thinks."""
 
+    type: ClassVar[Literal["reasoning"]] = "reasoning"
     text: str
 
 
 @final
-class MediaChunk(_Event, frozen=True, gc=False, tag="media"):
+class MediaChunk(Struct, frozen=True, gc=False, tag="media"):
     """An image or a sound that the model made."""
 
+    type: ClassVar[Literal["media"]] = "media"
     media: Media
 
 
 @final
-class Citations(_Event, frozen=True, gc=False, tag="citations"):
+class Citations(Struct, frozen=True, gc=False, tag="citations"):
     """The sources that the model names for its reply, at the end of it."""
 
+    type: ClassVar[Literal["citations"]] = "citations"
     citations: tuple[Citation, ...]
 
 
 @final
-class ToolCallChunk(_Event, frozen=True, gc=False, tag="tool_call"):
+class ToolCallChunk(Struct, frozen=True, gc=False, tag="tool_call"):
     """More of a call that the model writes: its name when it begins, then its arguments piece by piece.
 
     It comes where it stands in the reply. The call runs when the reply is over; `ToolCallStart` reports that.
     """
 
+    type: ClassVar[Literal["tool_call"]] = "tool_call"
     index: int
     """The same for all pieces of one call."""
     name: str
@@ -88,24 +100,27 @@ class ToolCallChunk(_Event, frozen=True, gc=False, tag="tool_call"):
 
 
 @final
-class ToolCallStart(_Event, frozen=True, gc=False, tag="tool_call_start"):
+class ToolCallStart(Struct, frozen=True, gc=False, tag="tool_call_start"):
     """A call was taken over by the scheduler, under its canonical id."""
 
+    type: ClassVar[Literal["tool_call_start"]] = "tool_call_start"
     call: ToolCall
 
 
 @final
-class ToolProgress(_Event, frozen=True, gc=False, tag="tool_progress"):
+class ToolProgress(Struct, frozen=True, gc=False, tag="tool_progress"):
     """A call is still running, and reports how far it is."""
 
+    type: ClassVar[Literal["tool_progress"]] = "tool_progress"
     call: ToolCall
     message: str
 
 
 @final
-class ToolCallResult(_Event, frozen=True, gc=False, tag="tool_call_result"):
+class ToolCallResult(Struct, frozen=True, gc=False, tag="tool_call_result"):
     """A call has ended. Reported at once; in the conversation results stand in call order."""
 
+    type: ClassVar[Literal["tool_call_result"]] = "tool_call_result"
     call: ToolCall
     result: ToolResult
     usage: Usage = Usage()
@@ -116,17 +131,19 @@ class ToolCallResult(_Event, frozen=True, gc=False, tag="tool_call_result"):
 
 
 @final
-class Repaired(_Event, frozen=True, gc=False, tag="repair"):
+class Repaired(Struct, frozen=True, gc=False, tag="repair"):
     """What was changed so that the provider accepts the request about to be sent, where that is new."""
 
+    type: ClassVar[Literal["repair"]] = "repair"
     repairs: tuple[Repair, ...]
     model: str = ""
 
 
 @final
-class Switch(_Event, frozen=True, gc=False, tag="switch"):
+class Switch(Struct, frozen=True, gc=False, tag="switch"):
     """Another model answers from now on."""
 
+    type: ClassVar[Literal["switch"]] = "switch"
     previous: str
     model: str
     reason: str
@@ -137,18 +154,20 @@ class Switch(_Event, frozen=True, gc=False, tag="switch"):
 
 
 @final
-class Retrying(_Event, frozen=True, gc=False, tag="retry"):
+class Retrying(Struct, frozen=True, gc=False, tag="retry"):
     """A request failed and is sent again, after a pause."""
 
+    type: ClassVar[Literal["retry"]] = "retry"
     model: str
     error: SegueError
     after: float
 
 
 @final
-class Compaction(_Event, frozen=True, gc=False, tag="compaction"):
+class Compaction(Struct, frozen=True, gc=False, tag="compaction"):
     """The conversation was made shorter."""
 
+    type: ClassVar[Literal["compaction"]] = "compaction"
     strategy: str
     why: str
     tokens_before: int | None = None
@@ -163,17 +182,19 @@ class Compaction(_Event, frozen=True, gc=False, tag="compaction"):
 
 
 @final
-class Warned(_Event, frozen=True, gc=False, tag="warning"):
+class Warned(Struct, frozen=True, gc=False, tag="warning"):
     """Something the user should know; nothing stops."""
 
+    type: ClassVar[Literal["warning"]] = "warning"
     message: str
     code: str = ""
 
 
 @final
-class TurnComplete(_Event, frozen=True, gc=False, tag="turn_complete"):
+class TurnComplete(Struct, frozen=True, gc=False, tag="turn_complete"):
     """One exchange with the model is over, its calls included. Counted from 1 within the turn."""
 
+    type: ClassVar[Literal["turn_complete"]] = "turn_complete"
     number: int
     model: str = ""
     usage: Usage = Usage()
@@ -181,9 +202,10 @@ class TurnComplete(_Event, frozen=True, gc=False, tag="turn_complete"):
 
 
 @final
-class Finish(_Event, frozen=True, gc=False, tag="finish"):
+class Finish(Struct, frozen=True, gc=False, tag="finish"):
     """The turn is over: the last event of every turn, also after an error."""
 
+    type: ClassVar[Literal["finish"]] = "finish"
     reason: TurnFinish
     usage: Usage = Usage()
     """Of the whole turn."""
@@ -191,14 +213,16 @@ class Finish(_Event, frozen=True, gc=False, tag="finish"):
 
 
 @final
-class Error(_Event, frozen=True, gc=False, tag="error"):
+class Error(Struct, frozen=True, gc=False, tag="error"):
     """The turn failed. The chat can be used further: the next message starts a new turn."""
 
+    type: ClassVar[Literal["error"]] = "error"
     error: SegueError
 
 
 ChatEvent: TypeAlias = (
     TextChunk
+    | PartialOutput
     | ReasoningChunk
     | MediaChunk
     | Citations

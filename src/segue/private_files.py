@@ -60,3 +60,13 @@ def create_new(file: Path, data: bytes) -> None:
         os.link(name, file)
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+def append_private(file: Path, data: bytes) -> None:
+    """Add to the end of a file; a new one is its owner's alone."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.write(handle, data)
+    finally:
+        os.close(handle)

@@ -250,6 +250,19 @@ def test_a_key_that_is_refused_is_reported_and_nothing_is_lost(world: World) -> 
     assert run(batch).succeeded == 2
 
 
+def test_a_batch_that_its_provider_no_longer_has_is_reported_and_can_be_given_up(world: World) -> None:
+    world.emulator.batch_delay = 60
+    batch = world.batch(prompts(2), "anthropic/claude-sonnet-4-5")
+    run(batch, wait=False)
+    world.emulator.memory("anthropic").clear()
+    with pytest.raises(SegueError) as raised:
+        run(batch)
+    assert "To give it up: segue batch cancel" in raised.value.hint and batch.status().running == 2
+    asyncio.run(batch.cancel())
+    status = run(batch)
+    assert (status.cancelled, status.is_complete) == (2, True)
+
+
 def test_answers_become_sessions_once(world: World) -> None:
     async def save() -> None:
         store = MemoryStore()

@@ -11,12 +11,16 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
 
-from batch.worlds import CREATED, MODELS, QUICK, World, prompts
+from batch.worlds import CREATED, DAY, MODELS, QUICK, World, emulated, prompts
 from segue.batch import Batch
 from segue.batch.state_file import StateFile
 from segue.emulators.faults import Fault
@@ -73,6 +77,27 @@ def test_killed_at_random_moments_every_request_is_answered_once_and_in_order(
     status = batch.status()
     assert status.cost == pytest.approx(sum(result.cost or 0 for result in batch.results()))
     assert all(result.usage.tier == "batch" and result.attempts == 1 for result in batch.results())
+
+
+@pytest.mark.timeout(120)
+def test_killed_while_it_asks_one_by_one_only_what_was_under_way_is_asked_again(world: World) -> None:
+    dice = random.Random("one by one")
+    world.emulator.clock = time.time
+    responder: Any = world.emulator.responder
+    responder.rules = [(found, structs.replace(reply, delay=0.03)) for found, reply in responder.rules]
+    for _ in range(KILLS):
+        process = start(world, "kimi/kimi-k2.6")
+        assert process.stdout is not None and process.stdout.readline() == "begun\n"
+        time.sleep(dice.uniform(0, 0.4))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    last = start(world, "kimi/kimi-k2.6")
+    assert last.communicate(timeout=60)[0].endswith("done\n")
+    [path] = world.directory.glob("*.batch")
+    batch = Batch.open(path, world.providers())
+    assert [result.text for result in batch.results()] == [f"answer {n}" for n in range(COUNT)]
+    asked = sum(entry.method == "POST" for entry in world.emulator.log)
+    assert asked <= COUNT + 4 * KILLS  # four at a time
 
 
 class KilledError(BaseException):
@@ -153,3 +178,52 @@ def test_a_batch_of_somebody_else_with_as_many_requests_is_not_taken_for_ours(wo
     asyncio.run(again.run(pace=QUICK))
     assert [result.text for result in again.results()] == ["answer 0", "answer 1"]
     assert world.created("anthropic") == 2
+
+
+@pytest.mark.parametrize("provider", [*MODELS])
+def test_whatever_happens_every_request_has_one_outcome(provider: str, tmp_path_factory: Any) -> None:
+    """Kills behind any write, days that pass, requests and answers that fail, in any order."""
+    model = f"{provider}/{MODELS[provider]}"
+    events = st.one_of(
+        st.tuples(st.just("kill"), st.integers(1, 6)),
+        st.tuples(st.just("days"), st.sampled_from([0.3, 1.1, 2.1])),
+        st.tuples(st.just("fail"), st.sampled_from([400, 429, 500])),
+        st.tuples(st.just("lose"), st.sampled_from(["cut", "empty", "status"])),
+    )
+
+    @settings(max_examples=8)
+    @given(story=st.lists(events, max_size=6), rate=st.sampled_from([1.5, 3.0, 1e9]))
+    def check(story: list[tuple[str, Any]], rate: float) -> None:
+        with emulated(tmp_path_factory.mktemp("batch")) as world:
+            world.emulator.batch_rate = rate / DAY
+            batch = world.batch(prompts(4), model, retries=1)
+            for kind, value in story:
+                match kind:
+                    case "days":
+                        world.clock.now += value * DAY
+                    case "fail":
+                        world.emulator.batch_faults.append(Fault(status=value))
+                    case "lose":
+                        fault = Fault(kind=value, status=503, method="POST", path=CREATED[provider])
+                        world.emulator.faults.append(fault)
+                    case _:
+                        with pytest.MonkeyPatch.context() as patch:
+                            kill_after(patch, value)
+                            with suppress(KilledError):
+                                asyncio.run(batch.run(pace=QUICK, wait=False))
+                        batch.close()
+                        batch = Batch.open(batch.path, world.providers())
+            later = lambda _: setattr(world.clock, "now", world.clock.now + DAY / 2)  # noqa: E731
+            status = asyncio.run(batch.run(pace=QUICK, on_progress=later))
+            assert status.is_complete and status.succeeded + status.failed + status.expired == 4
+            for n, result in enumerate(batch.results()):
+                assert result.text == (f"answer {n}" if result.status == "succeeded" else "")
+                assert 1 <= result.attempts <= 2
+            priced = [result.cost for result in batch.results() if result.status == "succeeded"]
+            assert status.cost == pytest.approx(sum(cost or 0 for cost in priced))
+            jobs = world.emulator.memory(provider)["batches"].values()
+            handed = sum(len(job.tasks) for job in jobs)
+            assert handed == sum(result.attempts for result in batch.results())
+            batch.close()
+
+    check()

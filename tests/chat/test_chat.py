@@ -582,6 +582,7 @@ def test_whatever_tools_raise_becomes_their_results_and_the_conversation_continu
     asyncio.run(main())
 
 
+@pytest.mark.requirement("Property 35")
 def test_a_store_that_fails_is_an_error_event_and_the_chat_goes_on_when_it_works_again() -> None:
     async def main() -> None:
         store = Failing()
@@ -604,6 +605,7 @@ def test_a_store_that_fails_is_an_error_event_and_the_chat_goes_on_when_it_works
     asyncio.run(main())
 
 
+@pytest.mark.requirement("Property 35")
 @pytest.mark.parametrize("fault", [OSError("disk full"), JournalError("The store is gone.")])
 def test_a_store_that_fails_at_the_very_end_of_a_turn_is_an_error_too(fault: Exception) -> None:
     class Full(MemoryStore):

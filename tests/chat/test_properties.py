@@ -260,6 +260,8 @@ def test_whatever_a_provider_raises_is_one_error_event_and_the_chat_goes_on(
             assert error.__name__ in str(told)
             assert [event.reason for event in events if isinstance(event, Finish)] == ["error"]
             assert provider.closed == provider.streams == 1
+            assert chat.answer is not None
+            assert chat.answer.text == "ab"[:said], "what came before it is kept"
             await chat.switch("scripted/m")
             assert (await chat.send("and now?")).text == "fine"
 

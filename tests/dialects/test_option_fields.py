@@ -10,8 +10,8 @@ from segue.conversation.blocks import Text
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.dialects.card import UNKNOWN, ModelCard
-from segue.dialects.option_fields import OptionField, take_options
 from segue.dialects.registry import DIALECTS
+from segue.dialects.request_settings import OptionField, take_options
 from segue.errors import TranscriptError
 from segue.transcript.render import render
 

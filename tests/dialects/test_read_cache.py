@@ -131,6 +131,15 @@ def test_settings_are_read_as_they_are_now(changed: dict[str, Any]) -> None:
     assert parts(cache.read(DIALECTS["anthropic"], body)) == alone("anthropic", body)
 
 
+def test_of_two_lists_of_messages_the_last_one_counts_also_behind_known_bytes() -> None:
+    cache = ReadCache(1_000_000, least=0)
+    cache.read(DIALECTS["anthropic"], written("anthropic", example(9)))
+    body = written("anthropic", example(9))
+    reply = b'{"role":"assistant","content":"Another one."},{"role":"user","content":"Go on."}'
+    twice = body[:-1] + b',"messages":[' + reply + b"]}"
+    assert parts(cache.read(DIALECTS["anthropic"], twice)) == alone("anthropic", twice)
+
+
 def test_a_mark_for_the_cache_may_move_along_with_the_end() -> None:
     cache = ReadCache(1_000_000, least=0)
     for exchanges in (8, 9):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -35,10 +36,13 @@ def test_calls_are_shown_in_openai_format_and_get_an_id_from_their_place_if_they
 
 
 @pytest.mark.requirement("Scenario: Tool Call Arguments Parsing")
-def test_arguments_stay_text_that_parses_to_an_object() -> None:
-    reply = Reply(Message("model", (ToolCall("", "f", {"ü": [1]}),)), "tool_calls")
+@pytest.mark.parametrize(("given", "read"), [({"ü": [1]}, {"ü": [1]}), ({}, {}), (None, {})])
+def test_arguments_stay_text_that_parses_to_an_object(
+    given: dict[str, Any] | None, read: dict[str, Any]
+) -> None:
+    reply = Reply(Message("model", (ToolCall("", "f", given),)), "tool_calls")
     arguments = as_response(reply)["tool_calls"][0]["function"]["arguments"]
-    assert json.loads(arguments) == {"ü": [1]}
+    assert json.loads(arguments) == read
 
 
 @pytest.mark.requirement("Scenario: Tool Call Arguments Parsing")

@@ -199,6 +199,22 @@ def test_a_batch_of_messages_is_cancelled_listed_deleted_and_not_shown_to_others
         claude.messages.batches.retrieve(made.id)
 
 
+@pytest.mark.rule("ANT-F01", "ANT-F02")
+def test_files_of_anthropic_belong_to_their_account(claude: Any, served: Served) -> None:
+    file = claude.beta.files.upload(file=("note.txt", b"hello", "text/plain"))
+    assert (file.filename, file.size_bytes, file.mime_type) == ("note.txt", 5, "text/plain")
+    assert claude.beta.files.retrieve_metadata(file.id).id == file.id
+    assert [one.id for one in claude.beta.files.list()] == [file.id]
+    with pytest.raises(anthropic.BadRequestError, match="not downloadable"):
+        claude.beta.files.download(file.id)
+    with pytest.raises(anthropic.BadRequestError, match="filename"):
+        claude.beta.files.upload(file=("a/b?.txt", b"hello", "text/plain"))
+    stranger = anthropic.Anthropic(base_url=served.url("anthropic"), api_key="other", max_retries=0)
+    with stranger, pytest.raises(anthropic.NotFoundError, match="File not found"):
+        stranger.beta.files.retrieve_metadata(file.id)
+    assert claude.beta.files.delete(file.id).id == file.id
+
+
 # OpenAI
 
 

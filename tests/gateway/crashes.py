@@ -41,11 +41,14 @@ class Killed(Struct):
 class SlowModel:
     """Looks once in each turn, slowly enough to be killed in between."""
 
+    def __init__(self, delay: float = 0.01) -> None:
+        self._delay = delay
+
     def reply(self, prompt: Prompt) -> Reply:
         thought: list[Piece] = [Think("Let me look at it first.")] if prompt.thinking else []
         if prompt.results:
-            return Reply(pieces=(*thought, Say(f"I saw {prompt.results[-1]}.")), delay=0.01)
-        return Reply(pieces=(*thought, Say("I will look."), Call("look", {})), delay=0.01)
+            return Reply(pieces=(*thought, Say(f"I saw {prompt.results[-1]}.")), delay=self._delay)
+        return Reply(pieces=(*thought, Say("I will look."), Call("look", {})), delay=self._delay)
 
     def reset(self) -> None:
         """Nothing is remembered."""
@@ -54,12 +57,12 @@ class SlowModel:
 class MortalGateway:
     """`segue serve` on one port, however often it is killed."""
 
-    def __init__(self, home: Home, api: Served) -> None:
+    def __init__(self, home: Home, api: Served, *, workers: int = 1) -> None:
         self._home = home
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = int(free.getsockname()[1])
         home.configure(
-            f'[gateway]\nport = {self.port}\nlog = "off"\n'
+            f'[gateway]\nport = {self.port}\nworkers = {workers}\nlog = "off"\n'
             f'[providers.anthropic]\nbase_url = "{api.url("anthropic")}"\napi_key = "sk-emulated"\n'
         )
         self._process: subprocess.Popen[bytes] | None = None
@@ -73,6 +76,17 @@ class MortalGateway:
         )
         assert self._process.stderr is not None
         assert self._process.stderr.readline().startswith(b"Serving"), self._process.stderr.read()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(30)
+            self.kill()
 
     def kill(self) -> None:
         if self._process is not None:

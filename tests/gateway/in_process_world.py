@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import socket
 import sys
+import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
-from gateway.test_first_contact import payloads_in
-from gateway.world import ROUTES, AgentModel, GatewayWorld, providers_at
-from segue.emulators.model_reply import Prompt, Reply, Think
+from gateway.world import ROUTES, AgentModel
+from segue.emulators import Emulator, Reply, Think
+from segue.emulators.emulator import Entry
+from segue.emulators.model_reply import Prompt
 from segue.gateway import GatewayApplication, InProcessTransport, gateway_app, in_process_transport
+from segue.testing import emulated_providers
 
 SEALING = {name: ROUTES[name] for name in ("gemini", "responses")}
 """Models that seal thoughts which nobody has asked for."""
+_SEALS = ("signature", "thoughtSignature", "encrypted_content")
 _FORBIDDEN = {"socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname"}
 _watching: list[list[str]] = []
 
@@ -40,11 +46,17 @@ class ThinkingModel(AgentModel):
 class InProcessWorld:
     """A gateway without a server, and its transport."""
 
-    def __init__(self, config: Any = None, responder: Any = None) -> None:
+    def __init__(self, config: Any = None, *, responder: Any = None, memory: Path | None = None) -> None:
         self.model = ThinkingModel()
-        self._world = GatewayWorld(responder=responder or self.model)
-        self.emulator = self._world.emulator
-        self.app: GatewayApplication = gateway_app(config, providers=providers_at(self._world.app))
+        self.emulator = Emulator(strict=True, responder=responder or self.model, log_size=10_000)
+        self._config, self._memory = config, memory
+        self.restart()
+
+    def restart(self) -> None:
+        """Another gateway before the same providers, with the same memory."""
+        self.app: GatewayApplication = gateway_app(
+            self._config, providers=emulated_providers(self.emulator), memory=self._memory
+        )
         self.transport: InProcessTransport = in_process_transport(self.app)
 
     def __enter__(self) -> InProcessWorld:
@@ -54,24 +66,47 @@ class InProcessWorld:
         self.app.close()
 
     def refusals(self) -> list[str]:
-        return [f"{entry.provider}: {entry.message}" for entry in self._world.refusals()]
+        return [
+            f"{entry.provider}: {entry.message}" for entry in self.emulator.log if entry.verdict == "refused"
+        ]
 
-    def requests_to(self, route: str) -> int:
-        return len(self._world.asked(route))
+    def requests_to(self, route: str) -> list[Entry]:
+        provider, _, model = route.partition("/")
+        return [
+            entry
+            for entry in self.emulator.log
+            if entry.provider == provider and model in f"{entry.path} {(entry.body or {}).get('model')}"
+        ]
 
     def seals_of_last(self, route: str) -> int:
         """Distinct seals in the last request that a route got."""
-        return len(set(payloads_in(self._world.asked(route)[-1].body)))
+        return len(set(_seals_in(self.requests_to(route)[-1].body)))
 
     def thoughts_of(self, route: str) -> int:
         """Replies of a route in which its model thought."""
         return self.model.thoughts[route.partition("/")[2]]
+
+    def idle_soon(self) -> bool:
+        """Whether the gateway has no request that runs, after a while."""
+        gateway = self.app._gateway
+        deadline = time.monotonic() + 5
+        while gateway is not None and gateway.running and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return gateway is not None and not gateway.running
 
     def check_return(self, home: str, *, before: int) -> None:
         """No request was refused, and the model that came back got all seals of its replies `before` the last turn."""
         assert self.refusals() == []
         assert before > 0, "the model has sealed nothing"
         assert self.seals_of_last(home) >= before
+
+
+def _seals_in(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from (held for name, held in value.items() if name in _SEALS and isinstance(held, str))
+        value = list(value.values())
+    for held in value if isinstance(value, list) else ():
+        yield from _seals_in(held)
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -82,6 +117,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     if event in _FORBIDDEN or made:
         for seen in _watching:
             seen.append(f"{event}{arguments[1:]}")
+        seen.append("".join(traceback.format_stack(limit=6)))
         raise PermissionError(f"No socket may be opened here: {event}")
 
 
@@ -97,4 +133,4 @@ def no_sockets() -> Iterator[None]:
         yield
     finally:
         _watching.remove(seen)
-    assert seen == []
+    assert seen == [], "\n".join(seen)

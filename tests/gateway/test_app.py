@@ -310,7 +310,9 @@ def test_a_body_that_never_arrives_is_given_up() -> None:
 def test_paths_that_nobody_has_and_websockets_are_refused_in_the_form_of_the_wire() -> None:
     async def main() -> None:
         world = GatewayWorld()
-        unknown = await world.ask("/v1/files", method="GET", headers={"anthropic-version": "2023-06-01"})
+        unknown = await world.ask(
+            "/v1/organizations", method="GET", headers={"anthropic-version": "2023-06-01"}
+        )
         assert unknown.status == 404
         assert unknown.json()["type"] == "error"
         upgrade = await world.ask("/v1/responses", method="GET", headers={"upgrade": "websocket"})

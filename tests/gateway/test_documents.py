@@ -103,14 +103,19 @@ def _recent(text: str) -> RecentConversation:
 
 
 def test_only_so_many_bytes_are_held_and_the_longest_unused_go_first() -> None:
-    recent = RecentConversations(max_bytes=100)
+    recent = RecentConversations(100)
     for number in range(4):
-        recent.keep("ann", f"c{number}", _recent(f"{number}"), 40)
-    assert [recent.get("ann", f"c{number}") is not None for number in range(4)] == [False, False, True, True]
+        recent.keep_last("ann", f"c{number}", _recent(f"{number}"), 40)
+    assert [recent.get(("ann", f"c{number}")) is not None for number in range(4)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
     assert recent.held == 2 * (40 + len("Yes."))
-    recent.keep("ann", "c3", _recent("again"), 101)
-    assert recent.get("ann", "c3") is None
-    assert recent.get("bob", "c2") is None
+    recent.keep_last("ann", "c3", _recent("again"), 101)
+    assert recent.get(("ann", "c3")) is None
+    assert recent.get(("bob", "c2")) is None
     assert recent.held == 40 + len("Yes.")
 
 
@@ -122,14 +127,21 @@ def test_a_message_of_thoughts_alone_is_left_out() -> None:
 
 
 def test_what_a_model_made_counts_beside_the_few_words_that_asked_for_it() -> None:
-    recent = RecentConversations(max_bytes=100)
+    recent = RecentConversations(100)
     drawn = Message("model", (Media("image", "image/png", "aGVs" * 8),))
     asked = Conversation().append(user("draw"))
     for number in range(4):
-        recent.keep("ann", f"c{number}", RecentConversation(asked, drawn), 10)
-    assert [recent.get("ann", f"c{number}") is not None for number in range(4)] == [False, False, True, True]
+        recent.keep_last("ann", f"c{number}", RecentConversation(asked, drawn), 10)
+    assert [recent.get(("ann", f"c{number}")) is not None for number in range(4)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
     assert recent.held == 2 * (10 + 32)
     again = RecentConversation(asked.append(drawn, user("another one")), drawn)
-    recent.keep("ann", "c3", again, 20)
-    assert recent.get("ann", "c2") is None, "the first drawing is held, though its client does not return it"
+    recent.keep_last("ann", "c3", again, 20)
+    assert recent.get(("ann", "c2")) is None, (
+        "the first drawing is held, though its client does not return it"
+    )
     assert recent.held == 20 + 2 * 32

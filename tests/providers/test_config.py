@@ -52,9 +52,10 @@ def test_all_problems_are_told_at_once_each_with_its_remedy() -> None:
             "model": 7,
             "dialect": "opena_chat",
             "timeouts": {"idle": -1, "conect": 3, "total": "long"},
-            "headers": {"bad header": KEY},
+            "headers": {"bad header": KEY, "x-two-lines": f"{KEY}\nx-more: 1"},
             "key_command": "print-key",
             "api_key_env": "KEY",
+            "threads": 4,
         }
     )
     assert set(found) == {
@@ -66,7 +67,9 @@ def test_all_problems_are_told_at_once_each_with_its_remedy() -> None:
         "timeouts.conect",
         "timeouts.total",
         "headers.bad header",
+        "headers.x-two-lines",
         "key_command",
+        "threads",
     }
     assert found["api_keyy"].hint == 'Did you mean "api_key"?'
     assert found["timeouts.conect"].hint == 'Did you mean "timeouts.connect"?'
@@ -82,6 +85,7 @@ def test_a_key_of_the_wrong_type_is_told_without_showing_it() -> None:
     assert KEY not in str(found)
 
 
+@pytest.mark.requirement("Scenario: Configuration Validation")
 def test_an_empty_key_is_a_problem() -> None:
     assert problems_of({"api_key": ""})["api_key"].message == "The key is empty."
 

@@ -25,6 +25,7 @@ from segue.errors import (
 )
 from segue.providers import embeddings
 from segue.providers.auth import Secret
+from segue.providers.capabilities import ModelInfo
 from segue.providers.config import ProviderConfig
 from segue.providers.embeddings import ATTEMPTS, Embeddings, batches
 from segue.providers.endpoint import Endpoint
@@ -217,6 +218,27 @@ def test_a_model_that_is_configured_and_not_available_is_refused(segue_emulator_
 
     with pytest.raises(InvalidRequestError, match="no-such-model"):
         asyncio.run(main())
+
+
+@pytest.mark.requirement("Scenario: Embedding Configuration")
+@pytest.mark.parametrize("shown", [True, False])
+def test_the_dimensions_come_from_the_server_else_from_the_catalog_and_nothing_is_embedded(
+    segue_emulator_server: Served, *, shown: bool
+) -> None:
+    """Of a model whose vectors the server can make shorter, it knows better."""
+
+    async def show(_: Endpoint, model: str) -> ModelInfo:
+        return ModelInfo(id=model, type="embedding", dimensions=1024 if shown else None)
+
+    async def ask(at: Endpoint) -> int:
+        services = msgspec.structs.replace(services_of("openai_chat"), show_model=show)
+        return await Embeddings(at, services).dimensions("text-embedding-3-large")
+
+    async def main() -> int:
+        return await closing(emulated(segue_emulator_server, "openai_chat"), ask)
+
+    assert asyncio.run(main()) == (1024 if shown else 3072)
+    assert list(segue_emulator_server.emulator.log) == []
 
 
 @pytest.mark.requirement("Scenario: Embedding Configuration")

@@ -54,9 +54,9 @@ def test_only_so_many_sessions_are_kept_and_the_oldest_goes_first() -> None:
         kept.write(asked(HELLO, session=f"s{number}"), Options(model="m"), UNKNOWN)
         kept.write(asked(HELLO, session="busy"), Options(model="m"), UNKNOWN)
         assert kept.plans.held <= 100_000
-    assert kept.plans.get("busy", target) is not None
-    assert kept.plans.get("s99", target) is not None
-    assert kept.plans.get("s0", target) is None
+    assert kept.plans.get(("busy", target)) is not None
+    assert kept.plans.get(("s99", target)) is not None
+    assert kept.plans.get(("s0", target)) is None
 
 
 def test_a_request_may_bring_the_place_where_its_plan_is_kept() -> None:

@@ -207,9 +207,29 @@ class UnspeakableError(Exception):
         raise RuntimeError("keep out")
 
 
-def test_values_and_errors_that_cannot_be_told_do_no_harm() -> None:
+class HostileDict(dict[str, Any]):
+    def items(self) -> Any:
+        raise RuntimeError("keep out")
+
+    def __iter__(self) -> Any:
+        raise RuntimeError("keep out")
+
+
+class HostileText(str):
+    __slots__ = ()
+
+    def encode(self, *_: Any, **__: Any) -> bytes:
+        raise RuntimeError("keep out")
+
+    def __str__(self) -> str:
+        raise RuntimeError("keep out")
+
+
+@pytest.mark.requirement("Property 35")
+@pytest.mark.parametrize("value", [{"deep": [Hostile()]}, HostileDict(a=1), [HostileText("a")]], ids=type)
+def test_values_and_errors_that_cannot_be_told_do_no_harm(value: Any) -> None:
     async def give(arguments: dict[str, Any], context: Context) -> Any:
-        return {"deep": [Hostile()]}
+        return value
 
     async def fail(arguments: dict[str, Any], context: Context) -> Any:
         raise UnspeakableError

@@ -123,6 +123,14 @@ def test_a_result_far_from_its_call_is_moved_to_it() -> None:
     transcript = told(user("a"), model(read("x")), user("b"), model("c"), tool(done("late", "x")), user("d"))
     assert completions_of(transcript) == {"x": "late"}
     assert kinds_of(transcript) == ["result_moved"]
+    (moved,) = transcript.repairs
+    assert (moved.path, moved.call_ids) == ("messages[4].blocks[0]", ("x",))
+
+
+def test_the_same_result_of_a_lost_call_once_more_is_moved_to_it() -> None:
+    history = (user("a"), tool(done("1", "gone")), user("b"), model("c"), tool(done("1", "gone")), user("d"))
+    moved = [repair for repair in told(*history).repairs if repair.kind == "result_moved"]
+    assert [(one.path, one.call_ids) for one in moved] == [("messages[4].blocks[0]", ("gone",))]
 
 
 @requirement("REQ-915-006")
@@ -157,16 +165,18 @@ def test_the_same_result_twice_stays_with_its_call() -> None:
     ("order", "moved"),
     [
         ("ab", []),
-        ("ba", ["put into call order"]),
+        ("ba", [("a", "put into call order")]),
         ("aab", []),
         ("abb", []),
-        ("aba", ["put into call order"]),
+        ("aba", [("a", "put into call order")]),
     ],
 )
-def test_a_result_was_moved_only_if_one_of_a_later_call_came_before_it(order: str, moved: list[str]) -> None:
+def test_a_result_was_moved_only_if_one_of_a_later_call_came_before_it(
+    order: str, moved: list[tuple[str, str]]
+) -> None:
     transcript = told(user("q"), model(read("a"), read("b")), tool(*(done("1", name) for name in order)))
-    decisions = [repair.decision for repair in transcript.repairs if repair.kind == "result_moved"]
-    assert decisions == moved
+    moves = [repair for repair in transcript.repairs if repair.kind == "result_moved"]
+    assert [(*repair.call_ids, repair.decision) for repair in moves] == moved
 
 
 @requirement("REQ-915-022")

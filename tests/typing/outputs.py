@@ -61,5 +61,6 @@ def block(chat: Chat, picture: Path) -> None:
         blocking.send("Hello", **turn)
         blocking.send("Hello", tools=[], options=Options(seed=1))
         for event in blocking.stream("Hello", **turn):
-            assert_type(event.type, str)
+            if event.type == "text":
+                assert_type(event.text, str)
         blocking.send("Hello", modle="a")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]

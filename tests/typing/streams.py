@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import assert_never, assert_type
+from typing import Literal, assert_never, assert_type
 
 from segue import Chat, ToolCall, ToolResult
 from segue.errors import SegueError
@@ -13,6 +13,7 @@ from segue.events import (
     Error,
     Finish,
     MediaChunk,
+    PartialOutput,
     ReasoningChunk,
     Repaired,
     Retrying,
@@ -32,6 +33,8 @@ def describe(event: ChatEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
     match event:
         case TextChunk(text) | ReasoningChunk(text):
             return text
+        case PartialOutput(value):
+            return repr(value)
         case MediaChunk(media):
             return media.kind
         case Citations(citations):
@@ -66,12 +69,35 @@ def describe(event: ChatEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
             assert_never(event)
 
 
+def narrow(event: ChatEvent) -> str:
+    """By the word for it, as the loops of the documents do."""
+    if event.type == "text":
+        assert_type(event, TextChunk)
+        return event.text
+    if event.type in ("switch", "finish"):
+        assert_type(event.type, Literal["switch", "finish"])
+    if event.type == "tool_call_result" and event.call.name == "weather":
+        assert_type(event.result, ToolResult)
+    if event.type == "text":  # type: ignore[comparison-overlap]  # pyright: ignore[reportUnnecessaryComparison]
+        return ""
+    if event.type == "finsh":  # type: ignore[comparison-overlap]  # pyright: ignore[reportUnnecessaryComparison]
+        return ""
+    match event.type:
+        case "error":
+            assert_type(event, Error)
+            return event.error.code
+        case "finish":
+            return event.reason
+        case _:
+            return event.type
+
+
 async def show(chat: Chat) -> None:
     async for event in chat.stream("Hello"):
         assert_type(event, ChatEvent)
         describe(event)
-        assert_type(event.type, str)
         as_dict(event)
+        narrow(event)
 
 
 def show_blocking(chat: Chat) -> list[str]:

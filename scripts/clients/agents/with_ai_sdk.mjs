@@ -1,17 +1,17 @@
-// A tool turn with the Mistral provider of Vercel's AI SDK: one request streamed, the next one whole, in turn.
+// A tool turn with a provider of Vercel's AI SDK: one request streamed, the next one whole, in turn.
 
 import { readFileSync, writeFileSync, existsSync } from "node:fs";
 import { createRequire } from "node:module";
 
-const { AGENT_URL, AGENT_KEY, AGENT_MODULES } = process.env;
+const { AGENT_URL, AGENT_KEY, AGENT_MODULES, AGENT_PROVIDER } = process.env;
 const [model, prompt] = process.argv.slice(2);
 const require = createRequire(AGENT_MODULES);
 const { generateText, jsonSchema, streamText, tool } = require("ai");
-const { createMistral } = require("@ai-sdk/mistral");
+const [create] = Object.entries(require(`@ai-sdk/${AGENT_PROVIDER}`)).find(([name]) => name.startsWith("create"));
+const provider = require(`@ai-sdk/${AGENT_PROVIDER}`)[create]({ baseURL: `${AGENT_URL}/v1`, apiKey: AGENT_KEY });
 
 const HISTORY = "history.json";
 const ROUNDS = 5;
-const mistral = createMistral({ baseURL: `${AGENT_URL}/v1`, apiKey: AGENT_KEY });
 const schema = {
   type: "object",
   properties: { path: { type: "string" }, seconds: { type: "integer" } },
@@ -24,7 +24,9 @@ const history = existsSync(HISTORY) ? JSON.parse(readFileSync(HISTORY, "utf-8"))
 const save = () => writeFileSync(HISTORY, JSON.stringify(history));
 
 async function ask(stream) {
-  const request = { model: mistral(model), messages: history, tools, maxRetries: 1 };
+  // Else OpenAI's provider names the parts of replies by ids, which only whoever made them could know.
+  const providerOptions = { openai: { store: false } };
+  const request = { model: provider(model), messages: history, tools, maxRetries: 1, providerOptions };
   if (!stream) return generateText(request);
   const reply = streamText({ ...request, onError: ({ error }) => console.log(`error: ${error}`) });
   for await (const part of reply.fullStream);

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from segue.routing.route import Route
 
 _NO_ENDPOINT: Final = (404, 405, 501)
+_GONE: Final = 404
 _CHUNK: Final = 500
 """Results that are written at once."""
 _LINE_BYTES: Final = 200
@@ -87,7 +88,7 @@ class BatchRunner:
         state, failures, looked, pause = self._state, 0, False, self._pace.first_look
         while True:
             step = steps.next_step(state.mode, state.counts(), state.parts(), cancelled=state.cancelled)
-            if isinstance(step, steps.Done) or (isinstance(step, steps.Look) and looked and not wait):
+            if isinstance(step, steps.Complete) or (isinstance(step, steps.Look) and looked and not wait):
                 return
             if isinstance(step, steps.Look) and looked:
                 await asyncio.sleep(pause)
@@ -127,7 +128,7 @@ class BatchRunner:
                 await self._take(part)
             case steps.AskSingly():
                 await self._ask_singly()
-            case steps.Done():
+            case steps.Complete():
                 pass
             case _:
                 assert_never(step)
@@ -208,9 +209,26 @@ class BatchRunner:
         for part in parts:
             if part.batch is None:
                 continue
-            batch = await access.look(self._route.model, part.batch.id)
+            try:
+                batch = await access.look(self._route.model, part.batch.id)
+            except ProviderError as error:
+                if error.status != _GONE:
+                    raise
+                self._give_up(part, error)
+                continue
             if batch != part.batch:
                 self._state.update_part(part, batch, proven=False)
+
+    def _give_up(self, part: Part, error: ProviderError) -> None:
+        """The provider has no such batch: it was deleted there, or is too old. Perhaps it is only looked for at the wrong place."""
+        if not self._state.cancelled:
+            error.hint = (
+                f"{self._route.provider} does not have this batch any more, or not with this key and address."
+                f" To give it up: segue batch cancel {self._state.facts.id}"
+            )
+            raise error
+        asked = self._state.requests("asked", part.number)
+        self._state.settle([Settled(one.place, "cancelled", keep_error(error)) for one in asked], part=part)
 
     async def _cancel(self, part: Part) -> None:
         if part.batch is not None:

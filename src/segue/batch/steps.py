@@ -53,11 +53,11 @@ class Look(Struct, frozen=True):
 
 
 @final
-class Done(Struct, frozen=True):
+class Complete(Struct, frozen=True):
     """Every request has an outcome."""
 
 
-Step: TypeAlias = Recover | HandOver | AskSingly | Cancel | TakeResults | Look | Done
+Step: TypeAlias = Recover | HandOver | AskSingly | Cancel | TakeResults | Look | Complete
 
 
 def next_step(mode: Mode, counts: Mapping[str, int], parts: Sequence[Part], *, cancelled: bool) -> Step:
@@ -67,7 +67,7 @@ def next_step(mode: Mode, counts: Mapping[str, int], parts: Sequence[Part], *, c
         return Recover(begun)
     if mode == "single":
         # What was asked when a process was killed has no answer that could be looked up: it is asked again.
-        return AskSingly() if counts.get("waiting") or counts.get("asked") else Done()
+        return AskSingly() if counts.get("waiting") or counts.get("asked") else Complete()
     running = [part for part in parts if part.state == "running"]
     over = [part for part in running if part.batch is not None and part.batch.state != "running"]
     if over:
@@ -76,4 +76,4 @@ def next_step(mode: Mode, counts: Mapping[str, int], parts: Sequence[Part], *, c
         return HandOver()
     if cancelled and (still := next((part for part in running if not part.cancelled), None)):
         return Cancel(still)
-    return Look(tuple(running)) if running else Done()
+    return Look(tuple(running)) if running else Complete()

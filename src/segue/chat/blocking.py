@@ -10,13 +10,15 @@ import asyncio
 import threading
 from contextlib import aclosing, suppress
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, final, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, final, overload
 
 from segue.events import Finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator
     from concurrent.futures import Future
+
+    from typing_extensions import TypeVar as DefaultTypeVar
 
     from segue.chat.attachments import Content
     from segue.chat.chat import Chat
@@ -29,14 +31,18 @@ if TYPE_CHECKING:
     from segue.routing.router import Model
     from segue.tools.definition import Tool
 
+    OutputT_co = DefaultTypeVar("OutputT_co", default=None, covariant=True)
+else:
+    OutputT_co = TypeVar("OutputT_co", covariant=True)
+
 T = TypeVar("T")
 
 
 @final
-class BlockingChat:
+class BlockingChat(Generic[OutputT_co]):
     """A chat whose methods wait. Ctrl-C cancels the turn that runs, and is raised once the turn has ended."""
 
-    def __init__(self, chat: Chat, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def __init__(self, chat: Chat[OutputT_co], loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.chat = chat
         """The chat itself, to look at. It runs in the other thread."""
         self._loop = asyncio.new_event_loop() if loop is None else loop
@@ -72,7 +78,7 @@ class BlockingChat:
     @overload
     def send(
         self, *content: Content, output: None = None, raises: bool = True, **turn: Unpack[TurnOptions]
-    ) -> Answer[None]: ...
+    ) -> Answer[OutputT_co]: ...
     @overload
     def send(
         self, *content: Content, output: type[T], raises: bool = True, **turn: Unpack[TurnOptions]
@@ -95,7 +101,7 @@ class BlockingChat:
     @overload
     def resume(
         self, *, output: None = None, raises: bool = True, **turn: Unpack[TurnOptions]
-    ) -> Answer[None]: ...
+    ) -> Answer[OutputT_co]: ...
     @overload
     def resume(self, *, output: type[T], raises: bool = True, **turn: Unpack[TurnOptions]) -> Answer[T]: ...
     @overload
@@ -152,7 +158,10 @@ class BlockingChat:
     def redo(self) -> None:
         self._wait(self.chat.redo())
 
-    def fork(self, *, session: str = "") -> BlockingChat:
+    def approve(self, call_id: str, *, by: str, allow: bool = True, why: str = "") -> None:
+        self._wait(self.chat.approve(call_id, by=by, allow=allow, why=why))
+
+    def fork(self, *, session: str = "") -> BlockingChat[OutputT_co]:
         """Another chat in the same thread: close it before this one."""
         return BlockingChat(self._wait(self.chat.fork(session=session)), self._loop)
 

@@ -27,6 +27,8 @@ class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of input and output together."""
     max_cost: float | None = None
     """Dollars."""
+    max_corrections: int = 1
+    """How often the model is asked again for an answer that does not have its type, or that its check does not accept."""
 
     def __post_init__(self) -> None:
         if self.max_turns < 1:

@@ -13,7 +13,7 @@ usable.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from msgspec import structs
 
@@ -21,22 +21,28 @@ from segue.chat.attachments import Content, user_message
 from segue.chat.budget import Budget
 from segue.chat.compaction.trigger import CompactionSettings
 from segue.chat.event_stream import EventStream
+from segue.chat.given_history import GivenHistory, history_in
 from segue.chat.lifecycle import ChatSession, ChatSettings
+from segue.chat.roles import Role, SystemPrompt
 from segue.chat.turn import Turn, can_resume
 from segue.chat.turn_settings import TurnOptions, TurnSettings, check_options
 from segue.conversation.json_safe import encodable
 from segue.conversation.options import Options
 from segue.errors import SegueError, UsageError
-from segue.events import Finish, Switch, Warned
+from segue.events import Finish, Repaired, Switch, Warned
 from segue.exchange.attempt import unexpected
 from segue.limits import MAX_EXCHANGES
 from segue.routing.route import parse_route
 from segue.sessions.entries import ApprovalGiven, SettingsChanged, Switched
 from segue.sessions.export import as_document
+from segue.suggestions import named_keywords
+from segue.telemetry.switch import observer
 from segue.transcript.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from typing_extensions import TypeVar as DefaultTypeVar
 
     from segue.chat.blocking import BlockingChat
     from segue.chat.compaction.compact import Strategy
@@ -54,18 +60,28 @@ if TYPE_CHECKING:
     from segue.sessions.stores.store import Store
     from segue.tools.definition import Approves, Tool
 
+    OutputT_co = DefaultTypeVar("OutputT_co", default=None, covariant=True)
+else:
+    OutputT_co = TypeVar("OutputT_co", covariant=True)
+
 T = TypeVar("T")
 
 
-class Chat:
-    """A conversation with whichever model comes next. It takes one turn at a time."""
+class Chat(Generic[OutputT_co]):
+    """A conversation with whichever model comes next. It takes one turn at a time.
 
+    `async with Chat("provider/model") as chat: answer = await chat.send("…")`; without asyncio `Chat(…).blocking()`.
+    """
+
+    @named_keywords("Chat")
     def __init__(  # noqa: PLR0913 - everything that a user may choose, all of it optional
         self,
         model: Model = "",
         *,
         tools: Iterable[Tool | Callable[..., Any]] = (),
-        system: str = "",
+        system: SystemPrompt = "",
+        deps: Any = None,
+        history: GivenHistory | None = None,
         session: str | None = None,
         store: Store | None = None,
         providers: Providers | None = None,
@@ -81,15 +97,37 @@ class Chat:
         parent: Link | None = None,
         take_over: bool = False,
     ) -> None:
-        """`session`: resume that one, or begin it under this id. Without a `store` it ends with the process.
+        """Nothing is sent and no file is written before the chat is opened, or the first message is sent.
 
-        `max_turns`: exchanges with the model within one turn, where no `budget` is given. `approval`: who may call
-        what; without it functions that were written for this chat may run, and tools that read. `continue_turns`: the next
-        member of a router continues a turn that fails after calls have run. `take_over`: also if another process has the
-        session.
+        Args:
+            model: Who answers: `provider/model`, a Route, or a router of several. Without it the default of the configuration,
+                or the model of the session that is resumed.
+            tools: Functions with annotations, and tools, that the model may call.
+            system: The system prompt; or a function that takes a `Context` and returns it, called at the beginning of each turn.
+            deps: What tools, instructions and checks find as `context.deps`: connections, settings, the user of this request.
+            history: What was said before: messages of any provider's API, a whole request, a conversation, the bytes or the Path
+                of a session file. It is made valid for whichever model comes next; repairs are events of the first turn.
+            session: The id of a session: resume that one, or begin it under this id.
+            store: Where sessions are kept. Without one the session ends with the process.
+            providers: Where models are found, by the name of a provider. Without it those of the configuration.
+            options: Temperature, length, effort and the like, for every model as far as it knows them.
+            max_turns: Exchanges with the model within one turn, where no `budget` is given.
+            budget: What a turn may cost: exchanges, tokens, dollars, corrections.
+            approval: Which calls may run. Without it functions that were written for this chat may, and tools that only read.
+            policy: How a conversation is rendered for another model.
+            compaction: When and how a conversation that grows too long is shortened.
+            continue_turns: The next member of a router continues a turn that fails after calls have run.
+            title: Of the session, for people.
+            directory: The folder that the session belongs to, for people and for the command line.
+            parent: The call that this session answers, where it is a subagent's.
+            take_over: Resume the session also if another process has it.
         """
+        role = Role(
+            model=model, tools=tuple(tools), system=encodable(system) if isinstance(system, str) else system
+        )
         settings = ChatSettings(
-            system=encodable(system),
+            deps=deps,
+            history=history_in(history),
             session=session,
             store=store,
             providers=providers,
@@ -104,11 +142,21 @@ class Chat:
             parent=parent,
             take_over=take_over,
         )
-        self._session = ChatSession(model, tools, settings)
+        self._hold(ChatSession(role, settings))
+
+    @classmethod
+    def of_session(cls, session: ChatSession) -> Chat[Any]:
+        """The chat of a session that was prepared elsewhere: an agent's, a fork's."""
+        chat: Chat[Any] = cls.__new__(cls)
+        chat._hold(session)
+        return chat
+
+    def _hold(self, session: ChatSession) -> None:
+        self._session = session
         self._turn: Turn | None = None
         self._next_router: Router | None = None
         """Asked for while a turn runs; it is used from the end of the turn on."""
-        self.answer: Answer | None = None
+        self.answer: Answer[Any] | None = None
         """Of the last turn."""
 
     async def __aenter__(self) -> Self:
@@ -196,7 +244,7 @@ class Chat:
     @overload
     async def send(
         self, *content: Content, output: None = None, raises: bool = True, **turn: Unpack[TurnOptions]
-    ) -> Answer[None]: ...
+    ) -> Answer[OutputT_co]: ...
     @overload
     async def send(
         self, *content: Content, output: type[T], raises: bool = True, **turn: Unpack[TurnOptions]
@@ -223,12 +271,12 @@ class Chat:
         """
         check_options("stream", turn)
         message = user_message(content)
-        return EventStream(lambda emit: self._begin(message, output, turn, emit))
+        return EventStream(lambda emit: self._begin(message, output, turn, emit, partial=True))
 
     @overload
     async def resume(
         self, *, output: None = None, raises: bool = True, **turn: Unpack[TurnOptions]
-    ) -> Answer[None]: ...
+    ) -> Answer[OutputT_co]: ...
     @overload
     async def resume(
         self, *, output: type[T], raises: bool = True, **turn: Unpack[TurnOptions]
@@ -251,7 +299,7 @@ class Chat:
     def stream_resumed(self, *, output: Any = None, **turn: Unpack[TurnOptions]) -> EventStream:
         """`resume` with the events of the turn while it runs."""
         check_options("stream_resumed", turn)
-        return EventStream(lambda emit: self._begin(None, output, turn, emit))
+        return EventStream(lambda emit: self._begin(None, output, turn, emit, partial=True))
 
     async def _answer(
         self, message: Message | None, output: Any, turn: TurnOptions, *, raises: bool
@@ -259,9 +307,18 @@ class Chat:
         running = await self._begin(message, output, turn, lambda _event: None)
         await running.wait()
         answer = running.answer
-        return answer if not raises else answer.or_raise() if output is None else answer.with_output()
+        typed = output is not None or self._session.role.output is not None
+        return answer if not raises else answer.with_output() if typed else answer.or_raise()
 
-    async def _begin(self, message: Message | None, output: Any, options: TurnOptions, emit: Emit) -> Turn:
+    async def _begin(
+        self,
+        message: Message | None,
+        output: Any,
+        options: TurnOptions,
+        emit: Emit,
+        *,
+        partial: bool = False,
+    ) -> Turn:
         session = await self._idle("send a message")
         if message is None and not can_resume(session.journal.state):
             raise UsageError(
@@ -269,32 +326,46 @@ class Chat:
                 code="nothing_to_resume",
                 hint="Send a message instead.",
             )
-        settings = session.turn_settings(output, options)
+        settings = session.turn_settings(output, options, partial=partial)
         self._turn = turn = Turn(session, emit)
-        own, router = session.router, settings.router
-        if router is not None and router.name != own.name:
-            # For this turn; the one it takes the place of follows it.
-            try:
+        try:
+            if session.next_role is not None:  # a turn that ended before its conversation was handed over
+                await session.take_role(turn.abort)
+                settings = session.turn_settings(output, options, partial=partial)
+            own, router = session.router, settings.router
+            if settings.system is None:
+                await session.instruct(turn.abort)
+            if router is not None and router.name != own.name:
+                # For this turn; the one it takes the place of follows it.
                 emit(await self._switch_to(router))
-            except BaseException:
-                self._turn = None
-                raise
-            self._next_router = self._next_router or own
+                self._next_router = self._next_router or own
+        except BaseException:
+            self._turn = None
+            raise
+        if session.adoption_repairs:
+            emit(Repaired(session.adoption_repairs))
+            session.adoption_repairs = ()
         session.turn = settings
         turn.task = asyncio.create_task(self._run(turn, message))
         return turn
 
     async def _run(self, turn: Turn, message: Message | None) -> None:
+        session = self._session
         try:
-            await turn.run(message)
-            self._session.turn = TurnSettings()
+            with observer().turn(agent=session.role.name, session=self.id, model=self.model) as seen:
+                await turn.run(message)
+                answer = turn.answer
+                seen.turn_ended(
+                    model=answer.model, usage=answer.usage, finish=answer.finish, error=answer.error
+                )
+            session.turn = TurnSettings()
             if self._next_router is not None:
                 turn.emit(await self._switch_to(self._next_router))
         except Exception as caught:  # of the switch: the turn is over and its answer stands
             error = caught if isinstance(caught, SegueError) else unexpected(caught)
             turn.emit(Warned(f"The switch failed. {error}", error.code))
         finally:
-            self._session.turn = TurnSettings()
+            session.turn = TurnSettings()
             # Whoever receives the end may begin the next turn at once.
             self.answer, self._turn = turn.answer, None
             turn.emit(Finish(turn.answer.finish, turn.answer.usage, turn.answer.cost))
@@ -334,13 +405,16 @@ class Chat:
     async def redo(self) -> None:
         await (await self._idle("redo")).journal.redo()
 
-    async def fork(self, *, session: str = "") -> Chat:
+    async def fork(self, *, session: str = "") -> Chat[OutputT_co]:
         """A chat of its own that begins with this conversation."""
         here = await self._idle("fork")
         journal = await here.journal.fork(session=session)
         await journal.close()
-        inherited = structs.asdict(here.settings) | {"session": journal.session, "store": journal.store}
-        forked = Chat(here.model, tools=here.tools.by_name.values(), **inherited)
+        settings = structs.replace(here.settings, session=journal.session, store=journal.store)
+        role = structs.replace(here.role, model=here.model)
+        forked = Chat.of_session(ChatSession(role, settings, here.roles))
+        if not here.role.successors:
+            forked._session.equip(here.tools.by_name.values())
         await forked.open()
         return forked
 
@@ -405,7 +479,7 @@ class Chat:
 
         return StepwiseChat(self._session, key, output, emit)
 
-    def blocking(self) -> BlockingChat:
+    def blocking(self) -> BlockingChat[OutputT_co]:
         """The same chat for programs without an event loop."""
         from segue.chat.blocking import BlockingChat  # noqa: PLC0415 - it knows this module
 

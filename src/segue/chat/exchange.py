@@ -5,11 +5,13 @@ Each attempt is rendered anew by the provider that it goes to. What came of a re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 from msgspec import structs
 
 from segue.chat.output_type import ANSWER_CORRECTED, OutputMismatch, correction_of
+from segue.chat.partial_json import NOTHING
+from segue.chat.roles import checked_output
 from segue.conversation.blocks import Reasoning, Text, ToolCall
 from segue.conversation.events import (
     ArgumentsDelta,
@@ -26,6 +28,7 @@ from segue.errors import InvalidRequestError, SegueError, is_transient, retry_af
 from segue.events import (
     Citations,
     MediaChunk,
+    PartialOutput,
     ReasoningChunk,
     Repaired,
     Retrying,
@@ -39,13 +42,14 @@ from segue.exchange.exchange import Asker, Exchange
 from segue.routing.route import provider_of
 from segue.routing.router import GoTo, Retry
 from segue.sessions.entries import ModelReplied, NoteAdded, Switched
+from segue.telemetry.switch import UNSEEN, observer
 from segue.transcript.citations import is_listed
 
 if TYPE_CHECKING:
     import asyncio
 
     from segue.chat.lifecycle import ChatSession
-    from segue.chat.output_type import OutputType
+    from segue.chat.output_type import PartialOutputReader
     from segue.conversation.blocks import Citation
     from segue.conversation.events import Event
     from segue.events import Emit
@@ -87,11 +91,19 @@ class TurnExchanges(Asker):
         """The names of the calls so far, of the reply that arrives."""
         self._cited: list[Citation] = []
         """Its sources so far."""
+        self._partial: PartialOutputReader | None = None
+        """Reads the answer while it is written, where somebody listens for its value."""
         self._torn = False
         """Whether the last reply was shown in part, or has calls that were closed."""
         self._shrunk = False
-        self._answered_wrong = False
-        """Whether the model was asked to correct an answer that does not have the type."""
+        self.output: Any = None
+        """The last answer as a value of the type that it must have."""
+        self.mismatch: OutputMismatch | None = None
+        """Why it does not have that type, or was not accepted."""
+        self._seen = UNSEEN
+        """The exchange as telemetry sees it."""
+        self._corrections = 0
+        """How often the model was asked to correct its answer."""
 
     @property
     def route(self) -> Route:
@@ -126,17 +138,31 @@ class TurnExchanges(Asker):
 
     async def ask(self) -> ModelReplied:
         """A reply, complete or cut off, as it now stands in the conversation."""
-        output = self._session.turn.output
         self._shrunk = False
         while True:
-            attempt, self.error = await self.exchange.ask()
+            attempt = await self._observed_ask()
             if attempt is None:
                 raise self.error or SegueError("The request was not made.")
             kept = await self._keep(attempt)
-            if kept.finish != "stop" or output is None or self._answered_wrong or kept.message.calls:
+            if kept.finish not in ("stop", "tool_calls") or kept.message.calls:
                 return kept
-            if not await self._correct_output(output, kept.message):
+            if not await self._correct_output(kept.message):
                 return kept
+
+    async def _observed_ask(self) -> Attempt | None:
+        session = self._session
+        with observer().exchange(asked=self.route.model, session=session.journal.session) as self._seen:
+            attempt, self.error = await self.exchange.ask()
+            if attempt is not None:
+                self._seen.exchange_ended(
+                    route=self.route.name,
+                    usage=attempt.usage,
+                    finish=attempt.reply.finish,
+                    messages=attempt.request.conversation.messages,
+                    answer=attempt.reply.message,
+                    error=self.error,
+                )
+        return attempt
 
     # What the engine asks of whoever asks
 
@@ -149,6 +175,8 @@ class TurnExchanges(Asker):
         self._attempt = attempt = Attempt(provider_of(route, session.providers), request, route=route.name)
         attempt.on_sent = self._report_repairs
         self._called, self._cited = {}, []
+        output = session.turn.output
+        self._partial = output.partial() if session.turn.partial and output is not None else None
         return attempt
 
     def take(self, attempt: Attempt, events: list[Event], data: bytes) -> None:
@@ -176,10 +204,15 @@ class TurnExchanges(Asker):
             if attempt.first_content is None and type(chunk) is not ToolCallChunk:
                 attempt.first_content = attempt.passed
             self._emit(chunk)
+            if type(chunk) is TextChunk and self._partial is not None:
+                value = self._partial.feed(chunk.text)
+                if value is not NOTHING:
+                    self._emit(PartialOutput(value))
 
     def ended(self, route: Route, attempt: Attempt | None, error: SegueError | None) -> None:
         if attempt is None:
             return
+        self._seen.attempt_ended(route.name, attempt.seconds, error)
         attempt.cost = self._session.prices.charge(self._bill, attempt.usage, route.provider, route.model)
         if isinstance(error, InvalidRequestError) and error.status in _REFUSED:
             self._advise(error, attempt)
@@ -234,14 +267,22 @@ class TurnExchanges(Asker):
             self._emit(Warned("The reply is empty.", "empty_reply"))
         return self.latest
 
-    async def _correct_output(self, output: OutputType, message: Message) -> bool:
-        """Ask once more for an answer that does not have the type that it must have."""
+    async def _correct_output(self, message: Message) -> bool:
+        """Ask again for an answer that does not have the type that it must have, or that its check does not accept."""
+        session, self.mismatch = self._session, None
+        turn = session.turn
+        if turn.output is None and turn.check is None:
+            return False
         try:
-            output.read(message.text)
+            context = session.context(self._abort)
+            self.output = await checked_output(turn.output, turn.check, message.text, context)
         except OutputMismatch as mismatch:
-            self._answered_wrong = True
+            self.mismatch = mismatch
+            if self._corrections >= turn.budget.max_corrections:
+                return False
+            self._corrections += 1
             self._emit(Warned(f"The answer {mismatch}. It is asked for once more.", ANSWER_CORRECTED))
-            await self._add_note(correction_of(output, mismatch))
+            await self._add_note(correction_of(turn.output, mismatch))
             return True
         return False
 

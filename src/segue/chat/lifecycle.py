@@ -8,13 +8,16 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, final
 
 from msgspec import Struct, structs
 
 from segue.chat.budget import Budget
 from segue.chat.compaction.trigger import CompactionSettings, Compactor
+from segue.chat.given_history import AdoptedHistory
 from segue.chat.output_type import output_type
+from segue.chat.roles import Role, SystemPrompt, handover_tool, instructions_of, reachable, require_deps
 from segue.chat.turn_settings import TurnOptions, TurnSettings, model_of, options_of
 from segue.conversation.blocks import Media
 from segue.conversation.json_safe import encodable
@@ -31,14 +34,13 @@ from segue.sessions.journal import Journal
 from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.store import Store
 from segue.tools.approval import own_functions_only
-from segue.tools.definition import Approves, Host, ToolSet
+from segue.tools.definition import Approves, Context, Host, ToolSet
 from segue.tools.function_tools import as_tool
 from segue.tools.scheduler import Scheduler
 from segue.transcript.policy import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any
+    from collections.abc import Callable, Iterable, Mapping
 
     from segue.routing.route import Facts
     from segue.tools.definition import Tool
@@ -47,9 +49,10 @@ if TYPE_CHECKING:
 
 @final
 class ChatSettings(Struct, frozen=True, kw_only=True):
-    """What a chat is opened with, besides its model and its tools."""
+    """What a chat is opened with, besides its role."""
 
-    system: str = ""
+    deps: Any = None
+    history: AdoptedHistory | None = None
     session: str | None = None
     store: Store | None = None
     providers: Providers | None = None
@@ -77,21 +80,28 @@ class ChatSession:
     facts: Facts
 
     def __init__(
-        self, model: Model, tools: Iterable[Tool | Callable[..., Any]], settings: ChatSettings
+        self, role: Role, settings: ChatSettings, roles: Mapping[str, Role] = MappingProxyType({})
     ) -> None:
-        self.model: Model = _named(model, settings.providers) if isinstance(model, str) and model else model
+        """`roles`: all that the conversation may be handed over to, by name."""
         self.settings = settings
+        self.roles = roles
+        self.role = role
+        self.next_role: Role | None = None
+        """The one that the model has asked for."""
+        self.model: Model = self._model_of(role)
         self.is_open = False
         self.compactor = Compactor(self)
         self.reported: set[Repair] = set()
         """Repairs that were reported already."""
+        self.adoption_repairs: tuple[Repair, ...] = ()
+        """What was repaired in the history that the chat began with, until it is reported."""
         self.skipped: dict[str, str] = {}
         """Members of the router that the last turn could not go to, each with the code of the reason."""
         self.turn = TurnSettings()
         """Of the turn that runs."""
         self._opening = asyncio.Lock()
         self._resources = AsyncExitStack()
-        self._tools = self.tool_set(tools)
+        self._tools = self._tools_of(role)
 
     @property
     def tools(self) -> ToolSet:
@@ -104,7 +114,53 @@ class ChatSession:
 
     def tool_set(self, tools: Iterable[Tool | Callable[..., Any]]) -> ToolSet:
         offered = [as_tool(tool) for tool in tools]
+        for tool in offered:
+            require_deps(tool.deps, self.settings.deps, f'The tool "{tool.name}"')
         return ToolSet(offered, self.settings.approval or own_functions_only(offered))
+
+    def _model_of(self, role: Role) -> Model:
+        model = role.model
+        return _named(model, self.settings.providers) if isinstance(model, str) and model else model
+
+    def _tools_of(self, role: Role) -> ToolSet:
+        successors = [handover_tool(other, self._hand_over) for other in reachable(self.roles, role)]
+        return self.tool_set([*role.tools, *successors])
+
+    def _hand_over(self, role: Role) -> str:
+        """What the model reads that asked for it; it happens when all calls of the reply have ended."""
+        if self.next_role is not None:
+            return f"The conversation goes to {self.next_role.name} already."
+        self.next_role = role
+        return f"{role.name} answers from here on."
+
+    async def take_role(self, abort: asyncio.Event) -> None:
+        """Let the role answer that the conversation was handed over to."""
+        role, self.next_role = self.next_role or self.role, None
+        # As after opening: the journal has the system prompt, and whoever changes it changes it there.
+        self.role = structs.replace(role, system="") if isinstance(role.system, str) else role
+        self._tools = self._tools_of(role)
+        if role.model:
+            self.model = self.router = router_for(self._model_of(role), self.facts)
+        self.turn = structs.replace(
+            self.turn, tools=None, system=None, router=None, output=role.output, check=role.check
+        )
+        system = await instructions_of(role.system, self.context(abort))
+        await self.journal.append(SettingsChanged(system=system, agent=role.name))
+
+    async def instruct(self, abort: asyncio.Event) -> None:
+        """Write the system prompt of the turn that begins, where a function makes it."""
+        if isinstance(self.role.system, str):
+            return
+        system = await instructions_of(self.role.system, self.context(abort))
+        if system != self.journal.state.conversation.system:
+            await self.journal.append(SettingsChanged(system=system))
+
+    def context(self, abort: asyncio.Event) -> Context[Any]:
+        """For functions that are no tools: instructions, and checks of answers."""
+        host = self.scheduler.host
+        return Context(
+            deps=host.deps, abort=abort, progress=_unheard, session=self.journal.session, host=host
+        )
 
     async def open(self, *, keep_turn: bool = False) -> None:
         """Begin the session, or resume it where it was left. `keep_turn`: with a turn that another process has begun, which can
@@ -119,9 +175,8 @@ class ChatSession:
             if not self.model and settings.session is None:
                 self.model = default_route(self.providers) or ""
             name = self.model if isinstance(self.model, str) else self.model.name
-            self.journal = await _open_journal(
-                settings, settings.store or MemoryStore(), name, keep_turn=keep_turn
-            )
+            store = settings.store or MemoryStore()
+            self.journal = await self._open_journal(store, name, keep_turn=keep_turn)
             self._resources.push_async_callback(self.journal.close)
             try:
                 chosen = self.model or self.journal.state.model or default_route(self.providers) or ""
@@ -135,6 +190,7 @@ class ChatSession:
                 store=self.journal.store,
                 approval=settings.approval,
                 router=lambda: self.router,
+                deps=settings.deps,
             )
             self.scheduler = Scheduler(self.journal, host)
             # Opened again after it was closed, it is still the same session, as it was left.
@@ -143,12 +199,73 @@ class ChatSession:
                 session=self.journal.session,
                 store=self.journal.store,
                 providers=self.providers,
-                system="",
                 title="",
                 options=NO_OPTIONS,
                 take_over=False,
+                history=None,
             )
+            if isinstance(self.role.system, str):
+                self.role = structs.replace(self.role, system="")
             self.is_open = True
+
+    async def _open_journal(self, store: Store, model: str, *, keep_turn: bool) -> Journal:
+        """The session that was asked for, as it was left; or a new one."""
+        settings, history = self.settings, self.settings.history
+        if settings.session is not None:
+            try:
+                take_over = settings.take_over or keep_turn
+                journal = await Journal.resume(
+                    store, settings.session, take_over=take_over, keep_turn=keep_turn
+                )
+            except JournalError as error:
+                if error.code != "unknown_session":
+                    raise
+            else:
+                try:
+                    await self._take_up(journal)
+                except BaseException:
+                    await journal.close()
+                    raise
+                return journal
+        system = self.role.system if isinstance(self.role.system, str) else ""
+        started = SessionStarted(
+            model=model,
+            system=system,
+            title=settings.title or (history.title if history is not None else ""),
+            directory=settings.directory,
+            parent=settings.parent,
+            options=settings.options,
+        )
+        if history is None:
+            return await Journal.start(store, started, settings.session or "")
+        adopted, self.adoption_repairs = history.adopted, history.repairs
+        if system:
+            adopted = structs.replace(
+                adopted, conversation=structs.replace(adopted.conversation, system=system)
+            )
+        return await Journal.start(store, started, settings.session or "", more=(adopted,))
+
+    async def _take_up(self, journal: Journal) -> None:
+        """A session as it was left: with the role that the conversation was handed over to."""
+        if self.settings.history is not None:
+            raise UsageError(
+                f'The session "{journal.session}" has a conversation of its own: a history begins a new one.',
+                code="session_has_history",
+                path="history",
+                hint="Give another session, or no history.",
+            )
+        name = journal.state.agent
+        if self.roles and name and name != self.role.name:
+            if name not in self.roles:
+                raise UsageError(
+                    f'The session "{journal.session}" was handed over to "{name}", which is not known here.',
+                    code="unknown_agent",
+                    path="handoffs",
+                    hint="Give the agent that hands over to it.",
+                )
+            self.role = self.roles[name]
+            self.model, self._tools = self._model_of(self.role), self._tools_of(self.role)
+        await _update(journal, self.settings, self.role.system)
 
     async def close(self) -> None:
         """Release the session; it can be opened again."""
@@ -174,19 +291,21 @@ class ChatSession:
             provider_of(route, self.providers)
         return router
 
-    def turn_settings(self, output: Any, options: TurnOptions) -> TurnSettings:
+    def turn_settings(self, output: Any, options: TurnOptions, *, partial: bool = False) -> TurnSettings:
         """What a caller gives for one turn, checked before it begins."""
         budget = self.settings.budget
         if (max_turns := options.get("max_turns")) is not None:
             budget = structs.replace(budget, max_turns=max_turns)  # raises where it allows none
         model = model_of(options)
         return TurnSettings(
-            output=None if output is None else output_type(output),
+            output=self.role.output if output is None else output_type(output),
+            check=options.get("check") or (self.role.check if output is None else None),
             router=self.checked_router(model) if model is not None else None,
             tools=self.tool_set(options["tools"]) if "tools" in options else None,
             options=options_of(options),
             system=encodable(options["system"]) if "system" in options else None,
             budget=budget,
+            partial=partial,
         )
 
     def request(self, route: Route) -> ChatRequest:
@@ -262,34 +381,16 @@ def default_providers() -> Providers:
     return default_registry()
 
 
-async def _open_journal(settings: ChatSettings, store: Store, model: str, *, keep_turn: bool) -> Journal:
-    """The session that was asked for, as it was left; or a new one."""
-    if settings.session is not None:
-        try:
-            take_over = settings.take_over or keep_turn
-            journal = await Journal.resume(store, settings.session, take_over=take_over, keep_turn=keep_turn)
-        except JournalError as error:
-            if error.code != "unknown_session":
-                raise
-        else:
-            await _update(journal, settings)
-            return journal
-    started = SessionStarted(
-        model=model,
-        system=settings.system,
-        title=settings.title,
-        directory=settings.directory,
-        parent=settings.parent,
-        options=settings.options,
-    )
-    return await Journal.start(store, started, settings.session or "")
+def _unheard(_message: str) -> None:
+    """Nobody listens to the progress of what is no call."""
 
 
-async def _update(journal: Journal, settings: ChatSettings) -> None:
+async def _update(journal: Journal, settings: ChatSettings, system: SystemPrompt) -> None:
     """What is given now holds from now on; the rest stays as the session has it."""
     state = journal.state
+    known = ("", state.conversation.system)
     changed = SettingsChanged(
-        system=settings.system if settings.system not in ("", state.conversation.system) else None,
+        system=system if isinstance(system, str) and system not in known else None,
         options=settings.options if settings.options not in (NO_OPTIONS, state.options) else None,
         title=settings.title if settings.title not in ("", state.title) else None,
     )

@@ -6,15 +6,16 @@ a JSON Schema stands for itself. Nothing of pydantic is imported unless a type o
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any, final
 
 import msgspec
 from msgspec import Struct
 
+from segue.chat.partial_json import NOTHING, PartialJson
 from segue.errors import UsageError
 from segue.providers.text_requests import schema_in_words
+from segue.tools.value_types import Misfit, value_type
 
 ANSWER_CORRECTED = "answer_corrected"
 """The code of the warning that an answer did not have the type, and is asked for once more."""
@@ -34,6 +35,28 @@ class OutputType(Struct, frozen=True):
     """Sent to the provider."""
     read: Callable[[str], Any]
     """The value of a text. Raises OutputMismatch."""
+    wrapped: bool = False
+    """Whether the value is the one property of an object."""
+
+    def partial(self) -> PartialOutputReader:
+        """Reads an answer of the type while it is written."""
+        return PartialOutputReader(wrapped=self.wrapped)
+
+
+@final
+class PartialOutputReader:
+    """The values of an answer that is being written."""
+
+    def __init__(self, *, wrapped: bool) -> None:
+        self._json = PartialJson()
+        self._wrapped = wrapped
+
+    def feed(self, more: str) -> Any:
+        """NOTHING where there is nothing new."""
+        value = self._json.feed(more)
+        if not self._wrapped or not isinstance(value, dict):
+            return value
+        return value.get(_ANSWER, NOTHING)
 
 
 def output_type(source: Any) -> OutputType:
@@ -41,9 +64,7 @@ def output_type(source: Any) -> OutputType:
     if isinstance(source, dict):
         return _from_schema(source)
     try:
-        if hasattr(source, "__pydantic_core_schema__"):
-            return _from_pydantic(source)
-        return _from_msgspec(source)
+        return _from_type(source)
     except (TypeError, ValueError, RecursionError, NameError) as error:
         raise UsageError(
             f"{getattr(source, '__name__', source)!s} cannot be the type of an answer: {str(error).splitlines()[0]}",
@@ -53,8 +74,9 @@ def output_type(source: Any) -> OutputType:
         ) from error
 
 
-def correction_of(output: OutputType, mismatch: OutputMismatch) -> str:
-    return f"Your answer {mismatch}. {schema_in_words(output.schema)}"
+def correction_of(output: OutputType | None, mismatch: OutputMismatch) -> str:
+    wanted = "Answer again." if output is None else schema_in_words(output.schema)
+    return f"Your answer {mismatch}. {wanted}"
 
 
 def second_request(output: OutputType | None, answer: str) -> str:
@@ -90,44 +112,24 @@ def _from_schema(schema: dict[str, Any]) -> OutputType:
     return OutputType(schema, read)
 
 
-def _from_pydantic(source: Any) -> OutputType:
-    import pydantic  # noqa: PLC0415 - whoever gave the type has it
+def _from_type(source: Any) -> OutputType:
+    value = value_type(source, strict=True)
+    schema, definitions = value.schema, value.definitions
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix("#/$defs/")
+        root = definitions[name]
+        if not _mentions(definitions, name):
+            definitions = {other: held for other, held in definitions.items() if other != name}
+        schema = {**root, **{key: inner for key, inner in schema.items() if key != "$ref"}}
 
-    try:
-        adapter = pydantic.TypeAdapter(source)
-        schema = adapter.json_schema()
-    except pydantic.PydanticUserError as error:
-        raise TypeError(error.message) from error
-
-    def convert(value: Any) -> Any:
+    def convert(held: Any) -> Any:
         try:
-            return adapter.validate_json(msgspec.json.encode(value))
-        except pydantic.ValidationError as error:
-            first = error.errors(include_url=False, include_context=False)[0]
-            place = ".".join(str(step) for step in first["loc"])
-            raise OutputMismatch(f"does not match its type: {place}: {first['msg']}") from error
+            return value.convert(held)
+        except Misfit as misfit:
+            place, why = misfit.problems[0]
+            raise OutputMismatch(f"does not match its type: {f'{place}: ' if place else ''}{why}") from misfit
 
-    return _wrapped(schema, convert)
-
-
-def _from_msgspec(source: Any) -> OutputType:
-    try:
-        (root,), components = msgspec.json.schema_components([source], ref_template="#/$defs/{name}")
-    except TypeError:
-        if "pydantic" in sys.modules:  # a list of models, say
-            return _from_pydantic(source)
-        raise
-    if "$ref" in root:
-        name = root["$ref"].removeprefix("#/$defs/")
-        root = components[name] if _mentions(components, name) else components.pop(name)
-
-    def convert(value: Any) -> Any:
-        try:
-            return msgspec.convert(value, source)
-        except msgspec.ValidationError as error:
-            raise OutputMismatch(f"does not match its type: {error}") from error
-
-    return _wrapped({**root, **({"$defs": components} if components else {})}, convert)
+    return _wrapped({**schema, **({"$defs": definitions} if definitions else {})}, convert)
 
 
 def _mentions(components: dict[str, Any], name: str) -> bool:
@@ -152,7 +154,7 @@ def _wrapped(schema: dict[str, Any], convert: Callable[[Any], Any]) -> OutputTyp
         held = isinstance(value, dict) and value.keys() == {_ANSWER}
         return convert(value[_ANSWER] if held else value)
 
-    return OutputType(whole, read)
+    return OutputType(whole, read, wrapped=True)
 
 
 def _closed(schema: Any) -> Any:

@@ -15,6 +15,7 @@ from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.events import ToolCallStart, Warned
 from segue.sessions.entries import Link
+from segue.suggestions import named_keywords
 from segue.tools.definition import Output, Tool
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _PARAMETERS: dict[str, Any] = {
 }
 
 
+@named_keywords("subagent_tool")
 def subagent_tool(
     name: str,
     description: str,
@@ -48,32 +50,45 @@ def subagent_tool(
     options: Options = Options(),  # noqa: B008 - a frozen value
     approval: Approves | None = None,
 ) -> Tool:
-    """Providers, store and, where none is given, model and approval are those of the chat that calls it."""
+    """A tool that gives a task to a chat of its own, for `Chat(tools=[…])`. See also `Agent.as_tool`.
+
+    Providers, store, dependencies and, where none is given, model and approval are those of the chat that calls it.
+    """
     given = tuple(tools)
 
-    async def run(arguments: dict[str, Any], context: Context) -> Output:
+    def begin(context: Context, parent: Link | None) -> Chat:
         host = context.host
         own = "" if host is None or host.router is None else host.router()
-        child = Chat(
+        return Chat(
             own if model is None else model,
             tools=given,
             system=system,
+            deps=context.deps,
             store=None if host is None else host.store,
             providers=None if host is None else host.providers,
             approval=approval or (None if host is None else host.approval),
             options=options,
             budget=budget,
             title=name,
-            parent=Link(context.session, context.call.id) if context.session else None,
+            parent=parent,
         )
-        async with child:
+
+    return task_tool(name, description, begin)
+
+
+def task_tool(name: str, description: str, begin: Callable[[Context, Link | None], Chat[Any]]) -> Tool:
+    """Gives a task to the chat that `begin` makes for it, and returns its answer. The link names the call."""
+
+    async def run(arguments: dict[str, Any], context: Context) -> Output:
+        parent = Link(context.session, context.call.id) if context.session else None
+        async with begin(context, parent) as child:
             return await _work(child, arguments["task"], context)
 
     # The child's own limits are what ends it: no clock beside them.
     return Tool(spec=ToolSpec(name, description, _PARAMETERS), run=run, timeout=None)
 
 
-async def _work(child: Chat, task: str, context: Context) -> Output:
+async def _work(child: Chat[Any], task: str, context: Context) -> Output:
     spent = ""
     try:
         async for event in child.stream(task):

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from segue.chat.budget import OVER_BUDGET
 from segue.chat.exchange import TurnExchanges
 from segue.chat.lifecycle import ChatSession
-from segue.chat.output_type import OutputMismatch, second_request
+from segue.chat.output_type import second_request
 from segue.chat.steps import (
     Ask,
     Done,
@@ -29,7 +29,7 @@ from segue.conversation.blocks import Text, ToolResult
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.errors import ProtocolError, SegueError
-from segue.events import Compaction, Emit, Error, ToolCallResult, TurnComplete, Warned
+from segue.events import Compaction, Emit, Error, Switch, ToolCallResult, TurnComplete, Warned
 from segue.exchange.attempt import unexpected
 from segue.providers.models.prices import Bill
 from segue.routing.router import Need
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
-    from segue.chat.output_type import OutputType
     from segue.chat.steps import Outcome, Step
     from segue.events import ChatEvent
     from segue.routing.router import Routing
@@ -66,6 +65,8 @@ else:
 
     OutputT_co = TypeVar("OutputT_co", covariant=True)
 
+HANDED_OVER = "handed_over"
+"""Why another model answers, where an agent gave the conversation to another."""
 _CONTINUE = "Your reply was cut off here. Go on where it stopped; repeat nothing."
 
 
@@ -210,9 +211,8 @@ class Turn(Struct):
                 return step
             finish = step.finish
             error = None if self._exchanges is None else self._exchanges.error
-            output = self._session.turn.output
-            if error is None and finish == "complete" and output is not None:
-                self._output = self._read_output(output)
+            if error is None and finish == "complete":
+                self._output = self._read_output()
         except SegueError as caught:
             finish, error = "error", caught
         except Exception as caught:
@@ -225,18 +225,18 @@ class Turn(Struct):
         self.answer = self._answer(finish, error)
         return Done(next_step(self._state).key, finish)
 
-    def _read_output(self, output: OutputType) -> Any:
+    def _read_output(self) -> Any:
         """The answer as a value of the type that it must have. Raises ProtocolError `bad_answer`."""
         if self._exchanges is None:
             return None
-        try:
-            return output.read(self._exchanges.latest.message.text)
-        except OutputMismatch as mismatch:
+        mismatch = self._exchanges.mismatch
+        if mismatch is not None:
             raise ProtocolError(
                 f"The answer {mismatch}.",
                 code="bad_answer",
                 hint="Ask again, or use a model that supports structured output.",
             ) from mismatch
+        return self._exchanges.output
 
     def _continuation(self) -> Routing | None:
         if not self._session.settings.continue_turns or self._exchanges is None:
@@ -363,6 +363,8 @@ class Turn(Struct):
                 self._complete(exchanges)
                 self._take(*(CallEnded(block) for block in ran.blocks if type(block) is ToolResult))
                 self._take(ToolsAnswered(tuple(call.id for call in step.calls)))
+                if session.next_role is not None and type(next_step(self._state)) is Ask:
+                    await self._hand_over(exchanges)
             case Sleep():  # whoever performs the steps has slept
                 self._take(Woken())
             case Wait() | Done():
@@ -373,6 +375,18 @@ class Turn(Struct):
     def _take(self, *outcomes: Outcome) -> None:
         for outcome in outcomes:
             self._state = take(self._state, outcome)
+
+    async def _hand_over(self, exchanges: TurnExchanges) -> None:
+        """Another agent answers from here on, in the same turn: all calls have ended."""
+        session, previous = self._session, exchanges.route.name
+        await session.take_role(self.abort)
+        routing = await self._open_routing(None)
+        self._exchanges = entered = TurnExchanges(
+            session, routing, emit=self.emit, abort=self.abort, bill=self._bill, checked=True
+        )
+        if (name := entered.route.name) != previous:
+            await session.journal.append(Switched(previous=previous, model=name, reason=HANDED_OVER))
+            self.emit(Switch(previous, name, HANDED_OVER, session.losses(entered.route)))
 
     def _complete(self, exchanges: TurnExchanges) -> None:
         latest = exchanges.latest

@@ -9,12 +9,13 @@ from msgspec import Struct, structs
 
 from segue.chat.budget import Budget
 from segue.chat.output_type import OutputType
+from segue.chat.roles import Check
 from segue.conversation.options import NO_OPTIONS, Options
 from segue.errors import UsageError
 from segue.limits import DEFAULT_MODEL
 from segue.routing.route import Route
 from segue.routing.router import Router
-from segue.suggestions import suggestion
+from segue.suggestions import unexpected_keyword
 from segue.tools.definition import ToolSet
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class TurnOptions(TypedDict, total=False):
     temperature: float
     """As in `options`, like the next one."""
     max_tokens: int
+    check: Check
+    """Takes the answer and a `Context`; returns the answer that counts, or raises `AskAgain` with the reason why not."""
 
 
 _TYPES: Final[Mapping[str, tuple[type | UnionType, str]]] = {
@@ -51,6 +54,7 @@ _TYPES: Final[Mapping[str, tuple[type | UnionType, str]]] = {
     "system": (str, "a text"),
     "temperature": (int | float, "a number"),
     "max_tokens": (int, "a whole number"),
+    "check": (Callable, "a function"),  # type: ignore[dict-item]  # a class all the same
 }
 
 
@@ -59,8 +63,7 @@ def check_options(method: str, given: Mapping[str, object]) -> None:
     for name, value in given.items():
         if name not in TurnOptions.__annotations__:
             known = (*TurnOptions.__annotations__, "output", "raises")
-            hint = suggestion(name, known) or f"Known are: {', '.join(known)}."
-            raise TypeError(f"Chat.{method}() got an unexpected keyword argument {name!r}. {hint}")
+            raise unexpected_keyword(f"Chat.{method}", name, known)
         wanted, words = _TYPES.get(name, (object, ""))
         unlikely = bool if name != "tools" else str
         if not isinstance(value, wanted) or (name in _TYPES and isinstance(value, unlikely)):
@@ -105,6 +108,9 @@ class TurnSettings(Struct, frozen=True, kw_only=True):
     """What differs from the chat's own settings while a turn runs."""
 
     output: OutputType | None = None
+    check: Check | None = None
+    partial: bool = False
+    """Somebody listens for the values of answers that are being written."""
     router: Router | None = None
     tools: ToolSet | None = None
     options: Options = Options()

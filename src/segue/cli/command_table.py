@@ -36,6 +36,7 @@ COMMANDS: Final[dict[str, str]] = {
     "gateway": "list the gateway's conversations; make keys for callers; check any gateway",
     "usage": "show what your chats and the gateway's callers have used",
     "switch": "change the model of an agent that runs through the gateway",
+    "inspect": "open the page that shows what happens to conversations, a session or a file",
     "env": "print what points a program at the gateway",
     "run": "start a program that talks to the gateway",
     "emulate": "serve strict emulators of the provider APIs",

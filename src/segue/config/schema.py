@@ -276,6 +276,24 @@ class TelemetrySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 @final
+class InspectSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The inspector: pages of the gateway that show its conversations."""
+
+    enabled: bool | None = None
+    """Whether it is served at /segue/inspector/; if it is not set: where only this machine reaches the gateway."""
+    content: Literal["off", "memory"] | None = None
+    """Whether what was said is recorded, in the memory of the process; if it is not set: where there are no callers."""
+    max_bytes: Count = 64 << 20
+    """Of recorded content; beyond it that of conversations used long ago is forgotten."""
+    max_requests: Count = 10_000
+    """Of which figures are kept."""
+    hosts: list[str] = []
+    """Names, with their port if it is not the usual one, under which browsers may open the pages, beside those of this machine."""
+    operators_see_content: bool = False
+    """Whether operators may look at what callers said. Each look is noted in the audit log."""
+
+
+@final
 class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`segue serve`: other programs talk to any model through one address."""
 
@@ -306,6 +324,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     telemetry: TelemetrySettings = TelemetrySettings()
     limits: GatewayLimits = GatewayLimits()
     memory: MemorySettings = MemorySettings()
+    inspect: InspectSettings = InspectSettings()
 
 
 @final

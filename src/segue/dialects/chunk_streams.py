@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Literal
 
 from segue.conversation.events import (
+    ArgumentsDelta,
     Failed,
     Finished,
     ReasoningDelta,
@@ -125,13 +126,17 @@ class ChunkEncoder(ABC):
         self._over = False
         self._text: ChunkTemplate | None = None
         self._thought: ChunkTemplate | None = None
-        """How more text and more thoughts are written, once it is known."""
+        self._arguments: dict[int, ChunkTemplate] = {}
+        """How more of a text, of a thought and of a call's arguments is written, once it is known."""
 
     def feed(self, event: Event) -> bytes:
-        if type(event) is TextDelta and self._text is not None:  # nearly all events
+        # Nearly all events are more text of one kind or another.
+        if type(event) is TextDelta and self._text is not None:
             return self._text.before + json_text(event.text) + self._text.behind
         if type(event) is ReasoningDelta and self._thought is not None:
             return self._thought.before + json_text(event.text) + self._thought.behind
+        if type(event) is ArgumentsDelta and (known := self._arguments.get(event.index)) is not None:
+            return known.before + json_text(event.text) + known.behind
         return self._feed(event) if not self._over else b""
 
     def template(self, event: TextDelta | ReasoningDelta) -> ChunkTemplate | None:
@@ -148,17 +153,26 @@ class ChunkEncoder(ABC):
             case ReplyStarted(reply_id, model):
                 self._started, self._id = event, reply_id
                 self._model = self._model or model
-                self._text = self._thought = None
+                self._forget()
+                return self._opening()
             case UsageReported(usage):
                 self._usage = self._usage.updated(usage)
             case Finished():
                 self._finished = self._finished or event
             case Failed(error):
                 self._over = True
-                self._text = self._thought = None
+                self._forget()
                 return self._failure(error)
             case _:
                 return self._content(event)
+        return b""
+
+    def _forget(self) -> None:
+        self._text = self._thought = None
+        self._arguments.clear()
+
+    def _opening(self) -> bytes:
+        """What a stream begins with, before the model wrote anything."""
         return b""
 
     @abstractmethod

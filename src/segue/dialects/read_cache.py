@@ -12,10 +12,10 @@ which all bytes are known: clients move marks for the cache along with the end, 
 from __future__ import annotations
 
 import re
+import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import msgspec
@@ -222,7 +222,7 @@ class _Reader(Struct, frozen=True):
         head = {name: fields[name] for name in before}
         nothing = _KnownRequest(start + shorter, head, given[: decoded.leading], (), ())
         place = _Bytes(body, 0, text, start, shorter)
-        stretches = self._stretches(decoded, given, place, refers=refers) or ()
+        stretches = self._stretches(decoded, conversation, given, place, refers=refers) or ()
         known = _grown(nothing, stretches, conversation) if stretches else None
         tail = text[max((known.size if known is not None else start + shorter) - shorter, 0) :]
         read = _read(fields, decoded, conversation, head=nothing.begin, refers=refers, tail=tail)
@@ -264,11 +264,11 @@ class _Reader(Struct, frozen=True):
             return None
         refers = last.refers or server.may_refer(text)
         place = _Bytes(body, comma.start(), text, len(before), comma.end() - len(before))
-        stretches = self._stretches(decoded, new, place, last, refers=refers)
-        if stretches is None:
-            return None
         adopted = (*known.messages[: last.messages], *clean[0])
         conversation = Conversation(adopted, decoded.system, clean[1])
+        stretches = self._stretches(decoded, conversation, new, place, last, refers=refers)
+        if stretches is None:
+            return None
         head, count_known = known.begin, last.messages
         read = _read(fields, decoded, conversation, known=count_known, head=head, refers=refers, tail=text)
         return read, _grown(known, (*known.stretches[:number], *stretches), conversation)
@@ -280,6 +280,7 @@ class _Reader(Struct, frozen=True):
     def _stretches(
         self,
         decoded: DecodedRequest,
+        conversation: Conversation,
         given: list[Any],
         place: _Bytes,
         last: _Stretch | None = None,
@@ -295,17 +296,17 @@ class _Reader(Struct, frozen=True):
         counted = last.counted if last is not None else 0
         made: list[_Stretch] = []
         first = 0
-        for end, messages, minted in _ends(decoded, last):
-            for piece in pieces[first:end]:
-                while text[at] in _BETWEEN:
-                    at += 1
-                if not text.startswith(piece, at):
-                    return None
-                at += len(piece)
+        for end, messages, minted in _ends(decoded, conversation, decoded.leading if last is not None else 0):
+            at = _end_of(text, at, pieces[first:end])
+            if at < 0:
+                return None
             written = body[began : at + shorter]
             counted += server.count_in(written)
             made.append(_Stretch(written, messages, minted, counted, refers, _ids_of(given[first:end])))
             first, began = end, at + shorter
+        at = _end_of(text, at, pieces[first : first + 1])
+        if at < 0:
+            return None
         if refers and not (last is not None and last.refers) and not server.may_refer(text[start:at]):
             return tuple([stretch._replace(refers=False) for stretch in made])
         return tuple(made)
@@ -325,23 +326,35 @@ class _Bytes(NamedTuple):
     """By so many bytes the text is shorter than the body before them."""
 
 
-def _ends(decoded: DecodedRequest, last: _Stretch | None) -> Iterator[tuple[int, int, int]]:
-    """Where stretches end, from the front: behind how many of the messages as they came and of those of the conversation, and how
-    many ids are minted by then."""
-    messages, minted = (last.messages, last.minted) if last is not None else (0, 0)
-    skipped = decoded.leading if last is not None else 0  # what leads a body is known by then
-    before, began = "", -1
-    for message, at in zip(decoded.messages, decoded.starts or count(decoded.leading), strict=False):
-        start = at - skipped
-        speaker = message.speaker
-        if speaker == "model":
-            if before in ("user", "tool") and start > began:
-                yield start, messages, minted
-            minted += list(map(type, message.blocks)).count(ToolCall)
-        messages += (
-            not speaker == before == "tool"
-        )  # in adopting them, results that follow each other become one
-        before, began = "operator" if message.instruction else speaker, start
+def _ends(decoded: DecodedRequest, conversation: Conversation, skipped: int) -> list[tuple[int, int, int]]:
+    """Where the last stretches end: behind how many of the messages as they came, but for those skipped, and of those of the
+    conversation, and how many ids are minted by then."""
+    ends: list[tuple[int, int, int]] = []
+    came, starts = decoded.messages, decoded.starts or range(decoded.leading, sys.maxsize)
+    messages, minted = len(conversation.messages), conversation.minted
+    for at in range(len(came) - 1, 0, -1):
+        message, before = came[at], came[at - 1]
+        messages -= (
+            not message.speaker == before.speaker == "tool"
+        )  # adopted, results in a row are one message
+        if message.speaker == "model":
+            minted -= list(map(type, message.blocks)).count(ToolCall)
+            if before.speaker != "model" and not before.instruction and starts[at - 1] < starts[at]:
+                ends.append((starts[at] - skipped, messages, minted))
+                if len(ends) == _LATE_STRETCHES:
+                    break
+    return ends[::-1]
+
+
+def _end_of(text: bytes, at: int, pieces: list[Raw]) -> int:
+    """Where these messages end if they begin at that place; -1 if they stand elsewhere: a body may have two fields of one name."""
+    for piece in pieces:
+        while text[at] in _BETWEEN:
+            at += 1
+        if not text.startswith(piece, at):
+            return -1
+        at += len(piece)
+    return at
 
 
 def _grown(

@@ -19,8 +19,8 @@ _FOLDERS: Final[Mapping[str, str]] = {
     "openai_responses": "openai_responses",
     "anthropic": "anthropic_messages",
     "gemini": "gemini",
-    "mistral": "mistral",
-    "ollama": "ollama",
+    "mistral": "openai_chat.mistral",
+    "ollama": "openai_chat.ollama",
     "converse": "converse",
     **dict.fromkeys(CHAT_NAMES, "openai_chat"),
 }

@@ -11,19 +11,14 @@ from segue.conversation.blocks import Text, ToolResult
 from segue.conversation.extra import Extra
 from segue.conversation.message import Message
 from segue.dialects.errors import unencodable
-from segue.dialects.own_fields import with_container
-from segue.transcript import fast_paths
-from segue.transcript.own_fields import runs
 from segue.transcript.steps import UserStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from msgspec import Struct
-
-    from segue.conversation.blocks import Block, Media
+    from segue.conversation.blocks import Block
     from segue.conversation.options import Options
-    from segue.transcript.steps import Completion, Step, StepBlock, Transcript
+    from segue.transcript.steps import Completion, Step, Transcript
 
 
 def check_target(transcript: Transcript, dialect: str, wire: str) -> None:
@@ -38,37 +33,6 @@ def model_field(transcript: Transcript, options: Options) -> dict[str, str]:
     came = options.own
     nameless = not model and came is not None and came.dialect == transcript.target.dialect
     return {} if nameless else {"model": model}
-
-
-def encode_steps(
-    transcript: Transcript,
-    head: list[Any],
-    after: int,
-    dialect: str,
-    wire: str,
-    encode_shown: Callable[[tuple[Text | Media, ...], int], Struct],
-    encode_reply: Callable[[tuple[StepBlock, ...], int, list[Any]], None],
-    write_fast: Callable[[tuple[StepBlock, ...], list[Any]], bool],
-) -> tuple[list[Any], int]:
-    """The messages of a wire that has a system message first and no instructions in mid-conversation; and how many there
-    are before the last reply. `head` are those of the system prompt.
-    """
-    messages = [*head]
-    fast, before_reply = fast_paths.enabled(), 0
-    for index, step in enumerate(transcript.steps[after:], after):
-        if type(step) is not UserStep:
-            before_reply = len(messages)
-            if not (fast and write_fast(step.blocks, messages)):
-                for run in runs(step.blocks, dialect):
-                    encode_reply(run, index, messages)
-        elif step.instruction:
-            raise unencodable(wire, "an instruction in mid-conversation", index)
-        else:
-            messages += [
-                with_container(encode_shown(shown, index), shown[0].extra, dialect)
-                for shown in runs(step.blocks, dialect)
-            ]
-    return messages, before_reply
 
 
 def leading_system(transcript: Transcript, dialect: str) -> tuple[str, int]:

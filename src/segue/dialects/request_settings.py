@@ -1,13 +1,15 @@
-"""What encoding the settings of a request has in common on every wire: the body, the repairs, and the choices that
-depend on what is known about the model.
+"""What the settings of a request have in common on every wire: the options that are a field each, as a table (which field takes
+which option, and within what bounds), the body, the repairs, and the choices that depend on what is known about the model. What a
+wire asks for in a way of its own (thinking, tools, the shape of an answer) is no row of the table.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from segue.conversation.blocks import Reasoning
 from segue.conversation.extra import Extra
@@ -15,20 +17,62 @@ from segue.conversation.json_safe import ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named
 from segue.dialects.known_tools import KnownTools, encode_once, settings_once
-from segue.dialects.option_fields import DRAWN
 from segue.dialects.own_fields import own
+from segue.dialects.request_fields import number, texts, whole
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import ModelStep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Container, Hashable, Iterable
 
     from segue.conversation.options import Effort
     from segue.conversation.tools import ToolChoice, ToolSpec
     from segue.dialects.card import ModelCard
-    from segue.dialects.option_fields import OptionField
     from segue.transcript.repairs import Kind
     from segue.transcript.steps import Transcript
+
+
+_Reader: TypeAlias = Callable[[Any, str], Any]
+_READERS: Mapping[str, _Reader] = {
+    "max_tokens": whole,
+    "temperature": number,
+    "top_p": number,
+    "top_k": whole,
+    "repeat_penalty": number,
+    "seed": whole,
+    "stop": texts,
+}
+
+
+@final
+class OptionField(Struct, frozen=True):
+    """One row: an option of ours and the field that takes it."""
+
+    option: str
+    field: str
+    least: int | None = None
+    most: int | None = None
+    """What the target takes; of a value beyond it, the nearest is sent."""
+
+    def fitted(self, value: Any) -> tuple[Any, str]:
+        """The value that is sent, and why it is another one; empty if it is not."""
+        least, most = self.least, self.most
+        if least is not None and value < least:
+            return least, f"the target takes {least} to {most}; sent as {least}"
+        if most is not None and value > most:
+            bound = (
+                f"{most} is the most the target takes"
+                if least is None
+                else f"the target takes {least} to {most}"
+            )
+            return most, f"{bound}; sent as {most}"
+        return value, ""
+
+
+def take_options(rows: Sequence[OptionField], held: dict[str, Any], place: str = "") -> dict[str, Any]:
+    """The options that an object of a request holds, taken out of it. `place`: the path to that object, with a dot."""
+    found = {row.option: (held.pop(row.field, None), f"{place}{row.field}") for row in rows}
+    return {option: _READERS[option](value, path) for option, (value, path) in found.items()}
 
 
 _TAKE_TWINS: Final = frozenset({"openai_chat", "openai_responses"})
@@ -217,29 +261,34 @@ _counted = attrgetter(*(name for name in Options.__struct_fields__ if name not i
 class RequestSettings:
     """Collects everything in one request beside the messages, and notes what the target cannot be sent."""
 
-    def __init__(self, transcript: Transcript, options: Options, card: ModelCard) -> None:
+    place = "options."
+    """What the path of an option begins with, in what is noted of it."""
+    drawn: Container[str] = frozenset({"temperature", "top_p", "top_k"})
+    """Options that a model with fixed sampling refuses."""
+
+    def __init__(self, transcript: Transcript, options: Options, card: ModelCard, dialect: str = "") -> None:
+        """`dialect`: that of the transcript's target, unless it has none."""
         self.transcript = transcript
         self.options = options
         self.card = card
-        dialect = transcript.target.dialect
-        self.extra = own_extra(options, dialect)
+        self.dialect = dialect or transcript.target.dialect
+        self.extra = own_extra(options, self.dialect)
         self.body: dict[str, Any] = {}
-        self.repairs: list[Repair] = foreign_settings(options.own, dialect)
+        self.repairs: list[Repair] = foreign_settings(options.own, self.dialect)
 
     def as_they_came(
         self, read: Callable[[Mapping[str, Any]], Options], encode: Callable[[Options], RequestSettings]
     ) -> dict[str, Any]:
         """The body, as it came where it may; `encode` gives the settings for other options."""
-        dialect = self.transcript.target.dialect
         return as_they_came(
-            self.body, self.repairs, self.options, dialect, read, lambda before: encode(before).body
+            self.body, self.repairs, self.options, self.dialect, read, lambda before: encode(before).body
         )
 
     def note(self, kind: Kind, path: str, decision: str = "") -> None:
-        self.repairs.append(Repair(kind, self.transcript.target.dialect, path, decision=decision))
+        self.repairs.append(Repair(kind, self.dialect, path, decision=decision))
 
     def not_sent(self, option: str, decision: str = "") -> None:
-        self.note("option_not_sent", f"options.{option}", decision)
+        self.note("option_not_sent", f"{self.place}{option}", decision)
 
     def output_limit(self) -> int | None:
         """The limit on what the model writes, as far as it can write; None if none was asked for."""
@@ -255,7 +304,7 @@ class RequestSettings:
             value = self.output_limit() if row.option == "max_tokens" else getattr(self.options, row.option)
             if value is None or value == ():
                 continue
-            if row.option in DRAWN and not self.card.sampling:
+            if row.option in self.drawn and not self.card.sampling:
                 self.not_sent(row.option, "the model takes no sampling parameters")
             elif reason := self.refusal(row.option, value):
                 self.not_sent(row.option, reason)
@@ -273,7 +322,7 @@ class RequestSettings:
         """Note those of the options that were asked for: the wire has no field for them."""
         for option in options:
             if getattr(self.options, option) not in (None, ()):
-                self.not_sent(option)
+                self.not_sent(option, "the target does not know it")
 
     def add_extra(self, encoded: Container[str]) -> None:
         """Fields of the target's own, but for those that are `encoded` already or are not sent."""
@@ -295,13 +344,13 @@ class RequestSettings:
         return self.card.tools
 
     def offered(self, tools: Sequence[ToolSpec]) -> list[tuple[int, ToolSpec]]:
-        return offered_tools(tools, self.transcript.target.dialect, self.repairs)
+        return offered_tools(tools, self.dialect, self.repairs)
 
     def encode_tools(
         self, tools: tuple[ToolSpec, ...], encode: Callable[[], list[dict[str, Any]]], *, form: str = ""
     ) -> list[dict[str, Any]]:
         """What `encode` gives for these tools. It depends on nothing but them, the wire, the names that they get, and `form`."""
-        what = self.transcript.target.dialect, form, *self.transcript.names.items()
+        what = self.dialect, form, *self.transcript.names.items()
         return encode_once(tools, what, self.repairs, encode)
 
     def tool_schema(
@@ -321,9 +370,12 @@ class RequestSettings:
             return "auto"
         return choice
 
-    def nearest_level(self, effort: Effort, levels: Sequence[str], rank: int) -> str:
-        """The level of this rank, or the nearest that the model has."""
-        known = [level for level in levels if not self.card.efforts or level in self.card.efforts]
+    def nearest_level(
+        self, effort: Effort, levels: Sequence[str], rank: int, degrees: Sequence[str] = ()
+    ) -> str:
+        """The level of this rank, or the nearest that the model has. `degrees`: what it has, unless its card says so."""
+        has = self.card.efforts or degrees
+        known = [level for level in levels if not has or level in has]
         level = min(known, key=lambda name: abs(levels.index(name) - rank), default=levels[rank])
         return self._noted(level, effort)
 

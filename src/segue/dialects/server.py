@@ -23,16 +23,20 @@ Operation: TypeAlias = Literal[
     "count_tokens",
     "compact",
     "embed",
+    "complete",
+    "moderate",
     "list_models",
     "show_model",
     "get_reply",
     "delete_reply",
     "cancel_reply",
     "list_input",
+    "batch",
     "version",
     "hello",
 ]
-"""What a path of a server does. `generate`: one prompt instead of messages."""
+"""What a path of a server does. `generate`: one prompt instead of messages. `batch`: batches, and the files that they are made
+of."""
 
 
 class Reframe(Protocol):
@@ -62,6 +66,14 @@ class ServerPath(Struct, frozen=True, kw_only=True):
     """A list in that envelope, which is a header on the wire itself (`beta_headers`)."""
     frames: Callable[[], Reframe] | None = None
     """How such a cloud writes replies, if not as the wire's home does."""
+
+
+def batch_paths(*paths: str) -> tuple[ServerPath, ...]:
+    """Paths of batches and files, each as `METHOD /path`."""
+    return tuple(
+        ServerPath(operation="batch", method=method, pattern=pattern)
+        for method, _, pattern in (path.partition(" ") for path in paths)
+    )
 
 
 @final
@@ -206,6 +218,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """What the provider counts in a whole request, as it is written there; empty if there is no such thing."""
     most_counted: int = 0
     """How many of it it takes."""
+    has_socket: bool = False
+    """Whether clients may send their chats over a WebSocket at the same path."""
     model_field: str = "model"
     """Empty if the model is in the path."""
     reply_model_field: str = "model"

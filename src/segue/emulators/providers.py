@@ -14,7 +14,7 @@ from segue.emulators.http import Handler, Route, find_route
 
 FOLDERS: Mapping[str, tuple[str, ...]] = {
     "openai": ("openai_chat", "openai_responses", "openai_chat.batches"),
-    "anthropic": ("anthropic", "anthropic.batches"),
+    "anthropic": ("anthropic", "anthropic.batches", "anthropic.files"),
     "gemini": ("gemini", "gemini.batches"),
     "mistral": ("mistral", "mistral.batches"),
     "kimi": ("kimi",),

@@ -82,6 +82,11 @@ class Attempt:
         """Seconds since it began."""
         return monotonic() - self._began
 
+    @property
+    def wire_body(self) -> bytes:
+        """What its provider got; empty if nothing was sent yet."""
+        return self.sent.body if self.sent is not None else b""
+
     def misread(self, last: Event) -> ParsedReply | None:
         """What is understood of a reply that ends so, if it has an action that cannot be taken and the model is asked again."""
         if self.reader is None or not self.may_correct or type(last) is not Finished or last.reason != "stop":

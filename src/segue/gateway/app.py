@@ -24,6 +24,7 @@ from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.admission import LoopWatch, RunningRequests
 from segue.gateway.archive import ReplyArchive
 from segue.gateway.background import BackgroundReplies
+from segue.gateway.batches import ClientBatches
 from segue.gateway.byte_budget import ByteBudget
 from segue.gateway.client_errors import busy_error, error_response, path_error, unexpected, write_error
 from segue.gateway.compaction import ClientCompaction
@@ -38,6 +39,7 @@ from segue.gateway.names import ModelNames
 from segue.gateway.readiness import Readiness
 from segue.gateway.report import RequestReport
 from segue.gateway.request_body import read_body
+from segue.gateway.response_socket import ResponseSocket
 from segue.gateway.services import ClientServices
 from segue.gateway.web import (
     ClientGoneError,
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from segue.gateway.doors import Door
     from segue.gateway.memory.memory import Memory
     from segue.gateway.memory.store import ConversationInfo
+    from segue.gateway.watcher import GatewayWatcher
     from segue.gateway.web import Receive, Send
     from segue.providers.registry import KnownProviders
 
@@ -83,10 +86,12 @@ class Gateway:
         metrics: Callable[[], bytes] | None = None,
         on_report: Callable[[RequestReport], object] | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,
+        watcher: GatewayWatcher | None = None,
     ) -> None:
-        """`metrics`: what Prometheus reads; None if it is off."""
+        """`metrics`: what Prometheus reads; None if it is off. `watcher`: the inspector, if there is one."""
         self.config = config
         self.settings = config.gateway
+        self.providers = providers
         self.memory = memory
         self.running = 0
         """Requests that are being served."""
@@ -110,6 +115,7 @@ class Gateway:
         self._services = ClientServices(
             self.names, self.members, providers, self._reader, self._compactor, self._jobs
         )
+        self._batches = ClientBatches(self.names, providers, memory, self.accounts)
         self._callers = RunningRequests()
         self._readiness = Readiness(memory.store, self.accounts.store)
         self._doors = Doors()
@@ -119,10 +125,14 @@ class Gateway:
         self._on_report = on_report
         self._on_close = on_close
         self._background: set[asyncio.Task[Any]] = set()
+        self._sockets = 0
+        self.watcher = watcher
+        if watcher is not None:
+            watcher.attach(self)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await refuse_websocket(scope, receive, send)
+            await self._converse(scope, receive, send)
             return
         if scope["type"] == "lifespan":
             await self._live(receive, send)
@@ -155,8 +165,40 @@ class Gateway:
             report.seconds = monotonic() - started
             report.warm_bytes = self._reader.warm_bytes()
             report.held_bytes = self._budget.held
-            if self._on_report is not None:
-                self._on_report(report)
+            self._report(report)
+
+    def _report(self, report: RequestReport) -> None:
+        if self._on_report is not None:
+            self._on_report(report)
+        if self.watcher is not None:
+            self.watcher.ended(report)
+
+    async def _converse(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Over a WebSocket. Its requests are those of HTTP; here it is decided only whether it is opened."""
+        await receive()
+        headers: Mapping[str, str] = {}
+        try:
+            head = structs.replace(read_head(scope, self.settings.limits), method="POST")
+            headers = head.headers
+            door = self._doors.find("POST", head.path, headers)
+            if door is None or not door.dialect.server.has_socket or door.operation != "chat":
+                raise _no_socket()
+            self._admit()
+            account = await self._account(head, door.dialect)
+            if "origin" in head.headers or account is ANYONE:
+                self._pages.check(head)
+            if self._sockets >= self.settings.limits.concurrent:
+                raise busy_error(f"has {self._sockets} open sockets already")
+        except SegueError as error:
+            wire = self._doors.wire_of("POST", scope["path"], headers)
+            await refuse_websocket(scope, send, error_response(error, wire))
+            return
+        caller = "" if account is ANYONE else account.name
+        self._sockets += 1
+        try:
+            await ResponseSocket(self, scope, self._budget, caller).converse(receive, send)
+        finally:
+            self._sockets -= 1
 
     async def _answer(
         self,
@@ -174,6 +216,9 @@ class Gateway:
             headers = head.headers
             report.client = headers.get("user-agent", "")
             report.trace_parent = headers.get("traceparent", "")
+            if self.watcher is not None and self.watcher.serves(head):
+                await self.watcher.serve(scope, head, receive, writer)
+                return
             if "origin" in headers:
                 _keep_pages_out(head)
                 writer.headers.update(self._pages.headers(head))
@@ -231,12 +276,7 @@ class Gateway:
         if (preflight := self._pages.preflight(head)) is not None:
             return preflight
         if head.headers.get("upgrade", "").lower() == "websocket":
-            raise InvalidRequestError(
-                "WebSockets are not served here.",
-                code="upgrade_required",
-                status=426,
-                hint="Send the same request over HTTP.",
-            )
+            raise _no_socket()
         return None
 
     def _door(self, head: WebRequest) -> Door | None:
@@ -307,6 +347,8 @@ class Gateway:
         report.wire, report.operation = door.dialect.name, door.operation
         if door.operation in ("chat", "generate"):
             return self._reply(door, request, account, writer, report)
+        if door.operation == "batch":
+            return self._batches.serve(door, request, account, writer, report)
         if door.operation == "get_reply" and request.query.get("stream") == "true":
             return self._jobs.follow(door, request, account.name, writer)
         return self._serve(door, request, account, writer, report)
@@ -359,8 +401,7 @@ class Gateway:
                 writer.status,
                 time() - report.began,
             )
-            if self._on_report is not None:
-                self._on_report(report)
+            self._report(report)
 
     async def _answer_turn(
         self, turn: ClientTurn, account: Account, report: RequestReport, writer: ResponseWriter
@@ -368,6 +409,8 @@ class Gateway:
         report.asked, report.stream, report.conversation = turn.asked, turn.stream, turn.conversation_id
         report.describe_history(turn.conversation.messages, turn.originals)
         switched = await self._reader.switched(turn)
+        if self.watcher is not None:
+            self.watcher.began(report, turn, switched)
         routes = self.names.router(switched or turn.asked).routes
         admission, expected = await costs.admit(self.accounts, account, turn, self.names, routes)
         try:
@@ -385,6 +428,7 @@ class Gateway:
                 members=self.members,
                 keep=self._archive.keep if turn.prepared.kept and not turn.prepared.reply_id else None,
                 note=self._note,
+                on_attempt=None if self.watcher is None else partial(self.watcher.asks, report),
             )
             await exchange.run(self.members.routings(turn, switched))
         finally:
@@ -411,6 +455,8 @@ class Gateway:
         await self.settle()
         await self.accounts.close()
         await self.memory.close()
+        if self.watcher is not None:
+            await self.watcher.detach(self)
         if self._on_close is not None:
             await self._on_close()
 
@@ -426,6 +472,16 @@ class Gateway:
 
 def _is_operators(head: WebRequest) -> bool:
     return head.path.startswith((OPERATORS, METRICS))
+
+
+def _no_socket() -> InvalidRequestError:
+    """Clients that try a WebSocket first send the same request over HTTP when they are refused so (WS-07)."""
+    return InvalidRequestError(
+        "There is no WebSocket at this path.",
+        code="upgrade_required",
+        status=426,
+        hint="Send the same request over HTTP.",
+    )
 
 
 def _keep_pages_out(head: WebRequest) -> None:

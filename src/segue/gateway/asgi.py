@@ -7,6 +7,7 @@ process. When that loop has ended, the next one takes over what the process reme
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import threading
 from collections.abc import Mapping, MutableMapping
@@ -129,6 +130,7 @@ class GatewayApplication:
             left = self._loop, self._gateway, self._thread
             self._earlier = self._gateway or self._earlier
             self._loop = self._gateway = self._thread = None
+            atexit.unregister(self.close)
         return left
 
     def home(self) -> asyncio.AbstractEventLoop:
@@ -137,6 +139,7 @@ class GatewayApplication:
             if self._loop is None or self._loop.is_closed():
                 self._thread = LoopThread("segue-gateway")
                 self._loop = self._thread.loop
+                atexit.register(self.close)  # many programs never close their clients
             return self._loop
 
     def _opened(self) -> Gateway:

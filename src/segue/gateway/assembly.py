@@ -13,6 +13,7 @@ from segue.gateway.telemetry.reporters import Reporters
 if TYPE_CHECKING:
     from segue.config.schema import Config
     from segue.gateway.memory.memory import Memory
+    from segue.gateway.watcher import GatewayWatcher
     from segue.providers.registry import KnownProviders
 
 
@@ -23,9 +24,10 @@ def open_gateway(
     providers: KnownProviders | None = None,
     memory: Memory | None = None,
     earlier: Gateway | None = None,
+    watcher: GatewayWatcher | None = None,
 ) -> Gateway:
     """`local`: only this machine reaches it. `providers`, `memory`: in place of those that the settings describe. `earlier`: the
-    gateway that this one replaces; what only the process keeps is taken over."""
+    gateway that this one replaces; what only the process keeps is taken over. `watcher`: the inspector, if there is one."""
     settings = config.gateway
     reporters = Reporters(settings)
     providers = open_providers(config) if providers is None else providers
@@ -44,4 +46,5 @@ def open_gateway(
         metrics=reporters.metrics,
         on_report=reporters.record,
         on_close=reporters.close,
+        watcher=watcher,
     )

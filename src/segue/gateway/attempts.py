@@ -246,6 +246,10 @@ class ForwardedAttempt(Attempt):
         """All that was sent of a reply that its client may ask for later."""
         self._ids: dict[str, str] = {}
 
+    @property
+    def wire_body(self) -> bytes:
+        return self._body
+
     async def pieces(self) -> AsyncGenerator[Piece, None]:
         turn, request = self._turn, self.request
         server, forward = turn.dialect.server, self.provider.capabilities.forward

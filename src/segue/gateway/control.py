@@ -121,7 +121,7 @@ class ConversationDocument(msgspec.Struct, frozen=True):
 
 
 def _document(info: ConversationInfo, recent: RecentConversations) -> WebResponse:
-    held = recent.get(info.caller, info.id)
+    held = recent.get((info.caller, info.id))
     if held is None:
         raise InvalidRequestError(
             f'The gateway does not hold the messages of "{info.id}".',

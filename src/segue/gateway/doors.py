@@ -4,7 +4,7 @@ dialects."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
@@ -87,6 +87,8 @@ class Doors:
     def find(self, method: str, path: str, headers: Mapping[str, str]) -> Door | None:
         """None if there is no such path, or not with this method."""
         found = self._all(method, path)
+        if found and found[0].operation == "batch" and _is_stranger(found, headers):
+            return None
         if len(found) > 1:
             return min(found, key=lambda door: _rank(door.dialect, headers))
         return found[0] if found else None
@@ -141,6 +143,12 @@ class Doors:
         marked = [dialect for dialect in dialects if _rank(dialect, headers) == 0]
         prefixed = [dialect for dialect in dialects if path.startswith(dialect.server.prefix + "/")]
         return next(iter((*prefixed, *marked)), DIALECTS[USUAL])
+
+
+def _is_stranger(doors: Sequence[Door], headers: Mapping[str, str]) -> bool:
+    """Whether the headers show a client of other wires alone, whose API has something else of the same name: `/v1/files`."""
+    marked = {name for name in WIRES if _rank(DIALECTS[name], headers) == 0}
+    return bool(marked) and marked.isdisjoint(door.dialect.name for door in doors)
 
 
 def _beta_headers(server: ServerFacts, listed: msgspec.Raw | None) -> dict[str, str]:

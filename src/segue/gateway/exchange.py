@@ -104,9 +104,10 @@ class ClientExchange(ReportingAsker):
         members: Members,
         keep: Callable[[ClientTurn, bytes, str], Awaitable[None]] | None = None,
         note: Callable[[ConversationInfo], None],
+        on_attempt: Callable[[Attempt], None] | None = None,
     ) -> None:
         """`keep` gets a complete reply as a whole, and the provider that has stored it too, if one has. `note` records the
-        conversation where there is no reply to be remembered along with it."""
+        conversation where there is no reply to be remembered along with it. `on_attempt` gets each attempt before it is sent."""
         super().__init__(report, members)
         self._turn = turn
         self._asking = turn
@@ -115,6 +116,7 @@ class ClientExchange(ReportingAsker):
         self._memory = memory
         self._keep = keep
         self._note = note
+        self._on_attempt = on_attempt
         self._noted = False
         self._keep_alive = members.keep_alive
         self._attempt: ClientAttempt | None = None
@@ -173,6 +175,8 @@ class ClientExchange(ReportingAsker):
         self._attempt = attempt = self._members.attempt(self._asking, route, self._spent)
         tried.handovers = attempt.handovers
         report.forwarded = attempt.forwarded
+        if self._on_attempt is not None:
+            self._on_attempt(attempt)
         return attempt
 
     def take(self, attempt: Attempt, events: list[Event], data: bytes) -> Awaitable[None] | None:
@@ -211,8 +215,8 @@ class ClientExchange(ReportingAsker):
             for repair in plain.repairs
             if repair.kind != "field_corrected" and repair not in turn.repairs
         ]
-        if dropped and turn.strict:
-            raise strict_error(dropped, route.name, refusal=error.message)
+        if refused := turn.refused(dropped):
+            raise strict_error(refused, route.name, refusal=error.message)
         self._asking = plain
         return True
 
@@ -359,7 +363,7 @@ class ClientExchange(ReportingAsker):
             opening = b"" if placeless else turn.opening.digest
             if turn.prepared.unread is None:
                 recent = RecentConversation(turn.conversation, reply.message, not turn.prepared.is_part)
-                memory.recent.keep(turn.caller, turn.conversation_id, recent, turn.size)
+                memory.recent.keep_last(turn.caller, turn.conversation_id, recent, turn.size)
             await memory.remember(turn.caller, before, remembered, seen, opening=opening)
             if attempt.forwarded:
                 await memory.remember_words(turn.caller, reply.message)

@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from segue.gateway.disconnection import ON_DISCONNECT
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+    from websockets.frames import Frame
 
 
 _HEAD: Final = b"HTTP/"
@@ -30,6 +32,11 @@ MOST_FIELDS: Final = 256
 """Headers of one request. A short one takes a hundred times its bytes."""
 MOST_WAITING: Final = 16
 """Requests that wait behind another on the same connection. Few clients send any."""
+SOCKET_BYTES: Final = 32 << 20
+"""Of one message of a WebSocket; what is still incomplete on all of them together may be twice as much."""
+_CONTROL_BYTES: Final = 1 << 20
+"""Of control frames that may come before a message ends."""
+_LEAST_FRAME: Final = 6
 _LINGER_SECONDS: Final = 2.0
 """How long a client may go on sending after its connection was refused: closed at once, it would lose what it was told."""
 
@@ -95,6 +102,8 @@ class BoundedProtocol(HttpToolsProtocol):
     _unread = 0
     """Bytes that arrived after their request was answered."""
     _refused = False
+    _is_socket = False
+    """A WebSocket has taken the connection over."""
     _head_timer: asyncio.TimerHandle | None = None
     _linger_timer: asyncio.TimerHandle | None = None
 
@@ -123,6 +132,8 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._in_body:
             self._framing += len(data)
         super().data_received(data)
+        if self._is_socket:
+            return
         if self._in_body and self._framing > self.header_bytes:
             self._refuse(431, b"What follows the body is larger than this gateway accepts.")
         elif self._in_head:
@@ -134,6 +145,11 @@ class BoundedProtocol(HttpToolsProtocol):
         elif not self._in_body and self.timeout_keep_alive_task is None and self._is_idle():
             # Empty lines: the server counts the connection as busy, and no request begins.
             self._watch_head()
+
+    def handle_websocket_upgrade(self) -> None:
+        self._is_socket = True
+        self._end_head()
+        super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
         if len(self.pipeline) >= MOST_WAITING:
@@ -242,6 +258,47 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.write_eof()
         else:
             self.transport.close()
+
+
+class BoundedSocket(WebSocketsSansIOProtocol):
+    """One WebSocket. What has arrived of messages that are not complete is bounded for all sockets of the process together."""
+
+    pending: ClassVar[int] = 0
+    _mine = 0
+
+    def data_received(self, data: bytes) -> None:
+        self._mine += len(data)
+        BoundedSocket.pending += len(data)
+        if self._mine > SOCKET_BYTES + _CONTROL_BYTES or BoundedSocket.pending > SOCKET_BYTES * 2:
+            self.transport.abort()
+            return
+        super().data_received(data)
+
+    def handle_ping(self) -> None:
+        self._control()
+        super().handle_ping()
+
+    def handle_pong(self, event: Frame) -> None:
+        self._control()
+        super().handle_pong(event)
+
+    def _control(self) -> None:
+        """Such a frame is complete, and is nothing that is kept."""
+        size = min(self._mine, _LEAST_FRAME)
+        self._mine -= size
+        BoundedSocket.pending -= size
+
+    def send_receive_event_to_app(self) -> None:
+        self._settle()
+        super().send_receive_event_to_app()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._settle()
+        super().connection_lost(exc)
+
+    def _settle(self) -> None:
+        BoundedSocket.pending -= self._mine
+        self._mine = 0
 
 
 def bounded_protocol(*, header_bytes: int, header_seconds: float, body_bytes: int) -> type[BoundedProtocol]:

@@ -103,7 +103,7 @@ class Members:
         if turn.strict:
             sent = _preview(provider, request)
             repairs = (*turn.repairs, *(sent.repairs if sent is not None else ()))
-            if losses := [repair for repair in repairs if _is_lost(repair, turn)]:
+            if losses := turn.refused([repair for repair in repairs if _is_lost(repair, turn)]):
                 raise strict_error(losses, route.name)
         return TranslatedAttempt(
             turn,

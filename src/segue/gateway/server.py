@@ -19,7 +19,8 @@ import uvicorn
 from segue import signals
 from segue.errors import SegueError, UsageError
 from segue.gateway.free_memory import give_back_for_ever
-from segue.gateway.http_protocol import bounded_protocol
+from segue.gateway.http_protocol import SOCKET_BYTES, BoundedSocket, bounded_protocol
+from segue.gateway.response_socket import POSTS_TO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,7 +109,7 @@ async def serve(
     the settings anew, and new requests go to what it opens. `on_ready` is called once nothing stands in the way.
     `until_closed`: a pipe that whoever started this gateway holds open; its end is the gateway's, too."""
     served = _Served(app)
-    server = _server(served, settings)
+    server = http_server(served, settings)
     spare_collections()
     asyncio.get_running_loop().set_exception_handler(_LoopErrors())
 
@@ -176,6 +177,8 @@ class _Served:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         app = self.current
+        if scope["type"] == "websocket":
+            scope[POSTS_TO] = self  # its later requests are for the application of their moment
         self._running[app] += 1
         try:
             await app(scope, receive, send)
@@ -272,7 +275,7 @@ def load_certificate(context: ssl.SSLContext, settings: GatewaySettings) -> None
         ) from error
 
 
-def _server(app: _Served, settings: GatewaySettings) -> uvicorn.Server:
+def http_server(app: Any, settings: GatewaySettings) -> uvicorn.Server:
     limits = settings.limits
     check_certificate(settings)
     config = uvicorn.Config(
@@ -286,7 +289,9 @@ def _server(app: _Served, settings: GatewaySettings) -> uvicorn.Server:
         log_level="critical",  # what it would report is in our own log, or the noise of strangers
         access_log=False,
         lifespan="off",
-        ws="none",
+        ws=BoundedSocket,
+        ws_max_size=min(limits.body_bytes, SOCKET_BYTES),
+        ws_per_message_deflate=False,  # a small message would unfold into a large one
         backlog=BACKLOG,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=max(1, round(limits.drain)),

@@ -19,6 +19,7 @@ from segue.gateway.client_errors import model_error
 from segue.gateway.conversations.turns import model_of, read_fields
 from segue.gateway.doors import Door
 from segue.gateway.model_lists import ProviderModels
+from segue.gateway.plain_services import PlainServices
 from segue.gateway.report import AttemptReport
 from segue.gateway.usage_estimates import mark_estimate, tokens_of
 from segue.gateway.web import JSON_TYPE, WebResponse
@@ -67,6 +68,7 @@ class ClientServices:
         self._reader = reader
         self._compactor = compactor
         self._background = background
+        self._plain = PlainServices(names, providers)
         self._provider_models = ProviderModels(providers) if members.lists_models else None
 
     async def answer(
@@ -81,8 +83,9 @@ class ClientServices:
                 return self._show_model(door, request, account)
             case "count_tokens":
                 return await self._count(door, request, caller)
-            case "embed":
-                return await self._embed(door, request, report)
+            case "embed" | "complete" | "moderate":
+                serve = self._embed if door.operation == "embed" else self._plain.answer
+                return await serve(door, request, account, report)
             case "compact":
                 return await self._compact(door, request, caller, report)
             case "get_reply" | "delete_reply" | "cancel_reply" | "list_input":
@@ -168,7 +171,10 @@ class ClientServices:
         tokens = estimate_request(chat, family_of(route.model))
         return _json(server.encode_count(tokens), {"x-segue-count": "estimate"})
 
-    async def _embed(self, door: Door, request: WebRequest, report: RequestReport) -> WebResponse:
+    async def _embed(
+        self, door: Door, request: WebRequest, account: Account, report: RequestReport
+    ) -> WebResponse:
+        del account  # it was checked with the costs
         server = door.dialect.server
         fields = read_fields(request.body)
         if server.decode_embedding is None or server.encode_embeddings is None:

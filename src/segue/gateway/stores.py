@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 def open_memory(config: Config, earlier: Memory | None = None) -> Memory:
     """`earlier`: of the gateway that this one replaces; what only the process keeps is taken over."""
-    key = _open_key(config.gateway.memory)
+    key = open_key(config.gateway.memory)
     return Memory(_open_memory_store(config, key, earlier.store if earlier is not None else None), key)
 
 
-def _open_key(settings: MemorySettings) -> InstallationKey:
+def open_key(settings: MemorySettings) -> InstallationKey:
     """From the variable that nodes on several machines share, else from the file of this one."""
     if held := os.environ.get(settings.key_env, ""):
         remember_secret_variable(settings.key_env)

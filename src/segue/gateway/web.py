@@ -143,12 +143,14 @@ async def until_gone(receive: Receive) -> None:
         pass
 
 
-async def refuse_websocket(scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-    """Clients that try a WebSocket first fall back to HTTP when they are refused at once."""
-    await receive()
+async def refuse_websocket(scope: Mapping[str, Any], send: Send, answer: WebResponse) -> None:
+    """Before it is opened."""
     if "websocket.http.response" in scope.get("extensions", {}):
-        await send({"type": "websocket.http.response.start", "status": 426, "headers": []})
-        await send({"type": "websocket.http.response.body", "body": b""})
+        fields = [
+            (name.encode(), value.encode("latin-1", "replace")) for name, value in answer.headers.items()
+        ]
+        await send({"type": "websocket.http.response.start", "status": answer.status, "headers": fields})
+        await send({"type": "websocket.http.response.body", "body": answer.body})
     else:
         await send({"type": "websocket.close", "code": 1008})
 

@@ -1,1 +1,1 @@
-"""Thin layers for frameworks and engines of others. Each module needs what it is named after; nothing is imported here."""
+"""Thin layers for frameworks and engines, one module each. Each is loaded by those who use it, and needs its framework installed."""

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from segue.conversation.options import Options
     from segue.dialects.card import ModelCard
     from segue.dialects.dialect import Dialect
+    from segue.dialects.server import ServerFacts
     from segue.providers.adapter import ChatRequest, Feature, RequestSent, StreamEvent
     from segue.providers.addresses import Address
     from segue.providers.batches.access import BatchAccess
@@ -269,6 +270,10 @@ class Provider(ProviderAdapter):
             if error.path == "model" or error.status == _NOT_FOUND:
                 error.hint = error.hint or model_suggestion(written.sent.origin.model, self.name)
             raise
+
+    def endpoint_on(self, server: ServerFacts) -> Endpoint | None:
+        """The endpoint whose API is served so; None if this provider has none."""
+        return next((place for place in self._endpoints.values() if place.dialect.server is server), None)
 
     def endpoint_of(self, model: str, *, stream: bool = True) -> tuple[Endpoint, str, str]:
         """Where requests for a model go: the endpoint, the path, and the model's own name."""

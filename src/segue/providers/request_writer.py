@@ -56,7 +56,7 @@ class RequestWriter(Struct):
             tools=request.tools,
             options=options,
             policy=request.policy,
-            previous=self._plans(request).get(request.session, target),
+            previous=self._plans(request).get((request.session, target)),
         )
         self._keep(request, target, planned.state, len(planned.body))
         body = planned.body
@@ -84,7 +84,7 @@ class RequestWriter(Struct):
             tools=request.tools,
             options=options,
             policy=request.policy,
-            previous=self._plans(request).get(request.session, target),
+            previous=self._plans(request).get((request.session, target)),
         )
         self._keep(request, target, state, size)
         return repairs
@@ -97,4 +97,4 @@ class RequestWriter(Struct):
 
     def _keep(self, request: ChatRequest, target: Origin, state: PlanState, body: int) -> None:
         if request.session:
-            self._plans(request).keep(request.session, target, state, body)
+            self._plans(request).keep_plan(request.session, target, state, body)

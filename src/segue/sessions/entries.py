@@ -208,12 +208,14 @@ class ToolGrant(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True)
 class SettingsChanged(
     Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag="settings_changed"
 ):
-    """Title, system prompt, options or tools changed; None: unchanged."""
+    """Title, system prompt, options, tools or the agent that answers changed; None: unchanged."""
 
     title: str | None = None
     system: str | None = None
     options: Options | None = None
     tools: ToolGrant | None = None
+    agent: str | None = None
+    """The name of the agent that the conversation was handed over to."""
 
 
 Entry: TypeAlias = (

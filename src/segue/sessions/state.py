@@ -78,6 +78,8 @@ class State:
         self.options = NO_OPTIONS
         self.tools = ToolGrant()
         """What the user gave this session. It is no permission: a journal may come from elsewhere."""
+        self.agent = ""
+        """Whom the conversation was handed over to; "" for whoever it began with."""
         self.usage = Usage()
         self.cost: float | None = None
         self.turns = 0
@@ -323,6 +325,7 @@ class State:
         self.title = self.title if entry.title is None else entry.title
         self.options = self.options if entry.options is None else entry.options
         self.tools = self.tools if entry.tools is None else entry.tools
+        self.agent = self.agent if entry.agent is None else entry.agent
         if entry.system is not None:
             self._system, self._conversation = entry.system, None
 

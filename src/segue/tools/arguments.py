@@ -10,6 +10,8 @@ import msgspec
 from segue.conversation.json_safe import MAX_DEPTH, encodable, ensure_json_safe
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jsonschema_rs import ValidationError, Validator
 
     from segue.conversation.blocks import ToolCall
@@ -23,9 +25,12 @@ _validators: dict[int, tuple[dict[str, Any], Validator | None]] = {}
 """By the identity of the schema, which is held here so that its identity stays its own."""
 
 
-def problem_with(call: ToolCall, spec: ToolSpec) -> str:
+def problem_with(
+    call: ToolCall, spec: ToolSpec, check: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
+) -> str:
     """What is wrong with the arguments, for the model to read; the empty text when nothing is.
 
+    `check`: of the tool, for arguments that fit the schema.
     A schema that is itself broken, or that points elsewhere, checks nothing: nothing is ever fetched, and the tool
     still sees the arguments.
     """
@@ -33,13 +38,16 @@ def problem_with(call: ToolCall, spec: ToolSpec) -> str:
     if arguments is None:
         return _unreadable(call, spec)
     validator = _validator(spec.parameters) if spec.parameters else None
-    if validator is None:
+    problems: list[str] = []
+    if validator is not None:
+        errors = islice(validator.iter_errors(ensure_json_safe(arguments)), MAX_REPORTED + 1)
+        problems = [f"- {_short(_place(error))}: {_short(error.message)}" for error in errors]
+    if not problems and check is not None:
+        problems = [f"- {_short(problem)}" for problem in check(arguments)]
+    if not problems:
         return ""
-    errors = list(islice(validator.iter_errors(ensure_json_safe(arguments)), MAX_REPORTED + 1))
-    if not errors:
-        return ""
-    problems = [f"- {_short(_place(error))}: {_short(error.message)}" for error in errors[:MAX_REPORTED]]
-    lines = "\n".join([*problems, "- and more"] if len(errors) > MAX_REPORTED else problems)
+    reported = problems[:MAX_REPORTED]
+    lines = "\n".join([*reported, "- and more"] if len(problems) > MAX_REPORTED else reported)
     return f'The arguments of "{spec.name}" do not fit its schema:\n{lines}\nCorrect them and call it again.'
 
 

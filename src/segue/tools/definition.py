@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from asyncio import Event as Abort
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias, final
 
 from msgspec import Struct
 
@@ -17,7 +17,15 @@ from segue.routing.router import Router
 from segue.sessions.stores.store import Store
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
     from segue.conversation.usage import Usage
+
+    DepsT_co = TypeVar("DepsT_co", default=Any, covariant=True)
+else:
+    from typing import TypeVar
+
+    DepsT_co = TypeVar("DepsT_co", covariant=True)
 
 Effect: TypeAlias = Literal["read", "edit", "run", "fetch", "other"]
 """What a tool does to the world: looks at it, changes files, runs programs, asks the network, or nobody knows."""
@@ -72,6 +80,8 @@ class Host(Struct, frozen=True, kw_only=True):
     approval: Approves | None = None
     router: Callable[[], Router] | None = None
     """Who answers in the session now; None if nobody knows."""
+    deps: Any = None
+    """What its tools are given as `context.deps`."""
 
 
 class Spends(Protocol):
@@ -94,30 +104,55 @@ class StoppedCallError(Exception):
 
 
 @final
-class Context(Struct, frozen=True, kw_only=True):
-    """What a running tool may know of its surroundings."""
+class AskAgain(Exception):  # noqa: N818 - an instruction, like StopIteration
+    """Raised by the check of an answer: the model reads the reason and answers again."""
 
-    call: ToolCall
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+NO_CALL: Final = ToolCall("", "")
+"""The call of a context that belongs to no call."""
+
+
+@final
+class Context(Struct, Generic[DepsT_co], frozen=True, kw_only=True):
+    """What a running tool may know of its surroundings: a parameter `context: Context[Deps]` is filled by the runtime.
+
+    Instructions and checks of answers that are functions get one too.
+    """
+
+    deps: DepsT_co = None  # type: ignore[assignment]  # without any it is None
+    """What `Chat(deps=…)` or `agent.run(…, deps=…)` was given: connections, settings, the user of this request."""
+    call: ToolCall = NO_CALL
+    """The call that runs; without id and name where there is none, as in instructions."""
     abort: Abort
     """Set when the turn is cancelled; a tool that takes long should watch it."""
     progress: Callable[[str], None]
+    """Reports how far the call is: a `tool_progress` event with this text."""
     spend: Spends = uncounted
     """Reports what the call has cost, where its tool asks models."""
     session: str = ""
+    """The id of the session that the call belongs to."""
     host: Host | None = None
     """For tools that begin a session of their own."""
 
 
-Runner: TypeAlias = Callable[[dict[str, Any], Context], Awaitable[Any]]
+Runner: TypeAlias = Callable[[dict[str, Any], "Context[Any]"], Awaitable[Any]]
 """Takes the arguments, already checked against the schema. A failure is raised; the model will read it."""
 
 
 @final
 class Tool(Struct, frozen=True, kw_only=True):
-    """Something a model may call."""
+    """Something a model may call. Most are made of functions: see `tool`."""
 
     spec: ToolSpec
     run: Runner
+    check: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
+    """What is wrong with arguments that fit the schema, each for the model to read: asked before the call begins."""
+    deps: Any = None
+    """The type that it wants `context.deps` to have; None if it wants none."""
     effect: Effect = "other"
     foreign: bool = False
     """It is another program's: nobody wrote it for this chat, so nobody vouches for it."""

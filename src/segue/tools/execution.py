@@ -61,11 +61,12 @@ async def run_tool(
     """Run one tool outside of any turn: it appears in no journal and in no conversation. A failure is a result with its `error`."""
     tool = as_tool(tool)
     call = ToolCall("single", tool.name, arguments or {})
-    if problem := problem_with(call, tool.spec):
+    if problem := problem_with(call, tool.spec, tool.check):
         return ToolResult(call.id, call.name, error=problem)
     never = asyncio.get_running_loop().create_future()
     abort = asyncio.Event()
-    context = Context(call=call, abort=abort, progress=_ignore, host=host)
+    deps = None if host is None else host.deps
+    context = Context(call=call, abort=abort, progress=_ignore, host=host, deps=deps)
     try:
         return await run_call(tool, context, never)
     except asyncio.CancelledError:

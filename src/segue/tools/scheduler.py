@@ -20,6 +20,7 @@ from segue.events import Emit, ToolCallResult, ToolCallStart
 from segue.providers.models.prices import Bill
 from segue.sessions.entries import ApprovalAsked, CallBegun, CallEnded, CallsScheduled, ToolsAnswered
 from segue.sessions.journal import Journal
+from segue.telemetry.switch import observer
 from segue.tools.arguments import problem_with
 from segue.tools.definition import Approves, Context, Host, PendingApproval, Tool, ToolSet
 from segue.tools.execution import Progress, abandon, not_run, run_call, stop
@@ -129,7 +130,7 @@ class _Batch(Struct):
         tool = self.tools.by_name.get(call.name)
         if tool is None:
             return ToolResult(call.id, call.name, error=f'Tool "{call.name}" not found')
-        if problem := problem_with(call, tool.spec):
+        if problem := problem_with(call, tool.spec, tool.check):
             return ToolResult(call.id, call.name, error=problem)
         if stopped.done():
             return not_run(call)
@@ -213,8 +214,11 @@ class _Batch(Struct):
             spend=self.bills[call.id].add,
             session=self.journal.session,
             host=self.host,
+            deps=self.host.deps,
         )
-        result = await run_call(tool, context, stopped)
+        with observer().call(call, self.journal.session) as seen:
+            result = await run_call(tool, context, stopped)
+            seen.call_ended(result)
         progress.over = True
         results.put_nowait(result)
 

@@ -30,48 +30,11 @@ def adopt_fast(messages: Sequence[Message], minted: int = 0) -> tuple[list[Messa
     adopted: list[Message] = []
     start, count = 0, len(messages)
     while start < count:
-        after = _adopt_exchanges(messages, start, minted, adopted)
-        if after == start:
-            single = _adopt_next(messages, start, minted, adopted)
-            if single is None:
-                return None
-            start, minted = single
-        else:
-            minted += (after - start) // 2
-            start = after
+        after = _adopt_next(messages, start, minted, adopted)
+        if after is None:
+            return None
+        start, minted = after
     return adopted, minted
-
-
-def _adopt_exchanges(messages: Sequence[Message], start: int, minted: int, adopted: list[Message]) -> int:
-    """Add replies of two blocks, the second of which is a call, with its result: most of what an agent has, in one loop.
-    Returns where the next message is."""
-    last = len(messages) - 1
-    while start < last:
-        reply, answer = messages[start], messages[start + 1]
-        if (
-            reply.speaker != "model"
-            or answer.speaker != "tool"
-            or len(reply.blocks) != 2
-            or len(answer.blocks) != 1
-            or (start + 1 < last and messages[start + 2].speaker == "tool")
-        ):
-            break
-        block, call = reply.blocks
-        result = answer.blocks[0]
-        if (
-            type(call) is not ToolCall
-            or type(result) is not ToolResult
-            or type(block) not in _MODEL_BLOCKS
-            or (result.call_id or result.native_id) != (call.id or call.native_id)
-            or (result.name and call.name and result.name != call.name)
-        ):
-            break
-        call_id = f"{MINTED}{minted}"
-        minted += 1
-        adopted.append(Message("model", (block, _own_call(call, call_id)), reply.origin))
-        adopted.append(Message("tool", (_own_result(result, call_id, call.name),)))
-        start += 2
-    return start
 
 
 def _adopt_next(

@@ -13,7 +13,7 @@ from segue.conversation.blocks import Origin, Reasoning, Seal, Text, ToolCall
 from segue.conversation.events import Event, Failed, Finished, Reply, fold
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
-from segue.dialects.mistral import DIALECT
+from segue.dialects.openai_chat.mistral import DIALECT
 from segue.errors import (
     ContentPolicyError,
     ContextLengthError,

@@ -20,7 +20,7 @@ from segue.conversation.message import Conversation, Message, model, tool, user
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.card import ModelCard, fit_rules
-from segue.dialects.mistral import DIALECT
+from segue.dialects.openai_chat.mistral import DIALECT
 from segue.errors import TranscriptError
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
@@ -152,7 +152,7 @@ def test_options_in_the_words_of_this_wire() -> None:
         "stop": ["a"],
         "response_format": {
             "type": "json_schema",
-            "json_schema": {"name": "response", "schema": {"type": "object"}, "strict": True},
+            "json_schema": {"name": "answer", "schema": {"type": "object"}, "strict": True},
         },
     }
     assert [repair.path for repair in encoded.repairs] == ["options.top_k"]

@@ -16,7 +16,7 @@ from segue.conversation.message import Conversation, Message, model, tool, user
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.card import ModelCard, fit_rules
-from segue.dialects.ollama import DIALECT
+from segue.dialects.openai_chat.ollama import DIALECT
 from segue.errors import TranscriptError
 from segue.transcript.policy import Policy
 from segue.transcript.render import render

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from segue.conversation.blocks import Origin
-from segue.dialects.openai_chat.fast import read_fast
-from segue.dialects.openai_chat.read_messages import read_message
+from segue.dialects.openai_chat.read_messages import read_fast, read_message
 from segue.dialects.openai_chat.rules import variant_of
 
 ORIGIN = Origin("openai_chat", model="m")

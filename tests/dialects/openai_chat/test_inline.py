@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.dialects.openai_chat.inline_reasoning import InlineThoughts
+from segue.dialects.openai_chat.stream_state import InlineThoughts
 
 
 def sorted_out(*pieces: str) -> tuple[str, str]:

@@ -95,6 +95,22 @@ def test_calls_are_told_apart_however_a_server_numbers_them(deltas: list[dict[st
     assert reply.finish == "tool_calls"
 
 
+@pytest.mark.requirement("Scenario: Parse OpenAI tool calls")
+def test_calls_content_and_usage_of_a_whole_reply_are_read() -> None:
+    calls = [
+        {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+        {"id": "b", "type": "function", "function": {"name": "g", "arguments": '{"x": 1}'}},
+    ]
+    counts = {"prompt_tokens": 80, "completion_tokens": 30, "total_tokens": 110}
+    reply = whole({"content": "Look:", "tool_calls": calls}, "tool_calls", usage=counts)
+    assert reply.message.blocks == (
+        Text("Look:"),
+        ToolCall("", "f", {}, "{}", "a"),
+        ToolCall("", "g", {"x": 1}, '{"x": 1}', "b"),
+    )
+    assert (reply.finish, reply.usage, reply.id, reply.model) == ("tool_calls", Usage(80, 30), "r", "m")
+
+
 def test_calls_of_a_whole_reply_stay_apart_even_when_they_share_an_id() -> None:
     function = {"name": "f", "arguments": "{}"}
     reply = whole({"content": None, "tool_calls": [{"id": "a", "function": function}] * 2}, "tool_calls")

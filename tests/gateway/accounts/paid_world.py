@@ -20,7 +20,7 @@ from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.report import RequestReport
-from segue.gateway.server import _Served, _server, open_listener
+from segue.gateway.server import _Served, http_server, open_listener
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
 from segue.providers.registry import default_registry
@@ -219,7 +219,7 @@ async def paid_world(
     )
     listener = open_listener("127.0.0.1", 0)
     served = _Served(gateway)
-    server = _server(served, gateway_settings)
+    server = http_server(served, gateway_settings)
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
     world = PaidWorld(gateway, listener.getsockname()[1], provider, server, served)
     world.reports = reports

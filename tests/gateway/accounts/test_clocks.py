@@ -70,6 +70,25 @@ def test_a_clock_that_jumps_and_comes_back_empties_no_budget(store: Any, jump: f
 
 
 @pytest.mark.parametrize("jump", JUMPS)
+@pytest.mark.parametrize("window", ["dollars_per_day", "dollars_per_month"])
+def test_a_clock_that_is_set_back_and_right_again_empties_no_budget(
+    store: Any, jump: float, window: str
+) -> None:
+    async def main() -> None:
+        ann = Account(name="ann", allowance=Allowance(**{window: 1.0}))
+        await spend(store, ann, 1_000_000)
+        for moment in (NOON - jump, NOON, NOON - jump, NOON - 2 * jump, NOON):
+            store.clock.now = moment
+            refused = await store.admit(f"at {moment}", ann, Charge(1, 1000))
+            assert isinstance(refused, Refusal), "what was spent stays spent"
+        store.clock.now += 31 * DAY
+        assert isinstance(await store.admit("later", ann, Charge(1, 1000)), Admission), "and its month ends"
+        await store.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("jump", JUMPS)
 def test_a_clock_that_is_set_back_blocks_nobody(store: Any, jump: float) -> None:
     async def main() -> None:
         limits = Allowance(requests_per_minute=2, tokens_per_minute=30, concurrent=1, dollars_per_day=100.0)
@@ -148,6 +167,7 @@ def test_a_file_of_the_form_before_is_taken_over(tmp_path: Path) -> None:
         await store.settle([Settlement(first, Charge(1, 5))])
         await store.close()
         with closing(sqlite3.connect(file)) as connection:
+            connection.execute("ALTER TABLE standings DROP COLUMN set_back_from")
             connection.execute("ALTER TABLE standings DROP COLUMN seen")
             connection.execute("PRAGMA user_version = 1")
             connection.commit()

@@ -123,7 +123,7 @@ def test_what_a_broken_store_did_not_show_is_looked_up_again() -> None:
 
 
 def test_known_histories_hold_no_more_bytes_than_they_may() -> None:
-    known = KnownHistories(max_bytes=1000)
+    known = KnownHistories(1000)
     empty = KnownHistory((), (), HistoryFingerprints())
     for number in range(20):
         known.keep(("me", str(number), 0), empty, 300)

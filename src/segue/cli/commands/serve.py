@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from segue.config.schema import Config, GatewaySettings
     from segue.gateway.app import Gateway
     from segue.gateway.server import GatewayApp
+    from segue.gateway.watcher import GatewayWatcher
 
 DESCRIPTION = """Serves every provider API at once: point the base URL of a client, agent or SDK at it, and any model answers.
 SIGTERM lets running replies end, SIGHUP reads the settings anew. Point a client at it: segue env CLIENT"""
@@ -216,7 +217,29 @@ def _open(config: Config, listener: socket.socket, earlier: Gateway | None = Non
     from segue.gateway.assembly import open_gateway  # noqa: PLC0415
     from segue.gateway.server import is_local  # noqa: PLC0415
 
-    return open_gateway(config, local=is_local(listener), earlier=earlier)
+    watcher = _open_inspector(config, listener, earlier)
+    return open_gateway(config, local=is_local(listener), earlier=earlier, watcher=watcher)
+
+
+def _open_inspector(
+    config: Config, listener: socket.socket, earlier: Gateway | None
+) -> GatewayWatcher | None:
+    """None if it is switched off. What it has recorded stays when the settings are read anew."""
+    from segue.gateway.server import is_local  # noqa: PLC0415
+
+    settings = config.gateway.inspect
+    enabled = is_local(listener) if settings.enabled is None else settings.enabled
+    if not enabled:
+        return None
+    if earlier is not None and earlier.watcher is not None:
+        return earlier.watcher
+    from segue.config.paths import gateway_directory  # noqa: PLC0415
+    from segue.gateway.stores import open_key  # noqa: PLC0415
+    from segue.inspector.inspector import Inspector  # noqa: PLC0415
+
+    memory = config.gateway.memory
+    file = None if memory.keep == "memory" else gateway_directory(memory.directory) / "audit.jsonl"
+    return Inspector(settings, open_key(memory), audit_file=file, processes=config.gateway.workers)
 
 
 def _load(sets: list[str]) -> Config:

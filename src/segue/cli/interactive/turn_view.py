@@ -27,6 +27,7 @@ from segue.events import (
     Error,
     Finish,
     MediaChunk,
+    PartialOutput,
     ReasoningChunk,
     Repaired,
     Retrying,
@@ -116,7 +117,7 @@ class TurnView:
         self.context_tokens: int | None = None
         """Of the last request and its reply; None if unknown."""
 
-    def show(self, event: ChatEvent) -> None:  # noqa: C901, PLR0912 - one case per event, each a line or two
+    def show(self, event: ChatEvent) -> None:  # noqa: C901, PLR0912, PLR0915 - one case per event, each a line or two
         if self._thinking_since is not None and type(event) is not ReasoningChunk:
             self._end_thinking()
         if type(event) is not Retrying:
@@ -127,6 +128,8 @@ class TurnView:
                     self._screen.gap()
                 self._doing = "answering"
                 self._screen.text(text)
+            case PartialOutput():
+                pass  # of answers of a type, which are not asked for here
             case ReasoningChunk(text):
                 self._think(text)
             case Citations(citations):

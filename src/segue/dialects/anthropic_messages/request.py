@@ -16,12 +16,15 @@ from segue.dialects.anthropic_messages.read_messages import (
     read_system,
     with_notes_in_system,
 )
-from segue.dialects.anthropic_messages.read_settings import decode_options
 from segue.dialects.anthropic_messages.reply import encode_text
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
-from segue.dialects.anthropic_messages.settings import encode_settings, leading_messages
+from segue.dialects.anthropic_messages.settings import (
+    decode_options,
+    encode_settings,
+    leading_messages,
+    read_tools,
+)
 from segue.dialects.anthropic_messages.shapes import SYSTEM, TOOLS
-from segue.dialects.anthropic_messages.tools import read_tools
 from segue.dialects.anthropic_messages.wire import encode_media
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable

@@ -12,9 +12,8 @@ from segue.dialects.converse.citations import CITED, cited_block
 from segue.dialects.converse.opaque_blocks import opaque_block
 from segue.dialects.converse.read_messages import read_messages, read_output, read_system, result_fields
 from segue.dialects.converse.rules import NAME, caches, takes_cache_points
-from segue.dialects.converse.settings import decode_options, encode_settings
+from segue.dialects.converse.settings import decode_options, encode_settings, read_tools, tools_in
 from segue.dialects.converse.shapes import SYSTEM, TOOLS
-from segue.dialects.converse.tools import read_tools, tools_in
 from segue.dialects.converse.wire import CACHE_POINT, media_block
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable

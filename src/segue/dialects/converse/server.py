@@ -2,19 +2,50 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from segue.dialects.converse.errors import headers_for
-from segue.dialects.converse.references import REFERENCES
 from segue.dialects.converse.rules import MOST_CACHE_POINTS
 from segue.dialects.converse.stream_encoder import error_frame
 from segue.dialects.converse.wire import CACHE_POINT, ENCODER
 from segue.dialects.event_frames import CONTENT_TYPE, cut_frames
+from segue.dialects.references import ReferenceField, member_name, whole_name
 from segue.dialects.server import ServedModel, ServerFacts, ServerPath
 from segue.dialects.signed_requests import SignedRequests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+
+_uri: Final = member_name("uri")
+
+
+def _file(place: str) -> ReferenceField:
+    return ReferenceField(
+        place=f"{place}.source.s3Location",
+        stands_for="file",
+        names=_uri,
+        marks=(b'"s3Location"',),
+        message="`{name}` is in a bucket that the provider which answers here cannot read.",
+        hint="Send the bytes themselves, or ask for a model of Amazon Bedrock.",
+    )
+
+
+REFERENCES: Final = (
+    *(
+        _file(f"messages[].content[]{within}.{kind}")
+        for within in ("", ".toolResult.content[]")
+        for kind in ("image", "document", "video", "audio")
+        if not (within and kind == "audio")
+    ),
+    ReferenceField(
+        place="promptVariables",
+        stands_for="history",
+        names=whole_name,
+        message="The prompt that these variables belong to is kept by Amazon Bedrock, and another provider answers here.",
+        hint="Send the messages themselves, or ask for a model of Amazon Bedrock.",
+    ),
+)
 
 
 def _counted_request(body: Mapping[str, Any]) -> dict[str, Any]:

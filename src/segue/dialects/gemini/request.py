@@ -21,9 +21,8 @@ from segue.dialects.gemini.read_contents import (
 )
 from segue.dialects.gemini.reply import media_part
 from segue.dialects.gemini.rules import NAME
-from segue.dialects.gemini.settings import decode_options, encode_settings
+from segue.dialects.gemini.settings import decode_options, decode_tools, encode_settings
 from segue.dialects.gemini.shapes import CONTENT, SYSTEM, TOOLS
-from segue.dialects.gemini.tools import decode_tools
 from segue.dialects.gemini.wire import WITH_ID, WITHOUT_ID, field
 from segue.dialects.gemini.write_parts import stands_beside, write_call, write_part, write_result
 from segue.dialects.known_tools import read_once

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.events import parse_arguments
 from segue.conversation.extra import Extra
 from segue.conversation.message import Message
 from segue.dialects.calls import read_arguments
 from segue.dialects.citations import as_form, read_annotations
 from segue.dialects.data_urls import media_from
+from segue.dialects.openai_chat.family import SILENCE
 from segue.dialects.openai_chat.rules import HELD_FILE, variant_of
 from segue.dialects.openai_chat.wire import THOUGHTS, seal_of, spoken_words, write_media
 from segue.dialects.own_fields import FieldKinds, with_parts
@@ -309,3 +311,57 @@ def output_text(parts: list[Any]) -> str:
     """What a result in parts is read as."""
     kinds = kinds_of("openai_compatible")  # whichever: only the words count
     return "\n".join(block.text for block in _blocks(parts, "content", kinds) if type(block) is Text)
+
+
+# The fast path (see transcript/fast_paths): the messages of which most requests consist. One with exactly the fields counted here
+# cannot hold anything else that is looked for above, which takes several times as long.
+
+
+def read_fast(variant: Variant, given: Any, origin: Origin) -> Message | None:
+    """A user's text, a model's text and function calls, or a tool's text; None if it is anything else."""
+    if type(given) is not dict:
+        return None
+    role, content = given.get("role"), given.get("content")
+    if role == "tool":
+        call_id, name = given.get("tool_call_id"), given.get("name", "")
+        fields = 4 if variant.result_names else 3
+        if len(given) == fields and type(content) is str and type(call_id) is str and type(name) is str:
+            if bool(name) is not variant.result_names or not call_id:
+                return None
+            return Message("tool", (ToolResult("", name, content, complete=True, native_id=call_id),))
+    elif role == "assistant":
+        return _read_fast_reply(given, content, origin, SILENCE[variant.silence])
+    elif role == "user" and len(given) == 2 and type(content) is str:
+        return Message("user", (Text(content),))
+    return None
+
+
+def _read_fast_reply(given: dict[str, Any], content: Any, origin: Origin, silence: Any) -> Message | None:
+    blocks: list[Block] = []
+    if type(content) is str and content:
+        blocks.append(Text(content))
+        if len(given) == 2:
+            return Message("model", tuple(blocks), origin)
+    elif content != silence or "content" not in given:
+        return None
+    listed = given.get("tool_calls")
+    if len(given) != 3 or type(listed) is not list or not listed:
+        return None
+    for item in listed:
+        call = _read_fast_call(item)
+        if call is None:
+            return None
+        blocks.append(call)
+    return Message("model", tuple(blocks), origin)
+
+
+def _read_fast_call(given: Any) -> ToolCall | None:
+    if type(given) is not dict or len(given) != 3 or given.get("type") != "function":
+        return None
+    call_id, function = given.get("id"), given.get("function")
+    if type(call_id) is not str or not call_id or type(function) is not dict or len(function) != 2:
+        return None
+    name, raw = function.get("name"), function.get("arguments")
+    if type(name) is not str or type(raw) is not str or not raw:
+        return None
+    return ToolCall("", name, parse_arguments(raw), raw, call_id)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Text
-from segue.dialects import request_fields
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
-from segue.dialects.known_tools import read_once
 from segue.dialects.openai_chat import wire
-from segue.dialects.openai_chat.fast import new_writer, read_fast
-from segue.dialects.openai_chat.read_messages import output_text, read_message, refused_fields
-from segue.dialects.openai_chat.read_settings import leading_messages, read_options, read_tools
+from segue.dialects.openai_chat.family import SILENCE, MessageReader, new_writer
+from segue.dialects.openai_chat.read_messages import output_text, read_fast, read_message, refused_fields
 from segue.dialects.openai_chat.reply import read_details
-from segue.dialects.openai_chat.settings import encode_settings
+from segue.dialects.openai_chat.settings import encode_settings, leading_messages, read_options, read_tools
 from segue.dialects.openai_chat.shapes import message_shape, tools_shape
 from segue.dialects.openai_chat.wire import write_media
 from segue.dialects.own_fields import as_fields, container_of, own, own_call, own_result
@@ -27,11 +25,9 @@ from segue.dialects.request_messages import (
     completion_text,
     join_texts,
     leading_system,
-    mark_beginnings,
     model_field,
-    take_system,
 )
-from segue.dialects.shapes import Fitting, fit_tools
+from segue.dialects.shapes import Fitting
 from segue.transcript import fast_paths
 from segue.transcript.own_fields import runs
 from segue.transcript.reasoning import lacks_thought
@@ -200,8 +196,8 @@ def _encode_reply(variant: Variant, blocks: Sequence[StepBlock], index: int, mes
             raise unencodable(WIRE, "media from the model", index)
     if any(text.text for text in texts) or not calls:
         message.content = _encode_texts(variant, texts)
-    elif variant.silence != "omit":
-        message.content = "" if variant.silence == "empty" else None  # CHAT-04
+    else:
+        message.content = SILENCE[variant.silence]  # CHAT-04
     if thoughts:
         _encode_thoughts(variant, thoughts, message, index)
     if calls:
@@ -288,46 +284,26 @@ def _encode_results(variant: Variant, calls: list[AnsweredCall], index: int, mes
 
 
 def decode_request(variant: Variant, body: Mapping[str, Any]) -> DecodedRequest:
-    origin = Origin(variant.name, model=request_fields.text(body.get("model"), "model"))
-    try_fast = fast_paths.enabled()
-    given = request_fields.items(body.get("messages"), "messages")
-    messages: list[Message] = []
-    fitting, shape = Fitting(variant.name), message_shape(variant.name)
-    repairs = fitting.repairs
-    leading: list[Any] = []
-    for index, item in enumerate(given):
-        message = read_fast(variant, item, origin) if try_fast else None
-        if message is None:
-            path = f"messages[{index}]"
-            item = shape.fit(request_fields.record(item, path), path, fitting)  # noqa: PLW2901
-            message = read_message(variant, item, path, origin)
-            if refused := refused_fields(variant, item):
-                repairs.append(Repair("blank_text", variant.name, path, decision=", ".join(refused)))
-            if message.instruction and len(leading) == index:
-                leading.append(item)
-        messages.append(message)
-    messages = mark_beginnings(messages, variant.name)
-    system, rest = take_system("", messages)
-    leading = leading[: len(messages) - len(rest)]
-    tools_given = fit_tools(tools_shape(variant.name), body.get("tools"), fitting)
-    if tools_given is not body.get("tools"):
-        body = {**body, "tools": tools_given}
-    tools = (
-        read_tools(variant, body)
-        if body.get("functions") is not None
-        else read_once(tools_given, variant.name, lambda: read_tools(variant, body))
-    )
-    options = read_options(variant, body, leading)
+    name = variant.name
+    fitting = Fitting(name)
+
+    def read(item: dict[str, Any], path: str, origin: Origin) -> Message:
+        if refused := refused_fields(variant, item):
+            fitting.repairs.append(Repair("blank_text", name, path, decision=", ".join(refused)))
+        return read_message(variant, item, path, origin)
+
     if body.get("tools") == [] and variant.fields is not None:  # CHAT-30
-        repairs.append(Repair("blank_text", variant.name, "tools", decision="an empty list"))
-    return DecodedRequest(
-        messages=rest,
-        system=system,
-        tools=tools,
-        options=options,
-        leading=len(leading),
-        repairs=tuple(repairs),
+        fitting.repairs.append(Repair("blank_text", name, "tools", decision="an empty list"))
+    reader = MessageReader(
+        name=name,
+        message=message_shape(name),
+        tools=tools_shape(name),
+        read_message=read,
+        read_options=partial(read_options, variant),
+        read_fast=partial(read_fast, variant) if fast_paths.enabled() else lambda _item, _origin: None,
+        read_tools=lambda given, _name: read_tools(variant, given),
     )
+    return reader.decode_request(body, fitting)
 
 
 _OWN_FIELDS = frozenset(

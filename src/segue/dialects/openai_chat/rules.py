@@ -38,21 +38,27 @@ class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The content of a message that only calls."""
     result_names: bool = False
     """Results bear their tool's name."""
-    schema: Literal["object_root", "kimi", "ollama"] = "object_root"
+    cites: bool = False
+    """Citations stand in the content."""
+    schema: Literal["object_root", "kimi", "mistral", "ollama"] = "object_root"
     """The flavour of JSON Schema that it takes for tools."""
     parameters_optional: bool = False
     """A tool without parameters need not show an (empty) schema; others refuse it (KIM-14, MMX-01)."""
     description_needed: bool = False
     """Also a tool that nobody described must have an (empty) description."""
-    strict: bool = True
-    """Whether a tool may ask for its schema to be followed to the letter."""
+    strict: Literal["fitting", "any", "never"] = "fitting"
+    """Of which schemas a tool may ask that they are followed to the letter."""
     tools_max: int = 0
     """At most this many tools; 0 is no limit."""
     choices: frozenset[str] = frozenset({"auto", "none", "required", "named"})
+    required: str = "required"
+    """Its word for a choice that must be a tool."""
     parallel_switch: bool = True
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     options: Mapping[str, str]
     """Options by the names it gives them; an empty name for one that it does not know."""
+    most: Mapping[str, int] = {}
+    """The highest values of options that it takes."""
     drawn: frozenset[str] = frozenset({"temperature", "top_p", "top_k", "repeat_penalty"})
     """Those of them that a model with fixed sampling refuses."""
     json_schema: bool = True
@@ -64,6 +70,8 @@ class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     switch: str = ""
     switch_words: tuple[Any, Any] = ("disabled", "enabled")
     budget: str = ""
+    counts_asked: bool = True
+    """Whether a stream reports its usage only where that is asked for; else asking is refused."""
     always: Mapping[str, Any] = {}
     """Fields that every request has."""
     fields: frozenset[str] | None = None

@@ -2,17 +2,60 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from segue.dialects import sse
 from segue.dialects.openai_chat.errors import encode_error
-from segue.dialects.openai_chat.references import REFERENCES
 from segue.dialects.openai_lists import decode_embedding, encode_embeddings, encode_model, encode_models
-from segue.dialects.server import ServerFacts, ServerPath, error_headers_with_advice, rate_headers
+from segue.dialects.references import ReferenceField, member_name
+from segue.dialects.server import (
+    ServerFacts,
+    ServerPath,
+    batch_paths,
+    error_headers_with_advice,
+    rate_headers,
+)
 from segue.dialects.signed_requests import SignedRequests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+def _file(part: Any) -> str:
+    """A file by its id; one that comes along may have an id, too."""
+    return member_name("file_id")(part) if isinstance(part, dict) and not part.get("file_data") else ""
+
+
+def _spoken(message: Any) -> str:
+    """A reply that was spoken, of which only the provider has the words; clients may return them with it."""
+    if not isinstance(message, dict) or message.get("content"):
+        return ""
+    return "" if member_name("transcript")(message.get("audio")) else member_name("id")(message.get("audio"))
+
+
+def _with_words(message: Any, words: str) -> Any:
+    return {**message, "content": words}
+
+
+REFERENCES: Final = (
+    ReferenceField(
+        place="messages[].content[].file",
+        stands_for="file",
+        names=_file,
+        marks=(b'"file_id"',),
+        message="The file '{name}' in {path} is held by the provider that gave this id, and another one answers here.",
+        hint="Send file_data instead, remove the file, or go back to a model of that provider.",
+    ),
+    ReferenceField(
+        place="messages[]",
+        stands_for="file",
+        names=_spoken,
+        marks=(b'"audio"',),
+        fill=_with_words,
+        message="The spoken reply '{name}' in {path} is held by the provider that made it, and another one answers here.",
+        hint="Send its words as content or as audio.transcript, or go back to a model of that provider.",
+    ),
+)
 
 
 def _streams_counts(body: Mapping[str, Any]) -> bool:
@@ -24,6 +67,18 @@ def _streams_counts(body: Mapping[str, Any]) -> bool:
 _PREFIXES = ("/v1", "")
 """Some clients add the version to a base URL, some expect it in there."""
 
+_BATCHES = (
+    ("POST", "/files"),
+    ("GET", "/files"),
+    ("GET", "/files/{id}"),
+    ("DELETE", "/files/{id}"),
+    ("GET", "/files/{id}/content"),
+    ("POST", "/batches"),
+    ("GET", "/batches"),
+    ("GET", "/batches/{id}"),
+    ("POST", "/batches/{id}/cancel"),
+)
+
 SERVER = ServerFacts(
     paths=(
         *(
@@ -32,10 +87,13 @@ SERVER = ServerFacts(
             for path in (
                 ServerPath(operation="chat", pattern=f"{prefix}/chat/completions"),
                 ServerPath(operation="embed", pattern=f"{prefix}/embeddings"),
+                ServerPath(operation="complete", pattern=f"{prefix}/completions"),
+                ServerPath(operation="moderate", pattern=f"{prefix}/moderations"),
                 ServerPath(operation="list_models", method="GET", pattern=f"{prefix}/models"),
                 ServerPath(operation="show_model", method="GET", pattern=f"{prefix}/models/{{model}}"),
             )
         ),
+        *batch_paths(*(f"{method} {prefix}{path}" for prefix in _PREFIXES for method, path in _BATCHES)),
         # AzureOpenAI of OpenAI's SDK, with its usual api-version; the v1 API has the paths above.
         ServerPath(operation="chat", pattern="/deployments/{model}/chat/completions"),
         ServerPath(operation="embed", pattern="/deployments/{model}/embeddings"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_never, final
+from typing import TYPE_CHECKING, Any, final
 
 import msgspec
 
@@ -10,17 +10,15 @@ from segue.conversation.events import (
     ArgumentsDelta,
     CallStarted,
     Cited,
-    Failed,
-    Finished,
     MediaArrived,
     ReasoningDelta,
-    ReplyStarted,
     Sealed,
     TextDelta,
-    UsageReported,
 )
+from segue.conversation.usage import Usage
 from segue.dialects import sse
-from segue.dialects.chunk_template import MARK, ChunkTemplate, json_text, template
+from segue.dialects.chunk_streams import ChunkEncoder
+from segue.dialects.chunk_template import MARK, template
 from segue.dialects.openai_chat.citations import annotation_of, beside_choices
 from segue.dialects.openai_chat.errors import envelope_of
 from segue.dialects.openai_chat.reply import counts_of, finish_reason, image_of, read_details
@@ -28,58 +26,32 @@ from segue.dialects.openai_chat.wire import sealed
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
-    from segue.conversation.usage import Usage
     from segue.dialects.openai_chat.rules import Variant
+    from segue.errors import SegueError
 
 _ENCODER = msgspec.json.Encoder()
 _DONE = b"[DONE]"
 
 
 @final
-class ReplyEncoder:
+class ReplyEncoder(ChunkEncoder):
     """Writes what a server on this wire would stream. The end is sent when the stream is closed."""
 
     def __init__(self, variant: Variant, model: str) -> None:
+        super().__init__(model)
         self._variant = variant
         self._thoughts = variant.thoughts or "reasoning_content"
-        self._id = ""
-        self._created = 0
-        self._model = model
         self._spoke = False
         self._first = -1
         """The index of the first text: only there the place of a citation is that in the whole message."""
         self._beside: dict[str, Any] = {}
         self._calls: dict[int, int] = {}
-        self._finished: Finished | None = None
-        self._usage: Usage | None = None
-        self._failed = False
-        self._text: ChunkTemplate | None = None
-        self._thought: ChunkTemplate | None = None
-        self._arguments: dict[int, ChunkTemplate] = {}
 
-    def feed(self, event: Event) -> bytes:
-        # Nearly all events are more text of one kind or another.
-        if type(event) is TextDelta or type(event) is ReasoningDelta:
-            known = self._text if type(event) is TextDelta else self._thought
-            if known is not None:
-                return known.before + json_text(event.text) + known.behind
-        elif type(event) is ArgumentsDelta:
-            known = self._arguments.get(event.index)
-            if known is not None:
-                return known.before + json_text(event.text) + known.behind
-        return self._feed(event)
+    def _opening(self) -> bytes:
+        return self._delta({"content": ""})
 
-    def template(self, event: TextDelta | ReasoningDelta) -> ChunkTemplate | None:
-        return self._text if type(event) is TextDelta else self._thought
-
-    def _feed(self, event: Event) -> bytes:
+    def _content(self, event: Event) -> bytes:
         match event:
-            case ReplyStarted(reply_id, model):
-                self._id, self._model = reply_id, self._model or model
-                self._created = int(event.created)
-                self._text = self._thought = None
-                self._arguments.clear()
-                return self._delta({"content": ""})
             case TextDelta(index, text):
                 self._first = index if self._first < 0 else self._first
                 sent = self._delta({"content": text})
@@ -91,35 +63,28 @@ class ReplyEncoder:
                 return sent
             case CallStarted() | ArgumentsDelta():
                 return self._call(event)
-            case Sealed() | Cited():
-                return self._seal(event) if type(event) is Sealed else self._cite(event)
+            case Sealed():
+                return self._seal(event)
+            case Cited():
+                return self._cite(event)
             case MediaArrived(_, media):
                 sound = {"audio": {"data": media.data}}
                 return self._delta(sound if media.kind == "audio" else {"images": [image_of(media)]})
-            case UsageReported() | Finished():
-                self._keep(event)
-                return b""
-            case Failed(error):
-                self._failed = True
-                return sse.encode(_ENCODER.encode(envelope_of(error)[1]))  # CHAT-64
             case _:
-                assert_never(event)
+                return b""
 
-    def _keep(self, event: UsageReported | Finished) -> None:
-        if isinstance(event, Finished):
-            self._finished = self._finished or event
-        else:
-            self._usage = (self._usage or event.usage).updated(event.usage)
+    def _failure(self, error: SegueError) -> bytes:
+        return sse.encode(_ENCODER.encode(envelope_of(error)[1]))  # CHAT-64
 
-    def close(self) -> bytes:
-        if self._failed or self._finished is None:
+    def _ending(self) -> bytes:
+        if self._finished is None:
             return b""
         reason, raw = self._finished.reason, self._finished.raw
         # A refusal shows only here, when its text was long sent as content.
         portions = [
             self._delta({}, finish_reason(reason, "" if raw == "refusal" else raw), beside=self._beside)
         ]
-        if self._usage is not None:  # CHAT-63
+        if self._usage != Usage():  # CHAT-63
             portions.append(self._chunk([], counts_of(self._usage)))
         return b"".join((*portions, sse.encode(_DONE)))
 
@@ -177,7 +142,7 @@ class ReplyEncoder:
         chunk = {
             "id": self._id,
             "object": "chat.completion.chunk",
-            "created": self._created,
+            "created": int(self._started.created),
             "model": self._model,
             "choices": choices,
             "usage": usage,

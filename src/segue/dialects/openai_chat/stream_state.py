@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -29,7 +29,6 @@ from segue.dialects.data_urls import media_from
 from segue.dialects.finish_reasons import FinishReasons
 from segue.dialects.openai_chat.citations import read_sources
 from segue.dialects.openai_chat.errors import error_in_reply
-from segue.dialects.openai_chat.inline_reasoning import InlineThoughts
 from segue.dialects.openai_chat.wire import CallPiece, seal_of
 from segue.errors import OverloadError, ProtocolError
 
@@ -40,6 +39,63 @@ if TYPE_CHECKING:
     from segue.dialects.openai_chat.rules import Variant
     from segue.dialects.openai_chat.wire import Chunk, Counts, Piece, Portion
     from segue.errors import SegueError
+
+
+_OPEN, _CLOSE = "<think>", "</think>"
+
+
+class InlineThoughts:
+    """Separates thoughts from the answer while both arrive in pieces, wherever a tag is cut."""
+
+    __slots__ = ("_held", "_place")
+
+    def __init__(self) -> None:
+        self._place: Literal["start", "inside", "gap", "answer"] = "start"
+        self._held = ""
+        """What may still become a tag."""
+
+    @property
+    def over(self) -> bool:
+        """Whether all that comes is answer."""
+        return self._place == "answer"
+
+    def feed(self, text: str) -> tuple[str, str]:
+        """The thought and the answer in the next piece."""
+        if self._place == "answer":
+            return "", text
+        text, self._held = self._held + text, ""
+        if self._place == "start":
+            bare = text.lstrip()
+            if len(bare) < len(_OPEN) and _OPEN.startswith(bare):
+                self._held = text
+                return "", ""
+            if not bare.startswith(_OPEN):
+                self._place = "answer"
+                return "", text
+            self._place, text = "inside", bare[len(_OPEN) :]
+        thought = ""
+        if self._place == "inside":
+            thought, tag, text = text.partition(_CLOSE)
+            if not tag:
+                self._held = _beginning_of_tag(thought)
+                return thought[: len(thought) - len(self._held)], ""
+            self._place = "gap"
+        answer = text.lstrip("\n")
+        if answer:
+            self._place = "answer"
+        return thought, answer
+
+    def close(self) -> tuple[str, str]:
+        """Nothing more comes: what was held back is what it looked like."""
+        held, self._held = self._held, ""
+        return (held, "") if self._place == "inside" else ("", held)
+
+
+def _beginning_of_tag(text: str) -> str:
+    """The longest end of a text with which the closing tag may begin."""
+    longest = min(len(text), len(_CLOSE) - 1)
+    return next((text[-size:] for size in range(longest, 0, -1) if _CLOSE.startswith(text[-size:])), "")
+
 
 FINISHES = FinishReasons(
     {

@@ -14,7 +14,6 @@ from segue.dialects.citations import read_annotations, with_citations
 from segue.dialects.data_urls import media_from
 from segue.dialects.opaque_blocks import seal_block
 from segue.dialects.openai_responses import client_calls, wire
-from segue.dialects.openai_responses.fast import read_fast
 from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.openai_responses.tools import is_additional
 from segue.dialects.own_fields import FieldKinds, plain, with_parts
@@ -22,7 +21,6 @@ from segue.dialects.request_fields import items, record, text, unknown, wrong_ty
 from segue.dialects.request_messages import begun_blocks
 from segue.dialects.seal_makers import seal_origin
 from segue.errors import TranscriptError
-from segue.transcript import fast_paths
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
@@ -55,21 +53,9 @@ def read_items(given: list[Any], origin: Origin, there: frozenset[str]) -> tuple
     starts: list[int] = []
     speaker: Speaker = "user"
     run: list[Block] = []
-    fast = fast_paths.enabled()
     for index, item in enumerate(given):
         if is_additional(item):
             continue  # tools, and no message
-        found = read_fast(item, origin) if fast else None
-        if found is not None:
-            who, block = found
-            if not run or who != speaker:
-                if run:
-                    messages.append(_message(speaker, run, origin))
-                    run = []
-                starts.append(index)
-            speaker = who
-            run.append(block)
-            continue
         path = f"input[{index}]"
         fields = record(item, path)
         who, blocks = _decode_item(fields, path, origin, there)

@@ -27,6 +27,7 @@ _PREFIXES = ("/v1", "")
 """Some clients add the version to a base URL, some expect it in there."""
 
 SERVER = ServerFacts(
+    has_socket=True,
     paths=tuple(
         path
         for prefix in _PREFIXES

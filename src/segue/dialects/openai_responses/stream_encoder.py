@@ -16,7 +16,6 @@ from segue.conversation.events import (
     Finished,
     MediaArrived,
     ReasoningDelta,
-    ReplyStarted,
     Sealed,
     TextDelta,
 )
@@ -141,11 +140,8 @@ class ReplyEncoder(ChunkEncoder):
             return None
         return ChunkTemplate(item.head, tails=self._tails, pieces=item.pieces)
 
-    def _feed(self, event: Event) -> bytes:
-        sent = super()._feed(event)
-        if type(event) is not ReplyStarted:
-            return sent
-        self._tools = {tool.name: tool for tool in event.tools}
+    def _opening(self) -> bytes:
+        self._tools = {tool.name: tool for tool in self._started.tools}
         return self._begin()
 
     def _ending(self) -> bytes:

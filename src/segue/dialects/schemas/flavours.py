@@ -81,6 +81,13 @@ def object_root(schema: Any) -> tuple[Schema, list[str]]:
 
 
 @_cached
+def mistral(schema: Any) -> tuple[Schema, list[str]]:
+    """The same, without the names of a schema (MIS-13)."""
+    written, notes = object_root(schema)
+    return {name: held for name, held in written.items() if name not in ("$id", "$schema")}, notes
+
+
+@_cached
 def anthropic(schema: Any) -> tuple[Schema, list[str]]:
     """The same, with the keys that Anthropic takes."""
     written, notes = object_root(schema)

@@ -41,6 +41,8 @@ class Standing(Struct, frozen=True):
     month_spent: int = 0
     seen: float = 0.0
     """The latest moment at which it was looked at, by the clock of that moment."""
+    set_back_from: str = ""
+    """The day of which this is, if the clock was set back by days since then."""
 
 
 @final
@@ -221,20 +223,24 @@ def current(standing: Standing, now: float) -> Standing:
     """With nothing spent in a day or month that has just begun. Days are those of UTC.
 
     A clock that is set back gives nobody their money again, and keeps nobody waiting for the moments that it came from: a day
-    that has begun stays, and what is due comes as much earlier. Of a clock that was days ahead, what was spent counts today.
+    that has begun stays, and what is due comes as much earlier. Of a clock that was days ahead, what was spent counts today;
+    and when it is right again, the day that it came from is no new one.
     """
     standing = _by_this_clock(standing, now)
     today = _day_of(now // DAY)
     if today.name <= standing.day <= _day_of(now // DAY + 1).name:
         return standing
     if standing.day > today.name:
-        return structs.replace(standing, day=today.name, month=today.month)
+        came_from = max(standing.day, standing.set_back_from)
+        return structs.replace(standing, day=today.name, month=today.month, set_back_from=came_from)
+    months = standing.month, standing.set_back_from[:7]
     return structs.replace(
         standing,
         day=today.name,
-        day_spent=0,
+        day_spent=standing.day_spent if standing.set_back_from == today.name else 0,
         month=today.month,
-        month_spent=standing.month_spent if standing.month == today.month else 0,
+        month_spent=standing.month_spent if today.month in months else 0,
+        set_back_from="",
     )
 
 

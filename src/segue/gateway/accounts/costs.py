@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from segue.conversation.json_safe import storable
 from segue.conversation.usage import Usage
 from segue.dialects.server import CallerStanding, RateStanding
-from segue.errors import InvalidRequestError
+from segue.errors import InvalidRequestError, QuotaError
 from segue.exchange.handovers import sum_of
 from segue.gateway.accounts import rate_limit
 from segue.gateway.accounts.admission import Charge, budget_share, micros
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from segue.providers.models.prices import PriceBook
     from segue.routing.route import Route
 
-_SERVICES: Final = frozenset({"embed", "count_tokens", "compact"})
+_SERVICES: Final = frozenset({"embed", "complete", "count_tokens", "compact"})
 ASKS_A_MODEL: Final = _SERVICES | {"chat", "generate"}
 """The operations that count for a caller's limits."""
 USUAL_OUTPUT: Final = 1000
@@ -116,6 +116,72 @@ async def counted_for_nothing(
     finally:
         if admission is not None:
             accounts.ended(admission, Charge(), *_usage_rows(report, []))
+
+
+@asynccontextmanager
+async def affordable(
+    accounts: Accounts, account: Account, expected: Sequence[tuple[str, int]]
+) -> AsyncIterator[None]:
+    """Hand over what is paid when its results come: routes and tokens of the input. Raises if its caller could not pay it now."""
+    if not account.is_limited:
+        yield
+        return
+    dollars = 0.0
+    for route, tokens in expected:
+        provider, _, model = route.partition("/")
+        usage = Usage(input_tokens=tokens, output_tokens=0, tier="batch")
+        dollars += accounts.prices.least_cost(usage, provider, model)
+    # Tokens of a batch do not come in a minute: no rate limits them.
+    admission = await accounts.admit(account, Charge(0, micros(dollars)))
+    try:
+        if admission is not None:
+            spent = admission.reserved.micros + micros(dollars)
+            share, _ = budget_share(account.allowance, admission.standing, spent, time.time())
+            if share is not None and share > 1:
+                raise QuotaError(
+                    f"The caller {account.name} has no budget for a batch of at least ${dollars:.2g}.",
+                    code="budget_spent",
+                    hint="Send a smaller batch, or have the budget raised.",
+                )
+        yield
+    finally:
+        if admission is not None:
+            accounts.ended(admission, Charge())
+
+
+@asynccontextmanager
+async def charged_results(
+    accounts: Accounts, account: Account, report: RequestReport, used: Sequence[tuple[str, Usage]]
+) -> AsyncIterator[None]:
+    """Count the replies of a batch, each with its route, if what is done within succeeds. Raises if the caller has to wait."""
+    admission = await accounts.admit(account, Charge()) if account.is_limited else None
+    expenses: dict[str, Expense] = {}
+    spent: dict[str, int] = {}
+    for route, usage in used:
+        one, known = _expense(accounts.prices, route, usage), expenses.get(route)
+        spent[route] = spent.get(route, 0) + _micros(accounts.prices, one, Charge())
+        if known is not None:
+            dollars = (
+                None if None in (known.dollars, one.dollars) else (known.dollars or 0) + (one.dollars or 0)
+            )
+            one = Expense(route, known.usage.plus(usage), dollars)
+        expenses[route] = one
+    counted = False
+    try:
+        yield
+        counted = True
+    finally:
+        rows: list[UsageRow] = []
+        came_to = Charge()
+        if counted:
+            report.expenses = tuple(expenses.values())
+            report.usage = sum_of(one.usage for one in report.expenses)
+            priced = [one.dollars for one in report.expenses if one.dollars is not None]
+            report.dollars = sum(priced) if priced else None
+            rows = _usage_rows(report, [spent[one.route] for one in report.expenses])
+            came_to = Charge(0, sum(spent.values()))
+        if admission is not None or rows:
+            accounts.ended(admission, came_to, *rows)
 
 
 def standing_of(admission: Admission) -> CallerStanding:

@@ -92,6 +92,11 @@ class Accounts:
         self._heart: asyncio.Task[None] | None = None
         self._flush: asyncio.Task[None] | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there are no accounts, so that whoever reaches the gateway from this machine is its user."""
+        return self._open_to_all
+
     # Whose key it is
 
     async def find(self, keys: Sequence[str]) -> Account:
@@ -111,6 +116,18 @@ class Accounts:
             if found is not None and found[0].revoked is None and found[1].is_valid(now):
                 return found[0]
         raise caller_error(keys)
+
+    async def find_digest(self, sha256: str) -> Account | None:
+        """The account of a key that is valid, by the digest of the key; for an empty one that of everybody, where there are no
+        accounts. None if there is no such account any more."""
+        async with self._first_reading:
+            await self._refresh()
+        if not sha256 or self._open_to_all:
+            return ANYONE if self._open_to_all and not sha256 else None
+        found = self._by_digest.get(sha256)
+        if found is None or found[0].revoked is not None or not found[1].is_valid(self._clock()):
+            return None
+        return found[0]
 
     async def _refresh(self) -> None:
         now = time.monotonic()
@@ -398,4 +415,6 @@ def _configured(name: str, caller: CallerSettings) -> Account:
     digest = digest_of(given) if given else caller.key_sha256.lower()
     key = KeyDigest(sha256=digest, expires=moment_of(caller.expires))
     limits = {field: getattr(caller, field) for field in Allowance.__struct_fields__}
-    return Account(name=name, keys=(key,) if digest else (), allowance=Allowance(**limits), admin=caller.admin)
+    return Account(
+        name=name, keys=(key,) if digest else (), allowance=Allowance(**limits), admin=caller.admin
+    )

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from segue.gateway.accounts.admission import Charge
 
-VERSION: Final = 2
+VERSION: Final = 3
 _EXPIRY_SECONDS: Final = 3600.0
 _FEW: Final = 16
 """Requests that are settled in the loop together; more take long enough for the thread."""
@@ -50,7 +50,8 @@ _SCHEMA: Final = (
     "CREATE TABLE accounts (name TEXT PRIMARY KEY, account TEXT NOT NULL) WITHOUT ROWID",
     """CREATE TABLE standings (
         name TEXT PRIMARY KEY, requests_due REAL NOT NULL, tokens_due REAL NOT NULL, day TEXT NOT NULL,
-        day_spent INTEGER NOT NULL, month TEXT NOT NULL, month_spent INTEGER NOT NULL, seen REAL NOT NULL DEFAULT 0
+        day_spent INTEGER NOT NULL, month TEXT NOT NULL, month_spent INTEGER NOT NULL, seen REAL NOT NULL DEFAULT 0,
+        set_back_from TEXT NOT NULL DEFAULT ''
     ) WITHOUT ROWID""",
     """CREATE TABLE reservations (
         name TEXT NOT NULL, id TEXT NOT NULL, micros INTEGER NOT NULL, expires REAL NOT NULL,
@@ -61,8 +62,13 @@ _SCHEMA: Final = (
         PRIMARY KEY ({", ".join(PLACE)})
     ) WITHOUT ROWID""",
 )
-_UPGRADES: Final = {1: ("ALTER TABLE standings ADD COLUMN seen REAL NOT NULL DEFAULT 0",)}
+_UPGRADES: Final = {
+    1: ("ALTER TABLE standings ADD COLUMN seen REAL NOT NULL DEFAULT 0",),
+    2: ("ALTER TABLE standings ADD COLUMN set_back_from TEXT NOT NULL DEFAULT ''",),
+}
 _STANDING: Final = ", ".join(Standing.__struct_fields__)
+_KEEP: Final = f"""INSERT OR REPLACE INTO standings (name, {_STANDING})
+    VALUES (?{", ?" * len(Standing.__struct_fields__)})"""  # noqa: S608
 _HOLDS: Final = f"(expires > ?1 AND expires <= ?1 + {LONGEST_HOLD})"
 _BOTH: Final = f"""SELECT coalesce(sum({_HOLDS}), 0), coalesce(sum(CASE WHEN {_HOLDS} THEN micros END), 0),
     coalesce(sum(CASE WHEN NOT {_HOLDS} AND NOT spent THEN micros END), 0), {_STANDING}
@@ -278,10 +284,7 @@ def _standing(connection: sqlite3.Connection, name: str) -> Standing:
 
 
 def _keep(connection: sqlite3.Connection, name: str, standing: Standing) -> None:
-    connection.execute(
-        "INSERT OR REPLACE INTO standings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (name, *msgspec.structs.astuple(standing)),
-    )
+    connection.execute(_KEEP, (name, *msgspec.structs.astuple(standing)))
 
 
 def _standing_and_reserved(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
@@ -121,8 +121,18 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
 
     @property
     def strict(self) -> bool:
-        """Whether the client refuses losses."""
-        return self.request.headers.get("x-segue-strict", "").lower() in ("1", "true", "yes")
+        """Whether the client refuses losses, all or some."""
+        return self._strictness() not in ("", "0", "false", "no")
+
+    def refused(self, losses: Sequence[Repair]) -> list[Repair]:
+        """Those of the losses that the client refuses: all of them, or those of the kinds that it lists."""
+        if self._strictness() in ("1", "true", "yes"):
+            return list(losses)
+        kinds = {kind.strip() for kind in self._strictness().split(",")}
+        return [loss for loss in losses if loss.kind in kinds]
+
+    def _strictness(self) -> str:
+        return self.request.headers.get("x-segue-strict", "").lower()
 
     @property
     def last_route(self) -> str:

@@ -6,17 +6,14 @@ anything.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Final, NamedTuple, TypeAlias, final
 
 from msgspec import Struct
 
-from segue.cache_budget import CacheBudget
+from segue.cache_budget import SizedCache
 from segue.conversation.message import Message
 from segue.gateway.memory.fingerprints import HistoryFingerprints
 from segue.gateway.memory.replies import RememberedReply
-
-MAX_BYTES: Final = 32 << 20
 
 _NEAR: Final = 4
 """So many lengths are tried at once."""
@@ -71,36 +68,5 @@ class KnownHistory(Struct, frozen=True, eq=False):
 
 
 @final
-class KnownHistories:
+class KnownHistories(SizedCache[HistoryKey, KnownHistory]):
     """Of all callers."""
-
-    budget: CacheBudget
-
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._held: OrderedDict[HistoryKey, tuple[KnownHistory, int]] = OrderedDict()
-        self.held = 0
-        CacheBudget(max_bytes).share(histories=self)
-
-    def get(self, key: HistoryKey) -> KnownHistory | None:
-        held = self._held.get(key)
-        if held is None:
-            return None
-        self._held.move_to_end(key)
-        return held[0]
-
-    def keep(self, key: HistoryKey, history: KnownHistory, size: int) -> None:
-        """`size`: the bytes that it takes, by a rough estimate."""
-        self.drop(key)
-        if size > self.budget.most:
-            return
-        self._held[key] = history, size
-        self.held += size
-        self.budget.fit()
-
-    def drop_oldest(self) -> None:
-        self.drop(next(iter(self._held)))
-
-    def drop(self, key: HistoryKey) -> None:
-        held = self._held.pop(key, None)
-        if held is not None:
-            self.held -= held[1]

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 CAPSULE_PREFIX: Final = "segue.1."
 CACHE_BYTES: Final = 16 << 20
+HISTORY_BYTES: Final = 32 << 20
 
 _LOG = logging.getLogger("segue.gateway")
 _WORDS: Final = "words of a sound"
@@ -100,7 +101,7 @@ class Memory:
     def __init__(self, store: GatewayStore, key: InstallationKey, *, cache_bytes: int = CACHE_BYTES) -> None:
         self.store = store
         """For the conversations that were seen: `note`, `conversation`, `conversations`, `switch`."""
-        self.histories = KnownHistories()
+        self.histories = KnownHistories(HISTORY_BYTES)
         """What was recalled for recent requests."""
         self.recent = RecentConversations()
         """The conversations that were answered last."""

@@ -5,12 +5,11 @@ Bounded by bytes, least recently used first. Nothing is held twice: the messages
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct, structs
 
-from segue.cache_budget import CacheBudget
+from segue.cache_budget import SizedCache
 from segue.conversation.blocks import Reasoning
 from segue.conversation.message import Conversation, Message
 
@@ -29,6 +28,8 @@ class RecentConversation(Struct, frozen=True, eq=False):
     reply: Message
     whole: bool = True
     """False if a provider holds its beginning."""
+    made: int = 0
+    """The bytes that the model made of it."""
 
     def shown(self) -> tuple[Conversation, int]:
         """What its client may see, and how many thoughts that leaves out: they belong to the provider's account."""
@@ -57,36 +58,15 @@ def _size_of(reply: Message) -> int:
 
 
 @final
-class RecentConversations:
-    """Of all callers. The ids are short, so that two callers may have the same."""
+class RecentConversations(SizedCache[tuple[str, str], RecentConversation]):
+    """Of all callers: by caller and id. The ids are short, so that two callers may have the same."""
 
-    budget: CacheBudget
+    def __init__(self, most: int = MAX_BYTES) -> None:
+        super().__init__(most)
 
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._held: OrderedDict[tuple[str, str], tuple[RecentConversation, int, int]] = OrderedDict()
-        self.held = 0
-        CacheBudget(max_bytes).share(recent=self)
-
-    def keep(self, caller: str, conversation_id: str, recent: RecentConversation, size: int) -> None:
+    def keep_last(self, caller: str, conversation_id: str, recent: RecentConversation, size: int) -> None:
         """`size`: the bytes of its last request. What the model made is counted beside it: an image is asked for in a few words,
         and not every client sends it back, but the originals of our replies stay."""
-        key = caller, conversation_id
-        made = self._drop(key) + _size_of(recent.reply)
-        if size + made > self.budget.most:
-            return
-        self._held[key] = recent, size, made
-        self.held += size + made
-        self.budget.fit()
-
-    def drop_oldest(self) -> None:
-        self._drop(next(iter(self._held)))
-
-    def get(self, caller: str, conversation_id: str) -> RecentConversation | None:
-        held = self._held.get((caller, conversation_id))
-        return held[0] if held is not None else None
-
-    def _drop(self, key: tuple[str, str]) -> int:
-        """The bytes that the model made of it."""
-        _, size, made = self._held.pop(key, (None, 0, 0))
-        self.held -= size + made
-        return made
+        before = self.get((caller, conversation_id))
+        made = _size_of(recent.reply) + (before.made if before is not None else 0)
+        self.keep((caller, conversation_id), structs.replace(recent, made=made), size + made)

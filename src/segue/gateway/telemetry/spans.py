@@ -7,8 +7,7 @@ hand them to. The SDK keeps its word in everything that can be set: the sampler,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.resources import Resource
@@ -23,13 +22,12 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import TracerProvider
 
+    from segue.telemetry.conventions import Attributes
+
 _NANO: Final = 1_000_000_000
 _NO_STATUS: Final = Status(StatusCode.UNSET)
 _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
 _NOT_SAMPLED: Final = TraceFlags(TraceFlags.DEFAULT)
-
-Attributes: TypeAlias = Mapping[str, Any]
-"""They are shared between spans, and never changed."""
 
 
 @final

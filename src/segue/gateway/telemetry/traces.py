@@ -8,12 +8,8 @@ OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT asks for it: on spans, as eve
 from __future__ import annotations
 
 import os
-import tomllib
-from functools import cache, lru_cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, final
 
-import msgspec
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -26,32 +22,33 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import NonRecordingSpan, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from segue.conversation.blocks import Media, Reasoning, Text, ToolCall, ToolResult
 from segue.gateway.telemetry.spans import FinishedSpan, HashedResource, SpanWriter
+from segue.telemetry.conventions import (
+    as_texts,
+    attempt_facts,
+    content_as_events,
+    content_of,
+    content_on_spans,
+    duration_histogram,
+    record_tokens,
+    request_facts,
+    token_histogram,
+    usage_facts,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from opentelemetry._logs import Logger
     from opentelemetry._logs import LoggerProvider as EventProvider
     from opentelemetry.metrics import MeterProvider as AnyMeterProvider
     from opentelemetry.trace import SpanContext
 
-    from segue.conversation.blocks import Block
-    from segue.conversation.message import Message
     from segue.gateway.report import RequestReport
-    from segue.gateway.telemetry.spans import Attributes
+    from segue.telemetry.conventions import Attributes
 
-CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-_ON_SPANS: Final = ("SPAN_ONLY", "SPAN_AND_EVENT", "TRUE")
-_AS_EVENTS: Final = ("EVENT_ONLY", "SPAN_AND_EVENT")
 _EVENT: Final = "gen_ai.client.inference.operation.details"
 _OPERATIONS: Final = {"chat": "chat", "generate": "text_completion", "embed": "embeddings"}
-_TOKEN_BOUNDS: Final = [4**power for power in range(14)]
-_SECOND_BOUNDS: Final = [0.01 * 2**power for power in range(14)]
 _NANO: Final = 1_000_000_000
 _SCOPE: Final = "segue.gateway"
-_MOST_KEPT: Final = 1000
 
 
 @final
@@ -75,18 +72,14 @@ class GatewayTraces:
         self._logger = events.get_logger(_SCOPE) if events is not None else None
         self._spans = SpanWriter(tracers, _SCOPE)
         meter = (meters or NoOpMeterProvider()).get_meter(_SCOPE)
-        self._tokens = meter.create_histogram(
-            "gen_ai.client.token.usage", "{token}", explicit_bucket_boundaries_advisory=_TOKEN_BOUNDS
-        )
-        self._seconds = meter.create_histogram(
-            "gen_ai.client.operation.duration", "s", explicit_bucket_boundaries_advisory=_SECOND_BOUNDS
-        )
+        self._tokens = token_histogram(meter)
+        self._seconds = duration_histogram(meter)
 
     def record(self, report: RequestReport) -> None:
         operation = _OPERATIONS.get(report.operation)
         if operation is None:
             return
-        facts = _facts(operation, report.asked, report.route)
+        facts = request_facts(operation, report.asked, report.route)
         context = self._write_spans(report, operation, facts)
         if self._logger is not None:
             self._log_content(self._logger, report, facts, context)
@@ -95,7 +88,11 @@ class GatewayTraces:
     def _write_spans(self, report: RequestReport, operation: str, facts: Attributes) -> SpanContext:
         whole = FinishedSpan(
             f"{operation} {report.asked}",
-            {**facts, **_request_facts(report), **(_content_texts(report) if self._on_spans else {})},
+            {
+                **facts,
+                **_report_facts(report),
+                **(as_texts(content_of(report.messages, report.answer)) if self._on_spans else {}),
+            },
             report.began,
             report.seconds,
             report.error,
@@ -103,7 +100,7 @@ class GatewayTraces:
         attempts = [
             FinishedSpan(
                 f"attempt {one.route}",
-                _attempt_facts(operation, one.route),
+                attempt_facts(operation, one.route),
                 one.began,
                 one.seconds,
                 one.error,
@@ -119,15 +116,13 @@ class GatewayTraces:
             timestamp=int((report.began + report.seconds) * _NANO),
             context=set_span_in_context(NonRecordingSpan(span)),
             event_name=_EVENT,
-            attributes={**facts, **_content(report)},
+            attributes={**facts, **content_of(report.messages, report.answer)},
         )
 
     def _measure(self, report: RequestReport, facts: Attributes) -> None:
         failed = {"error.type": report.error} if report.error else {}
         self._seconds.record(report.seconds, {**facts, **failed})
-        for kind, count in (("input", report.usage.input_tokens), ("output", report.usage.output_tokens)):
-            if count is not None:
-                self._tokens.record(count, {**facts, "gen_ai.token.type": kind})
+        record_tokens(self._tokens, report.usage, facts)
 
     def close(self) -> None:
         """Send what waits."""
@@ -148,9 +143,8 @@ def open_traces() -> GatewayTraces:
     # Examples of spans beside the measurements would double the cost of these.
     reader = PeriodicExportingMetricReader(OTLPMetricExporter())
     meters = MeterProvider([reader], resource, exemplar_filter=AlwaysOffExemplarFilter())
-    asked = os.environ.get(CONTENT, "").upper()
-    events = _open_events(resource) if asked in _AS_EVENTS else None
-    return GatewayTraces(tracers, meters, events, content=asked in _ON_SPANS)
+    events = _open_events(resource) if content_as_events() else None
+    return GatewayTraces(tracers, meters, events, content=content_on_spans())
 
 
 def _open_events(resource: Resource) -> EventProvider:
@@ -171,35 +165,9 @@ def _context_above(trace_parent: str) -> Context:
     return TraceContextTextMapPropagator().extract({"traceparent": trace_parent}, Context())
 
 
-@cache
-def _provider_names() -> dict[str, str]:
-    return tomllib.loads(files(__package__).joinpath("provider_names.toml").read_text("utf-8"))
-
-
-@lru_cache(_MOST_KEPT)
-def _route_facts(route: str) -> Attributes:
-    provider, _, model = route.partition("/")
-    named = _provider_names().get(provider, provider)
-    return {"gen_ai.provider.name": named, "gen_ai.response.model": model} if route else {}
-
-
-@lru_cache(_MOST_KEPT)
-def _facts(operation: str, asked: str, route: str) -> Attributes:
-    """What the span of a request and its measurements have."""
-    return {"gen_ai.operation.name": operation, "gen_ai.request.model": asked, **_route_facts(route)}
-
-
-@lru_cache(_MOST_KEPT)
-def _attempt_facts(operation: str, route: str) -> Attributes:
-    return {"gen_ai.operation.name": operation, **_route_facts(route)}
-
-
-def _request_facts(report: RequestReport) -> dict[str, Any]:
-    usage = report.usage
+def _report_facts(report: RequestReport) -> dict[str, Any]:
     known: dict[str, Any] = {
-        "gen_ai.usage.input_tokens": usage.input_tokens,
-        "gen_ai.usage.output_tokens": usage.output_tokens,
-        "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
+        **usage_facts(report.usage),
         "gen_ai.conversation.id": report.conversation or None,
         "session.id": report.conversation or None,
         "user.id": report.caller or None,
@@ -212,43 +180,3 @@ def _request_facts(report: RequestReport) -> dict[str, Any]:
         "segue.losses": tuple(f"{kind}={count}" for kind, count in report.losses.items()) or None,
     }
     return {name: value for name, value in known.items() if value is not None}
-
-
-def _content(report: RequestReport) -> dict[str, Any]:
-    answer = [report.answer] if report.answer is not None else []
-    return {
-        "gen_ai.input.messages": _messages(report.messages),
-        "gen_ai.output.messages": _messages(answer),
-    }
-
-
-def _content_texts(report: RequestReport) -> dict[str, str]:
-    """As JSON: attributes of spans hold no structures."""
-    return {name: msgspec.json.encode(value).decode() for name, value in _content(report).items()}
-
-
-def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    return [
-        {
-            "role": "assistant" if message.speaker == "model" else "user",
-            "parts": [part for block in message.blocks if (part := _part(block)) is not None],
-        }
-        for message in messages
-    ]
-
-
-def _part(block: Block) -> dict[str, Any] | None:
-    match block:
-        case Text():
-            return {"type": "text", "content": block.text}
-        case Reasoning():
-            return {"type": "reasoning", "content": block.text}
-        case ToolCall():
-            return {"type": "tool_call", "id": block.id, "name": block.name, "arguments": block.arguments}
-        case ToolResult():
-            response = block.output if block.error is None else block.error
-            return {"type": "tool_call_response", "id": block.call_id, "response": response}
-        case Media():
-            return {"type": "blob", "mime_type": block.mime, "modality": block.kind}
-        case _:
-            return None

@@ -10,17 +10,19 @@ from msgspec import Struct, structs
 from segue.conversation.blocks import Origin
 from segue.conversation.events import CallStarted, Event, Reply, UsageReported, fold
 from segue.conversation.usage import Usage
-from segue.providers.batches.wire_batch import BatchHandover, BatchService, Sought, WireBatch, WireLine
+from segue.providers.batches.wire_batch import BatchHandover, BatchService, Sought, WireBatch, WireLine, roomy
 from segue.transcript.text_tools.react import REACT, ReActScanner
 from segue.transcript.text_tools.reader import TextToolReader
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from segue.providers.adapter import ChatRequest
     from segue.providers.batches.wire_batch import WireResult
     from segue.providers.endpoint import Endpoint
     from segue.providers.provider import Provider
+    from segue.transports.transport import WireResponse
 
 BATCH: str = "batch"
 """The tier of replies that were made in a batch."""
@@ -43,9 +45,15 @@ class ReplyReading(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class BatchAccess:
     """All requests of a batch are for one model."""
 
-    def __init__(self, provider: Provider, service: BatchService) -> None:
+    def __init__(self, provider: Provider, service: BatchService, wire: str) -> None:
+        """`wire`: the module of the service, as addresses name it."""
         self._provider = provider
         self.service = service
+        self.wire = wire
+
+    @property
+    def provider(self) -> str:
+        return self._provider.name
 
     def write(self, request: ChatRequest) -> tuple[bytes, ReplyReading]:
         """The body of a request that asks for a whole reply. Raises what keeps it from being sent."""
@@ -99,6 +107,12 @@ class BatchAccess:
     async def cancel(self, model: str, batch: str) -> None:
         await self.service.cancel(self._endpoint(model), batch)
 
+    def ask(
+        self, method: str, path: str, body: bytes = b"", *, headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[WireResponse]:
+        """A request about batches or files that somebody else has written."""
+        return roomy(self._provider.endpoint).ask(method, path, body, headers=headers, whole=True)
+
     def _endpoint(self, model: str) -> Endpoint:
         return self._provider.endpoint_for(model)[0]
 
@@ -129,6 +143,6 @@ def service_of(name: str) -> BatchService | None:
 
 
 def access_of(provider: Provider) -> BatchAccess | None:
-    address = provider.address
-    service = service_of(address.batches) if address is not None else None
-    return BatchAccess(provider, service) if service is not None else None
+    wire = provider.address.batches if provider.address is not None else ""
+    service = service_of(wire)
+    return BatchAccess(provider, service, wire) if service is not None else None

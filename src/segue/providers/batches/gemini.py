@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from segue.providers.batches.wire_batch import (
     BatchHandover,
@@ -15,10 +15,10 @@ from segue.providers.batches.wire_batch import (
     WireResult,
     count,
     error_of,
+    roomy,
     seconds_of,
 )
 from segue.providers.services.json_answer import in_path, request_json
-from segue.transports.transport import ReplyLimits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -31,7 +31,6 @@ _STATUS: Final = {3: 400, 4: 504, 5: 404, 7: 403, 8: 429, 10: 409, 13: 500, 14: 
 """Codes of google.rpc.Status."""
 _LIFE: Final = 48 * 3600.0
 _PAGES: Final = 20
-_RESULT_BYTES: Final = 1 << 30
 
 
 class _Stats(Struct, rename="camel"):
@@ -74,7 +73,7 @@ class _Page(Struct, rename="camel"):
 
 
 async def mark(endpoint: Endpoint) -> str:
-    await request_json(_roomy(endpoint), "GET", "/batches?pageSize=1", _Page)
+    await request_json(roomy(endpoint), "GET", "/batches?pageSize=1", _Page)
     return ""
 
 
@@ -88,7 +87,7 @@ async def hand_over(endpoint: Endpoint, given: BatchHandover) -> WireBatch:
 async def find(endpoint: Endpoint, sought: Sought) -> WireBatch | None:
     path = "/batches?pageSize=20"
     for _ in range(_PAGES):
-        page = await request_json(_roomy(endpoint), "GET", path, _Page)
+        page = await request_json(roomy(endpoint), "GET", path, _Page)
         for one in page.operations:
             if one.metadata.display_name == sought.token:
                 return _read(one)
@@ -103,12 +102,8 @@ async def look(endpoint: Endpoint, name: str) -> WireBatch:
 
 
 async def _operation(endpoint: Endpoint, name: str) -> _Operation:
-    return await request_json(_roomy(endpoint), "GET", f"/{name}", _Operation)
-
-
-def _roomy(endpoint: Endpoint) -> Endpoint:
-    """A batch that has ended is described with all of its responses."""
-    return structs.replace(endpoint, limits=ReplyLimits(body_bytes=_RESULT_BYTES))
+    """One that has ended is described with all of its responses."""
+    return await request_json(roomy(endpoint), "GET", f"/{name}", _Operation)
 
 
 def _read(operation: _Operation) -> WireBatch:

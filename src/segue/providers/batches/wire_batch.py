@@ -121,11 +121,15 @@ class BatchService(Struct, frozen=True, kw_only=True):
     cancel: Callable[[Endpoint, str], Awaitable[None]]
 
 
+def roomy(endpoint: Endpoint) -> Endpoint:
+    """Where answers may be as large as all results of a batch."""
+    return structs.replace(endpoint, limits=ReplyLimits(body_bytes=_RESULT_BYTES, line_bytes=_LINE_BYTES))
+
+
 @asynccontextmanager
 async def result_lines(endpoint: Endpoint, path: str) -> AsyncIterator[AsyncIterator[bytes]]:
     """The lines of a file of results, as they arrive."""
-    roomy = structs.replace(endpoint, limits=ReplyLimits(body_bytes=_RESULT_BYTES, line_bytes=_LINE_BYTES))
-    async with roomy.ask("GET", path, whole=True) as answer:
+    async with roomy(endpoint).ask("GET", path, whole=True) as answer:
         yield _lines(answer)
 
 

@@ -1,0 +1,1 @@
+"""Files that messages refer to."""

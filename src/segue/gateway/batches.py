@@ -1,0 +1,403 @@
+"""Batches and files of a client's own API: passed on to a provider of the same wire, kept apart by caller, and charged once.
+
+Nothing is translated: ids, files and limits are the provider's own. A model's name in a request may be a name of ours. Who made a
+batch or a file is remembered; to everybody else it does not exist. Its caller pays when results are fetched for the first time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Any, Final, final
+from urllib.parse import urlencode
+from weakref import WeakValueDictionary
+
+import msgspec
+from msgspec import Struct, structs
+
+from segue.conversation.usage import Usage
+from segue.dialects.registry import DIALECTS
+from segue.errors import InvalidRequestError, SegueError
+from segue.gateway.accounts import costs
+from segue.gateway.client_errors import model_error
+from segue.gateway.multipart import form_fields, with_file
+from segue.gateway.web import JSON_TYPE, WebResponse
+from segue.providers.batches.access import usage_in
+from segue.providers.batches.wire_batch import WireBatch
+from segue.routing.route import Route, provider_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from segue.gateway.accounts.account import Account
+    from segue.gateway.accounts.register import Accounts
+    from segue.gateway.doors import Door
+    from segue.gateway.memory.memory import Memory
+    from segue.gateway.names import ModelNames
+    from segue.gateway.report import RequestReport
+    from segue.gateway.web import ResponseWriter, WebRequest
+    from segue.providers.batches.access import BatchAccess
+    from segue.providers.registry import KnownProviders
+
+_KIND: Final = "batch or file"
+_VERSION: Final = re.compile(r"/v1[a-z0-9]*(?=/)")
+_OUTPUT_FILES: Final = ("output_file_id", "error_file_id", "output_file", "error_file")
+_BYTES_PER_TOKEN: Final = 4
+
+
+@final
+class _Wire(Struct, frozen=True):
+    """How a wire has its batches."""
+
+    service: str
+    """The module of `providers.batches`, as addresses name it."""
+    creates: str
+    """The end of the path that creates one."""
+    versioned: bool = True
+    """Whether the version of a path is part of its provider's base URL."""
+    ids: str = "id"
+    """The field with the id of what was created."""
+    lists: str = "data"
+
+
+_WIRES: Final = {
+    "openai_chat": _Wire("openai_like", "/batches"),
+    "anthropic": _Wire("anthropic", "/batches", versioned=False),
+    "gemini": _Wire("gemini", ":batchGenerateContent", ids="name", lists="operations"),
+    "mistral": _Wire("mistral", "/jobs"),
+}
+
+
+@final
+class _Held(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A batch or a file of a caller. It is kept as JSON."""
+
+    provider: str
+    asked: str = ""
+    """The model's name that the client asked for."""
+    route: str = ""
+    """provider/model; empty if the requests are for several models, or for none."""
+    results: bool = False
+    """A file of results."""
+    charged: bool = False
+
+
+@final
+class ClientBatches:
+    """Serves the paths of batches and files."""
+
+    def __init__(
+        self, names: ModelNames, providers: KnownProviders, memory: Memory, accounts: Accounts
+    ) -> None:
+        self._names = names
+        self._providers = providers
+        self._memory = memory
+        self._accounts = accounts
+        self._charging: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    async def serve(
+        self, door: Door, request: WebRequest, account: Account, writer: ResponseWriter, report: RequestReport
+    ) -> None:
+        wire = _WIRES[door.dialect.name]
+        if "id" in door.params:
+            await self._serve_held(wire, door, request, account, writer, report)
+        elif request.method == "GET":
+            await writer.whole(await self._listed(wire, door, request, account))
+        else:
+            await writer.whole(await self._created(wire, door, request, account, report))
+
+    # New ones
+
+    async def _created(
+        self, wire: _Wire, door: Door, request: WebRequest, account: Account, report: RequestReport
+    ) -> WebResponse:
+        asked: list[str] = []
+
+        def meant(name: str) -> Route:
+            asked.append(name)
+            return self._route(wire, name, account)
+
+        is_batch = request.path.endswith(wire.creates)
+        of_file = await self._input_file(door, request, account) if is_batch else None
+        if of_file is not None:
+            access, body, routes = self._access(of_file.provider), request.body, list[str]()
+        else:
+            body, found = _renamed(door, request, meant)
+            access = self._only(wire, found)
+            routes = [*dict.fromkeys(route.name for route in found)]
+        path = self._path(wire, door, model=routes[0].partition("/")[2] if routes else "")
+        report.asked = asked[0] if asked else of_file.asked if of_file is not None else ""
+        report.route = routes[0] if routes else of_file.route if of_file is not None else ""
+        estimate = [(name, len(body) // max(len(routes), 1) // _BYTES_PER_TOKEN) for name in routes]
+        async with costs.affordable(self._accounts, account, estimate if is_batch or asked else []):
+            answered = await self._asked(access, request, path, body)
+        held = of_file or _Held(
+            provider=access.provider,
+            asked=report.asked,
+            route=routes[0] if len(routes) == 1 else "",
+        )
+        fields = _fields(answered.body)
+        await self._hold(account, door, str(fields.get(wire.ids, "")), held)
+        return _shown(request, answered, fields)
+
+    async def _input_file(self, door: Door, request: WebRequest, account: Account) -> _Held | None:
+        """The file that a batch is made of; None if it is made of none."""
+        fields = _fields(request.body)
+        names = [fields.get("input_file_id"), *(fields.get("input_files") or ())]
+        named = [name for name in names if isinstance(name, str)]
+        found = [await self._find(account, door, name) for name in named]
+        if fields.get("model") and found:  # the job names the model, not its file
+            return None
+        return found[0] if found else None
+
+    def _route(self, wire: _Wire, name: str, account: Account) -> Route:
+        """The route behind a name that has batches of this wire. Raises if there is none, or not for this caller."""
+        routes = self._names.router(name).routes
+        if not account.may_use(name, tuple(route.name for route in routes)):
+            raise model_error(account, name)
+        for route in routes:
+            access = provider_of(route, self._providers).capabilities.batches
+            if access is not None and access.wire == wire.service:
+                return route
+        raise InvalidRequestError(
+            f"{routes[0].name} has no batches of this API.",
+            code="no_batch_endpoint",
+            path="model",
+            status=400,
+            hint="Batches are not translated: ask for a model of the API that you use.",
+        )
+
+    def _only(self, wire: _Wire, routes: list[Route]) -> BatchAccess:
+        """The one provider that all requests go to; where none names a model, the one whose API it is."""
+        providers = dict.fromkeys(route.provider for route in routes)
+        if len(providers) > 1:
+            raise InvalidRequestError(
+                f"The requests are for {' and '.join(providers)}, and a batch goes to one provider.",
+                code="several_providers",
+                status=400,
+            )
+        if providers:
+            return self._access(next(iter(providers)))
+        for name in self._providers.configured():
+            found = self._providers.get(name)
+            access = found.capabilities.batches if found is not None else None
+            if access is not None and access.wire == wire.service:
+                return access
+        raise InvalidRequestError(
+            "No provider with batches of this API is set up here.", code="no_batch_endpoint", status=404
+        )
+
+    def _access(self, provider: str) -> BatchAccess:
+        found = self._providers.get(provider)
+        access = found.capabilities.batches if found is not None else None
+        if access is None:
+            raise InvalidRequestError(
+                f"{provider}, which holds it, is no longer set up here.", code="not_found", status=404
+            )
+        return access
+
+    # Those that are there
+
+    async def _serve_held(
+        self,
+        wire: _Wire,
+        door: Door,
+        request: WebRequest,
+        account: Account,
+        writer: ResponseWriter,
+        report: RequestReport,
+    ) -> None:
+        name = door.params["id"]
+        held = await self._find(account, door, name)
+        access, path = self._access(held.provider), self._path(wire, door)
+        report.asked, report.route = held.asked, held.route
+        if path.endswith(("/content", "/results")):
+            if held.results or path.endswith("/results"):
+                await self._charge(door, name, account, report)
+            await self._stream(access, request, path, writer)
+            return
+        answered = await self._asked(access, request, path, request.body)
+        if request.method == "DELETE":
+            await self._memory.delete_object(account.name, _KIND, _key(door, name))
+            await writer.whole(answered)
+            return
+        fields = _fields(answered.body)
+        await self._hold_results(account, door, held, fields)
+        if isinstance(fields.get("response"), dict):  # of Gemini: the results are in it
+            await self._charge(door, name, account, report)
+        await writer.whole(_shown(request, answered, fields))
+
+    async def _stream(
+        self, access: BatchAccess, request: WebRequest, path: str, writer: ResponseWriter
+    ) -> None:
+        async with access.ask(request.method, path, headers=_sent_headers(request)) as answer:
+            await writer.start(200, _returned_headers(answer.headers))
+            async for portion in answer.portions():
+                await writer.write(portion)
+        await writer.end()
+
+    async def _listed(self, wire: _Wire, door: Door, request: WebRequest, account: Account) -> WebResponse:
+        """A page of the provider's list, of which callers see their own."""
+        answered = await self._asked(self._only(wire, []), request, self._path(wire, door), b"")
+        fields = _fields(answered.body)
+        shown = list[Any]()
+        for one in fields.get(wire.lists) or ():
+            held = await self._held(account, door, str(one.get(wire.ids, "")))
+            if held is not None:
+                await self._hold_results(account, door, held, one)
+                shown.append(_with_own_address(request, one))
+        return structs.replace(answered, body=msgspec.json.encode({**fields, wire.lists: shown}))
+
+    # What they cost
+
+    async def _charge(self, door: Door, name: str, account: Account, report: RequestReport) -> None:
+        """Once. What was fetched before is free."""
+        lock = self._charging.setdefault((account.name, _key(door, name)), asyncio.Lock())
+        async with lock:
+            held = await self._find(account, door, name)
+            if held.charged:
+                return
+            access = self._access(held.provider)
+            batch = WireBatch(id=name if door.dialect.name != "gemini" else f"batches/{name}", files=(name,))
+            used = list[tuple[str, Usage]]()
+            async for result in access.results(held.route.partition("/")[2], batch):
+                if result.outcome == "succeeded":
+                    used.append(_usage(door, held, result.body))
+            async with costs.charged_results(self._accounts, account, report, used):
+                await self._hold(account, door, name, structs.replace(held, charged=True))
+
+    async def _hold_results(self, account: Account, door: Door, held: _Held, fields: dict[str, Any]) -> None:
+        """Files that the provider wrote for a batch belong to whoever made it."""
+        for field in _OUTPUT_FILES:
+            name = fields.get(field)
+            if isinstance(name, str) and await self._held(account, door, name) is None:
+                await self._hold(account, door, name, structs.replace(held, results=True, charged=False))
+
+    # Whose they are
+
+    async def _held(self, account: Account, door: Door, name: str) -> _Held | None:
+        data = await self._memory.get_object(account.name, _KIND, _key(door, name))
+        return None if data is None else msgspec.json.decode(data, type=_Held)
+
+    async def _find(self, account: Account, door: Door, name: str) -> _Held:
+        held = await self._held(account, door, name)
+        if held is None:
+            raise InvalidRequestError(
+                f"There is no batch or file '{name}'.",
+                code="not_found",
+                status=404,
+                hint="The gateway knows those that were made through it, for as long as gateway.memory.days.",
+            )
+        return held
+
+    async def _hold(self, account: Account, door: Door, name: str, held: _Held) -> None:
+        if name:
+            await self._memory.put_object(account.name, _KIND, _key(door, name), msgspec.json.encode(held))
+
+    # The way there and back
+
+    def _path(self, wire: _Wire, door: Door, *, model: str = "") -> str:
+        pattern = door.path.pattern if door.path is not None else ""
+        path = _VERSION.sub("", pattern, count=1) if wire.versioned else pattern
+        return path.replace("{id}", door.params.get("id", "")).replace("{model}", model)
+
+    async def _asked(self, access: BatchAccess, request: WebRequest, path: str, body: bytes) -> WebResponse:
+        query = urlencode({name: value for name, value in request.query.items() if name != "key"})
+        target = f"{path}?{query}" if query else path
+        async with access.ask(request.method, target, body, headers=_sent_headers(request)) as answer:
+            received = await answer.read()
+            return WebResponse(status=answer.status, headers=_returned_headers(answer.headers), body=received)
+
+
+def _shown(request: WebRequest, answered: WebResponse, fields: dict[str, Any]) -> WebResponse:
+    changed = _with_own_address(request, fields)
+    return answered if changed is fields else structs.replace(answered, body=msgspec.json.encode(changed))
+
+
+def _with_own_address(request: WebRequest, fields: dict[str, Any]) -> dict[str, Any]:
+    """Anthropic's clients fetch results at the address that the batch names: it is one of ours."""
+    if not isinstance(fields.get("results_url"), str):
+        return fields
+    scheme = request.headers.get("x-forwarded-proto", "http").partition(",")[0].strip()
+    base = f"{scheme}://{request.headers.get('host', 'localhost')}{request.path.partition('/v1/')[0]}"
+    return {**fields, "results_url": f"{base}/v1/messages/batches/{fields.get('id', '')}/results"}
+
+
+def _key(door: Door, name: str) -> str:
+    return f"{door.dialect.name} {name.removeprefix('batches/')}"
+
+
+def _fields(body: bytes) -> dict[str, Any]:
+    try:
+        fields = msgspec.json.decode(body or b"{}")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequestError(f"The body is not JSON: {error}.", code="not_json", status=400) from error
+    return fields if isinstance(fields, dict) else {}
+
+
+def _sent_headers(request: WebRequest) -> dict[str, str]:
+    kept = ("content-type", "accept", "anthropic-beta", "openai-beta")
+    return {name: request.headers[name] for name in kept if name in request.headers}
+
+
+def _returned_headers(headers: Any) -> dict[str, str]:
+    return {"content-type": headers.get("content-type", JSON_TYPE)}
+
+
+def _renamed(door: Door, request: WebRequest, meant: Callable[[str], Route]) -> tuple[bytes, list[Route]]:
+    """The body with the providers' own names of models, and where its requests go."""
+    routes = list[Route]()
+
+    def rename(fields: Any) -> None:
+        if isinstance(fields, dict) and isinstance(fields.get("model"), str):
+            routes.append(meant(fields["model"]))
+            fields["model"] = routes[-1].model
+
+    if "model" in door.params:
+        routes.append(meant(door.params["model"]))
+        return request.body, routes
+    if request.path.endswith("/files"):
+        form = form_fields(request)
+        file, purpose = form.get("file"), form.get("purpose")
+        if file is None or purpose is None or purpose.strip() != b"batch":
+            return request.body, routes
+        return with_file(request, b"\n".join(_renamed_lines(file, rename))), routes
+    fields = _fields(request.body)
+    rename(fields)
+    for one in fields.get("requests") or ():
+        rename(one.get("params") if isinstance(one, dict) else None)
+        rename(one.get("body") if isinstance(one, dict) else None)
+    return msgspec.json.encode(fields), routes
+
+
+def _renamed_lines(content: bytes, rename: Callable[[Any], None]) -> Iterator[bytes]:
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if not line.strip():
+            yield line
+            continue
+        try:
+            fields = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            fields = None
+        if not isinstance(fields, dict):
+            # Whoever reads it less strictly than we do might find a model there that the caller may not use.
+            raise InvalidRequestError(
+                f"Line {number} of the file is not a JSON object.",
+                code="bad_lines",
+                path=f"line {number}",
+                status=400,
+            )
+        rename(fields.get("body"))
+        yield msgspec.json.encode(fields)
+
+
+def _usage(door: Door, held: _Held, body: bytes) -> tuple[str, Usage]:
+    """What a reply of a batch used, and of whom."""
+    fields = msgspec.json.decode(body)
+    dialect = DIALECTS["openai_responses"] if fields.get("object") == "response" else door.dialect
+    try:
+        usage = usage_in(dialect.decode_reply(body))
+    except SegueError:
+        usage = usage_in([])
+    model = fields.get("model") or fields.get("modelVersion") or ""
+    return held.route or f"{held.provider}/{model}", usage

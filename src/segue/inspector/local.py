@@ -1,0 +1,104 @@
+"""The inspector without a gateway: one page about a saved session or a file, on a port of this machine, until it is stopped.
+
+The same rules hold as on the gateway: the name in Host first, then a login with a token that is used once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import TYPE_CHECKING, Any, final
+
+import msgspec
+
+from segue.config.schema import GatewayLimits
+from segue.errors import InvalidRequestError, SegueError
+from segue.gateway.memory.installation_key import KEY_BYTES, InstallationKey
+from segue.gateway.web import ResponseWriter, WebResponse, read_head
+from segue.inspector import security, shell
+from segue.inspector.logins import SESSION_SECONDS, Logins, new_token
+from segue.inspector.shell import ROOT, PageFrame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, MutableMapping
+
+    from segue.gateway.web import Receive, Send, WebRequest
+    from segue.inspector.shell import Page
+
+_LIMITS = GatewayLimits()
+
+
+@final
+class LocalInspector:
+    """An ASGI application. `make` gets the query of a request."""
+
+    def __init__(self, make: Callable[[Mapping[str, str]], Page], place: str) -> None:
+        self._make = make
+        self._place = place
+        self._key = InstallationKey(secrets.token_bytes(KEY_BYTES))
+        self._logins = Logins(self._key)
+
+    def token(self) -> str:
+        return new_token(self._key)
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        writer = ResponseWriter(send, security.HEADERS)
+        try:
+            head = read_head(scope, _LIMITS)
+            security.check_host(head, scope, ())
+            security.check_fetch(head)
+            await writer.whole(await self._answer(scope, head, receive, writer))
+        except SegueError as error:
+            status = getattr(error, "status", None) or 400
+            await writer.whole(
+                WebResponse(
+                    status=status, headers={"content-type": "text/plain"}, body=error.message.encode()
+                )
+            )
+
+    async def _answer(
+        self, scope: MutableMapping[str, Any], head: WebRequest, receive: Receive, writer: ResponseWriter
+    ) -> WebResponse:
+        name = f"segue_inspector_{security.port_of(scope)}"
+        if (found := shell.served_asset(head.path)) is not None:
+            writer.headers["cache-control"] = shell.FOR_EVER
+            return found
+        if head.path == f"{ROOT}/login" and head.method == "POST":
+            security.check_write(head, None)
+            body = (await receive()).get("body", b"")
+            given = msgspec.json.decode(body, type=dict[str, str])
+            if not self._logins.redeem(given.get("token", "")):
+                raise security.refusal()
+            writer.headers["set-cookie"] = (
+                f"{name}={self._logins.open()}; Path={ROOT}; Max-Age={SESSION_SECONDS}; HttpOnly; SameSite=Strict"
+            )
+            return WebResponse(headers={"content-type": "application/json"}, body=b"{}")
+        session = self._logins.session(security.cookie_in(head, name))
+        if session is None or head.path == f"{ROOT}/login":
+            html = {"content-type": "text/html; charset=utf-8"}
+            return WebResponse(
+                status=200 if head.path.endswith("/login") else 401,
+                headers=html,
+                body=shell.login_page(has_callers=False),
+            )
+        if head.path not in (f"{ROOT}/", f"{ROOT}/index.json"):
+            raise InvalidRequestError("There is no such page.", code="not_found", status=404)
+        page = await asyncio.to_thread(self._make, head.query)
+        if head.path.endswith(".json"):
+            return WebResponse(
+                headers={"content-type": "application/json"}, body=msgspec.json.encode(page.data)
+            )
+        frame = PageFrame(
+            address=head.headers.get("host", ""),
+            place=self._place,
+            content="",
+            csrf=self._logins.csrf(session),
+            tabs=(),
+            json_path=f"{ROOT}/index.json",
+            live=False,
+        )
+        return WebResponse(
+            headers={"content-type": "text/html; charset=utf-8"}, body=shell.document(page, frame)
+        )

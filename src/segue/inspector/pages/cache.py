@@ -1,0 +1,332 @@
+"""Cache and cost: did the cache hold, which byte differed first, why, and how much money was that?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from segue.conversation.usage import Usage
+from segue.inspector import marks, words
+from segue.inspector.cache_causes import first_difference, in_prompt_order, outcomes_of
+from segue.inspector.html import Element, Node, e
+from segue.inspector.pieces import size_of
+from segue.inspector.shell import ROOT, Page, crumb, figure, head, section
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from segue.inspector.cache_causes import CacheOutcome
+    from segue.inspector.pieces import BodyPiece, KeptPieces
+    from segue.inspector.records import ConversationRecord, RequestRecord
+    from segue.inspector.view import View
+
+_AROUND: Final = 160
+"""Bytes shown before and after the first one that differs."""
+
+
+def page(view: View, name: str) -> Page:
+    known = view.conversation(name)
+    requests = [one for one in known.requests if one.usage.total_tokens]
+    prices = view.gateway.accounts.prices
+    outcomes = {one.request: one for one in outcomes_of(requests, prices)}
+    misses = [one for one in outcomes.values() if one.lost]
+    lost = sum(one.dollars or 0.0 for one in misses)
+    most = max((one.usage.input_tokens or 0 for one in requests), default=1)
+    body: list[Node] = [
+        crumb(("Conversations", "/"), (view.title(known), f"/c/{known.id}"), ("cache and cost", "")),
+        head("Cache and cost", _line(known, misses, lost)),
+        _figures(view, requests, known, misses, lost),
+        request_table(requests, outcomes, most),
+        [_miss(view, known, miss) for miss in misses[-5:]],
+    ]
+    return Page(
+        title="Cache and cost",
+        tab="conversations",
+        body=body,
+        data={
+            "outcomes": list(outcomes.values()),
+            "lost_dollars": lost,
+            "usage": known.usage,
+            "dollars": known.dollars,
+        },
+        foot=e(
+            "span", "“no data” stands where a provider reports no cache counts; it is never shown as 0 %."
+        ),
+        keys=(("n N", "next miss"), ("j k", "move"), ("enter", "open request")),
+    )
+
+
+def _line(known: ConversationRecord, misses: Sequence[CacheOutcome], lost: float) -> str:
+    if known.cache_share is None:
+        return "No provider of this conversation reported what it read from a cache."
+    said = f"{words.percent(known.cache_share)} of {words.thousands(known.usage.input_tokens)} input tokens were read from caches."
+    if not misses:
+        return f"{said} No miss."
+    without = (
+        f"; without {'it' if len(misses) == 1 else 'them'} the conversation would have cost {words.dollars((known.dollars or 0) - lost)}"
+        if lost
+        else ""
+    )
+    return f"{said} {words.count(len(misses), 'miss', 'misses')} cost {words.dollars(lost)}{without}."
+
+
+def _figures(
+    view: View,
+    requests: Sequence[RequestRecord],
+    known: ConversationRecord,
+    misses: Sequence[CacheOutcome],
+    lost: float,
+) -> Element:
+    shares = _by_kind(view, requests)
+    titles = ("Read", "Written", "Fresh", "Output")
+    parts = marks.token_parts(known.usage)
+    shown = [
+        e(
+            "div",
+            e(
+                "dt",
+                e(
+                    "svg",
+                    e("rect", cls=kind, width=9, height=9, rx="1.5"),
+                    cls="inl",
+                    width=9,
+                    height=9,
+                    aria_hidden="true",
+                ),
+                title,
+            ),
+            e("dd", words.dollars(amount), " ", e("small", words.short(number))),
+        )
+        for title, kind, amount, number in zip(titles, marks.TOKEN_CLASSES, shares, parts, strict=True)
+    ]
+    return e(
+        "dl",
+        figure("Total", words.cost(known.dollars)),
+        shown,
+        e(
+            "div",
+            e("dt", "Lost to misses"),
+            e("dd", words.dollars(lost) if misses else "nothing", cls="bad" if misses else "good"),
+            cls="end",
+        ),
+        cls="figures",
+    )
+
+
+def _by_kind(view: View, requests: Sequence[RequestRecord]) -> list[float | None]:
+    """Dollars for what was read, written, fresh and output, each by itself."""
+    prices, sums, known = view.gateway.accounts.prices, [0.0] * 4, False
+    for one in requests:
+        provider, _, model = one.route.partition("/")
+        read, written, fresh, output = marks.token_parts(one.usage)
+        alone = (
+            Usage(read, 0, read),
+            Usage(written, 0, None, written, cache_hour_tokens=one.usage.cache_hour_tokens),
+            Usage(fresh, 0),
+            Usage(0, output),
+        )
+        for place, usage in enumerate(alone):
+            dollars = prices.cost_of(usage, provider, model)
+            if dollars is not None:
+                sums[place] += dollars
+                known = True
+    return [amount if known else None for amount in sums]
+
+
+def request_table(requests: Sequence[RequestRecord], outcomes: dict[str, CacheOutcome], most: int) -> Element:
+    rows, last = [], 0
+    for one in requests:
+        outcome = outcomes.get(one.id)
+        read, written, fresh, _ = marks.token_parts(one.usage)
+        counted = one.usage.cached_tokens is not None
+        share = read / (one.usage.input_tokens or 1) if counted else None
+        rows.append(
+            e(
+                "tr",
+                e("td", f"turn {one.turn}" if one.turn != last else "", cls="f nw"),
+                e("td", marks.model(one.route)),
+                e("td", e("a", str(one.number), cls="link", href=f"{ROOT}/r/{one.id}"), cls="r"),
+                e("td", marks.token_bar(one.usage, most, 340, output=False), cls="mid wide"),
+                e(
+                    "td",
+                    words.thousands(outcome.predicted)
+                    if outcome is not None and outcome.predicted is not None
+                    else "–",
+                    cls="r f",
+                ),
+                e("td", words.thousands(read) if counted else e("span", words.NO_DATA, cls="f"), cls="r nw"),
+                e(
+                    "td",
+                    words.thousands(written)
+                    if one.usage.cache_write_tokens is not None
+                    else e("span", "–", cls="zero"),
+                    cls="r",
+                ),
+                e("td", words.thousands(fresh), cls="r"),
+                e("td", words.percent(share), cls="r nw"),
+                e("td", words.cost(one.dollars), cls="r nw"),
+                e("td", _said(outcome), cls="said"),
+                cls="sel" if outcome is not None and outcome.lost else None,
+                data_row=one.id,
+                data_href=f"{ROOT}/r/{one.id}",
+                data_mark=bool(outcome is not None and outcome.lost),
+            )
+        )
+        last = one.turn
+    headings = (
+        ("Turn", ""),
+        ("Model", ""),
+        ("Request", "r"),
+        ("Input: read, written, fresh", "wide"),
+        ("Expected", "r"),
+        ("Read", "r"),
+        ("Written", "r"),
+        ("Fresh", "r"),
+        ("Share", "r"),
+        ("Cost", "r"),
+        ("What happened", ""),
+    )
+    heads = [e("th", title, cls=kind or None, scope="col") for title, kind in headings]
+    table = e("table", e("thead", e("tr", heads)), e("tbody", rows), cls="tight lead-in")
+    return e("div", table, cls="scroll", tabindex="0", role="region", aria_label="Requests and their caches")
+
+
+def _said(outcome: CacheOutcome | None) -> Node:
+    if outcome is None or not outcome.said:
+        return ""
+    if not outcome.lost:
+        return e("span", outcome.said, cls="f")
+    cost = f" · −{words.dollars(outcome.dollars)}" if outcome.dollars else ""
+    return e("a", f"✕ miss: {outcome.said}{cost}", cls="bad b", href=f"#miss-{outcome.number}")
+
+
+def _miss(view: View, known: ConversationRecord, miss: CacheOutcome) -> Element:
+    one = view.recorder.requests.get(miss.request)
+    before = view.recorder.requests.get(miss.compared_to)
+    again = f"Request {miss.number}: {words.thousands(miss.lost)} tokens were paid again"
+    facts: list[tuple[str, Node]] = [
+        ("Cause", f"{miss.cause}: {miss.said}"),
+        (
+            "Expected, reported",
+            f"{words.thousands(miss.predicted)} and {words.thousands(miss.reported)} tokens from the cache",
+        ),
+    ]
+    if miss.passed is not None:
+        facts.append(("Time", f"{words.seconds(miss.passed)} after the request before it on this route"))
+    if miss.place:
+        facts.append(
+            (
+                "First difference",
+                f"byte {words.thousands(miss.first_byte)} of {words.thousands(miss.total_bytes)}, in {miss.place}",
+            )
+        )
+    if miss.dollars:
+        facts.append(("Lost", e("b", words.dollars(miss.dollars))))
+    facts.append(("What helps", _HELP[miss.cause]))
+    shown: Node = None
+    if one is not None and before is not None and one.pieces is not None and before.pieces is not None:
+        shown = [
+            _map(one.pieces, miss.first_byte),
+            _sides(before, one, before.pieces, one.pieces) if view.may_read(known.id, known.caller) else None,
+        ]
+    return section(
+        again,
+        shown,
+        e("dl", [[e("dt", title), e("dd", text)] for title, text in facts], cls="kv gap16"),
+        end=e("a", f"open request {miss.number}", cls="link", href=f"{ROOT}/r/{miss.request}"),
+        id_=f"miss-{miss.number}",
+    )
+
+
+_HELP: Final = {
+    "tools": "Connect tools before the first turn, and keep their order. Another place in the list would not have helped.",
+    "system": "Keep what changes, such as a time or a list of files, out of the system prompt.",
+    "history": "Earlier messages were changed: compaction, an edited message, or marks that were moved.",
+    "options": "Keep settings of the model the same within a conversation.",
+    "time to live": "Send the next message sooner, or ask for a cache that is kept for an hour.",
+    "model": "Each model has a cache of its own.",
+    "first request": "Nothing: there was no request before it.",
+    "too short": "Nothing: a prompt as short as this is not kept.",
+    "unknown": "The requests are the same as far as they should be. Caches are no promise of a provider.",
+    "none": "Nothing was lost.",
+}
+
+
+def _map(pieces: KeptPieces, at: int | None) -> Element:
+    """The prompt as a bar: tools, system, messages, and where it first differs."""
+    sizes: dict[str, int] = {}
+    for group, _, piece in in_prompt_order(pieces):
+        if group != "options":
+            sizes[group] = sizes.get(group, 0) + size_of(piece)
+    total, drawn, x = sum(sizes.values()) or 1, list[Node](), 0.0
+    for group, size in sizes.items():
+        wide = size / total * 1232
+        drawn += [
+            e("rect", cls="f-strong", x=x, y=18, width=max(wide - 2, 1.0), height=12),
+            e("text", f"{group} {words.size(size)}", x=x, y=12) if wide > 60 else None,
+        ]
+        x += wide
+    if at is not None:
+        place = at / total * 1232
+        drawn += [
+            e("rect", cls="f-line", x=0, y=18, width=place, height=12),
+            e("path", cls="g-bad", stroke_width="2", d=f"M{place:.1f} 14V36"),
+            e(
+                "text",
+                f"first differing byte: {at:,}",
+                cls="bad",
+                x=f"{place + (6 if place < 900 else -6):.1f}",
+                y=44,
+                text_anchor=None if place < 900 else "end",
+            ),
+        ]
+    label = "The prompt: " + ", ".join(f"{group} {words.size(size)}" for group, size in sizes.items())
+    return e(
+        "figure",
+        e("svg", drawn, width="100%", viewBox="0 0 1232 50", role="img", aria_label=label),
+        tabindex="0",
+        cls="gap16",
+    )
+
+
+def _sides(before: RequestRecord, one: RequestRecord, was: KeptPieces, now: KeptPieces) -> Node:
+    difference = first_difference(was, now)
+    if difference is None:
+        return None
+    return e(
+        "div",
+        [
+            e(
+                "div",
+                e(
+                    "h3",
+                    f"Request {request.number} ",
+                    e("span", words.moment(request.began), f" · {difference.label}", cls="f nb"),
+                ),
+                e("pre", _excerpt(piece, difference.before, difference.after), cls=f"code {kind}"),
+            )
+            for request, piece, kind in ((before, difference.before, "old"), (one, difference.after, "new"))
+        ],
+        cls="two gap16",
+    )
+
+
+def _excerpt(piece: BodyPiece | None, before: BodyPiece | None, after: BodyPiece | None) -> Node:
+    if piece is None:
+        return e("span", "nothing at this place", cls="f")
+    if not isinstance(piece, bytes):
+        return e("span", "content is not recorded", cls="f")
+    at = 0
+    if isinstance(before, bytes) and isinstance(after, bytes):
+        while at < min(len(before), len(after)) and before[at] == after[at]:
+            at += 1
+    start = max(at - _AROUND, 0)
+    head = piece[start:at].decode("utf-8", "replace")
+    here = piece[at : at + 1].decode("utf-8", "replace")
+    tail = piece[at + 1 : at + 1 + _AROUND].decode("utf-8", "replace")
+    return [
+        "…" if start else "",
+        head,
+        e("mark", here) if here else None,
+        tail,
+        "…" if at + 1 + _AROUND < len(piece) else "",
+    ]

@@ -1,0 +1,492 @@
+"""One conversation: who answers now and who chose it, where it changed, what the new one did not see, what each turn cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import structs
+
+from segue.conversation.blocks import ToolResult
+from segue.inspector import charts, marks, words
+from segue.inspector.cache_causes import misses_of
+from segue.inspector.chat_view import Seam, ShownCall, ShownText, ShownThought, ShownTurn, seams_of, turns_of
+from segue.inspector.export import exported
+from segue.inspector.html import Element, Node, e
+from segue.inspector.pages.other_model import candidates, window_of
+from segue.inspector.shell import ROOT, Page, button, crumb, head, link_button, table
+from segue.providers.token_estimates import family_of, text_tokens, texts_of
+from segue.providers.token_estimates import json_text as json_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from segue.conversation.message import Conversation
+    from segue.inspector.cache_causes import CacheOutcome
+    from segue.inspector.records import ConversationRecord, RequestRecord
+    from segue.inspector.view import View
+
+_MARKS: Final = {
+    "done": ("good", "✓"),
+    "failed": ("bad", "✕"),
+    "interrupted": ("warn", "–"),
+    "open": ("f", "·"),
+}
+_FOLDED: Final = 40
+"""Turns that are shown open; of a longer conversation the earlier ones are folded."""
+
+
+def page(view: View, name: str) -> Page:
+    known = view.conversation(name)
+    said, requests = view.said(known), list(known.requests)
+    if form := view.query.get("export", ""):
+        return exported(said, known, form)
+    turns, seams = turns_of(said, requests, known.turns), seams_of(requests)
+    ahead = len(turns) - known.turns
+    most = max((turn.usage.total_tokens or 0 for turn in turns), default=1)
+    misses = misses_of(requests)
+    shown: list[Node] = []
+    early = max(len(turns) - _FOLDED, 0)
+    for place, turn in enumerate(turns):
+        if (seam := seams.get(place + 1 - ahead)) is not None:
+            shown.append(seam_block(seam))
+        lost = [misses[one].said for one in turn.requests if one in misses and misses[one].lost]
+        fork = (
+            button("Fork here", "fork", quiet=True, conversation=known.id, turn=turn.number)
+            if said is not None
+            else None
+        )
+        shown.append(turn_article(turn, most, lost, fork, is_folded=place < early))
+    body = [
+        crumb(("Conversations", "/"), (known.id, "")),
+        _head(view, known, requests),
+        _who_chose(view, known),
+        plot(requests, misses),
+        _context(view, known, said),
+        _tabs(known, "chat"),
+        _no_content(view, known) if said is None else None,
+        e("div", shown, id="turns"),
+    ]
+    return Page(
+        title=view.title(known),
+        tab="conversations",
+        body=body,
+        data={
+            "conversation": _data(view, known),
+            "turns": turns,
+            "seams": list(seams.values()),
+            "misses": list(misses.values()),
+        },
+        keys=(("j k", "turns"), ("s", "switch"), ("f", "fork here"), ("x", "seams"), ("y", "copy link")),
+        live=True,
+    )
+
+
+def _data(view: View, known: ConversationRecord) -> dict[str, object]:
+    info = view.stored.get(known.id)
+    return {
+        "id": known.id,
+        "title": view.title(known),
+        "client": known.client,
+        "wire": known.wire,
+        "asked": known.asked,
+        "route": known.route,
+        "switched": info.switched if info is not None else known.switched,
+        "turns": known.turns,
+        "requests": known.request_count,
+        "repairs": known.repairs,
+        "losses": known.losses,
+        "usage": known.usage,
+        "dollars": known.dollars,
+        "state": known.state,
+    }
+
+
+def _head(view: View, known: ConversationRecord, requests: Sequence[RequestRecord]) -> Element:
+    calls = sum(one.calls for one in requests)
+    seconds = sum(attempt.seconds for one in requests for attempt in one.attempts)
+    readable = view.may_read(known.id, known.caller)
+    line = " · ".join(
+        part
+        for part in (
+            marks.client_title(known.client),
+            known.folder if readable else "",
+            f"caller {known.caller}" if known.caller != view.viewer.name else "",
+            f"{words.count(known.turns, 'turn')}, {words.count(known.request_count, 'request')}, {words.count(calls, 'call')}",
+            f"{words.seconds(seconds)} of model time",
+            words.cost(known.dollars),
+            f"{words.count(known.repairs, 'repair')}, {words.count(known.losses, 'loss', 'losses')}",
+        )
+        if part
+    )
+    switch: Node = None
+    if known.caller == view.viewer.name or view.viewer.is_operator:
+        switch = _switcher(view, known)
+    exports = e(
+        "details",
+        e("summary", "Export", cls="btn"),
+        e(
+            "div",
+            [
+                e("a", title, href=f"{ROOT}/c/{known.id}?export={form}", download=True)
+                for form, title in (
+                    ("html", "HTML, to read"),
+                    ("conversation", "JSON of segue"),
+                    ("anthropic", "Anthropic Messages"),
+                    ("openai_chat", "OpenAI Chat"),
+                    ("openai_responses", "OpenAI Responses"),
+                    ("gemini", "Gemini"),
+                )
+            ],
+            cls="menu",
+        ),
+        cls="drop",
+    )
+    more = (
+        [button("Fork", "fork", conversation=known.id, turn=0), exports]
+        if view.said(known) is not None
+        else []
+    )
+    return head(view.title(known), line, switch, *more)
+
+
+def _switcher(view: View, known: ConversationRecord) -> list[Node]:
+    info = view.stored.get(known.id)
+    now = (info.switched if info is not None else known.switched) or known.route
+    names = [route.name for route in candidates(view, known)]
+    options = [
+        e("option", name.partition("/")[2] or name, value=name, selected=name == now)
+        for name in dict.fromkeys([*([now] if now else []), *names])
+    ]
+    chosen = info is not None and info.switched
+    return [
+        e("label", "next turn", cls="q s", for_="next-model"),
+        e("select", options, id="next-model", cls="pick", data_mark=marks.family_of(now).name),
+        button("Switch", "switch", main=True, conversation=known.id, key="s"),
+        button("Let the client decide", "switch-back", quiet=True, conversation=known.id) if chosen else None,
+    ]
+
+
+def _who_chose(view: View, known: ConversationRecord) -> Element:
+    info = view.stored.get(known.id)
+    switched = info.switched if info is not None else known.switched
+    wait = e("span", " A switch waits for the next message; a turn that runs keeps its model.", cls="wide")
+    if switched:
+        return e(
+            "p",
+            "Chosen by a switch: ",
+            marks.model(switched, whole=True),
+            " answers from the next turn on; the client asks for ",
+            e("code", known.asked),
+            ".",
+            wait,
+            cls="s f",
+        )
+    try:
+        routes = [route.name for route in view.gateway.names.router(known.asked).routes]
+    except Exception:
+        routes = []
+    means: Node = " names it itself."
+    if routes and routes != [known.asked]:
+        means = f" stands for {', then '.join(routes)}."
+    return e("p", "Chosen by the configuration: ", e("code", known.asked or "–"), means, wait, cls="s f")
+
+
+def plot(requests: Sequence[RequestRecord], misses: Mapping[str, CacheOutcome]) -> Node:
+    lost: dict[str, str] = {one.id: "failover" for one in requests if one.failovers}
+    lost |= {name: "cache lost" for name, miss in misses.items() if miss.lost}
+    drawn = charts.tokens_of_requests(requests, lost)
+    if drawn is None:
+        return None
+    step = e("path", cls="g-text", stroke_width="1.4", d="M0 5H8V1H16")
+    so_far = e("span", e("svg", step, width=16, height=6, aria_hidden="true"), "cost so far", cls="key end")
+    return [e("div", marks.token_keys(), so_far, cls="row wrap gap16"), drawn]
+
+
+def window_parts(said: Conversation, model: str, tools: object) -> list[tuple[str, int]]:
+    """What fills the window, by estimate; the largest first."""
+    family = family_of(model)
+    parts = {"system": text_tokens(said.system, family), "messages": 0.0, "tool results": 0.0, "tools": 0.0}
+    for message in said.messages:
+        for block in message.blocks:
+            tokens = sum(text_tokens(text, family) for text in texts_of(block))
+            parts["tool results" if type(block) is ToolResult else "messages"] += tokens
+    parts["tools"] = text_tokens(json_bytes(tools), family) if tools else 0.0
+    found = [(name, int(tokens)) for name, tokens in parts.items() if tokens >= 1]
+    return sorted(found, key=lambda part: -part[1])
+
+
+def _context(view: View, known: ConversationRecord, said: Conversation | None) -> Node:
+    last = next((one for one in reversed(known.requests) if one.usage.input_tokens), None)
+    if last is None:
+        return None
+    total, window = last.usage.input_tokens or 0, window_of(view, last.route)
+    of = f" of {words.short(window)} tokens in the window" if window else " tokens in the last request"
+    parts: list[tuple[str, int]] = []
+    if said is not None and known.last_turn is not None:
+        tools = [structs.asdict(tool) for tool in known.last_turn.tools]
+        parts = window_parts(said, last.route, tools)
+    sum_ = sum(number for _, number in parts) or 1
+    shares = [(("f-q", "f-strong")[place % 2], number / sum_) for place, (_, number) in enumerate(parts)]
+    return e(
+        "div",
+        e("span", e("b", words.short(total)), of, cls="s q nw"),
+        marks.share_bar(shares, 200) if parts else None,
+        e(
+            "span",
+            " · ".join(f"{name} {words.short(number)}" for name, number in parts),
+            " (estimated)" if parts else None,
+            cls="s q",
+        ),
+        cls="row wrap ctx",
+    )
+
+
+def _tabs(known: ConversationRecord, now: str) -> Element:
+    pages = (
+        ("chat", "Chat", ""),
+        ("requests", f"Requests {known.request_count}", "/requests"),
+        ("cache", "Cache and cost", "/cache"),
+        ("as", "As another model", "/as"),
+    )
+    return e(
+        "nav",
+        [
+            e("a", title, href=f"{ROOT}/c/{known.id}{path}", aria_current="true" if name == now else None)
+            for name, title, path in pages
+        ],
+        cls="tabs under",
+        aria_label="Views of this conversation",
+    )
+
+
+def _no_content(view: View, known: ConversationRecord) -> Element:
+    if not view.may_read(known.id, known.caller):
+        return e(
+            "p",
+            "What this caller said is not shown to operators. ",
+            button("Show it; this is noted", "reveal", conversation=known.id),
+            cls="s gap8 q",
+        )
+    why: Node = (
+        "The words of this conversation are forgotten: newer ones needed the room."
+        if view.recorder.content
+        else ["This gateway records no content (", e("code", "gateway.inspect.content = off"), ")."]
+    )
+    return e("p", why, " Tokens, times, repairs and costs are below.", cls="s gap8 q")
+
+
+def turn_article(
+    turn: ShownTurn, most: int, lost: Sequence[str], fork: Node = None, *, is_folded: bool = False
+) -> Element:
+    parts = [_part(part) for part in turn.parts]
+    inner: Node = parts
+    if is_folded and parts:
+        inner = e("details", e("summary", words.count(len(parts), "part"), cls="foldrow"), parts)
+    return e(
+        "article",
+        e("div", str(turn.number), cls="n"),
+        e("div", e("h2", turn.asked or f"Turn {turn.number}", cls="say"), inner),
+        _margin(turn, most, lost, fork),
+        cls="turn",
+        id=f"t{turn.number}",
+        tabindex="-1",
+        data_item=True,
+    )
+
+
+def _part(part: ShownThought | ShownCall | ShownText) -> Element:
+    match part:
+        case ShownThought(text, tokens, sealed_by):
+            line = " · ".join(
+                word
+                for word in (
+                    "reasoning",
+                    f"about {words.thousands(tokens)} tokens" if tokens else "text kept by its provider",
+                    f"sealed by {sealed_by}" if sealed_by else "not sealed",
+                )
+                if word
+            )
+            if not text.strip():
+                return e("p", line, cls="seal")
+            return e("details", e("summary", line), e("p", text, cls="pre"), cls="seal")
+        case ShownCall():
+            return _call(part)
+        case ShownText(text):
+            return e("p", text, cls="pre")
+
+
+def _call(call: ShownCall) -> Element:
+    kind, sign = _MARKS[call.state]
+    state = {"done": "", "failed": "failed", "interrupted": "interrupted", "open": "no result yet"}[
+        call.state
+    ]
+    line = [
+        e("span", sign, cls=kind, title=call.state),
+        e("span", e("b", call.name), f" {call.about}"),
+        e("span", state, cls=f"f {kind}" if state else "f"),
+    ]
+    more = [e("pre", call.arguments, cls="code") if call.arguments else None]
+    if call.whole_result:
+        more.append(e("pre", call.whole_result, cls="code"))
+    return e(
+        "details",
+        e("summary", line, e("span", call.result, cls="out")),
+        more,
+        cls="call",
+    )
+
+
+def _margin(turn: ShownTurn, most: int, lost: Sequence[str], fork: Node) -> Element:
+    read, written, fresh, output = marks.token_parts(turn.usage)
+    tokens = " · ".join(
+        f"{words.short(number)} {name}"
+        for number, name in ((read, "read"), (written, "written"), (fresh, "fresh"))
+        if number
+    )
+    link = (
+        e("a", words.count(len(turn.requests), "request"), cls="link", href=f"{ROOT}/r/{turn.requests[0]}")
+        if turn.requests
+        else e("span", "before this gateway", cls="f")
+    )
+    note: Node = None
+    if turn.errors:
+        note = e("span", f"✕ {turn.errors[-1]}", cls="bad")
+    elif lost:
+        note = e("span", f"✕ cache lost: {lost[0]}", cls="warn")
+    elif turn.interrupted:
+        note = e("span", f"– {words.count(turn.interrupted, 'call')} interrupted", cls="warn")
+    elif turn.failovers:
+        note = e("span", words.count(turn.failovers, "failover"))
+    return e(
+        "aside",
+        e(
+            "div",
+            marks.model(turn.route) if turn.route else e("span"),
+            words.moment(turn.began) if turn.began else None,
+            cls="row",
+        ),
+        marks.token_bar(turn.usage, most) if turn.requests else None,
+        e("div", e("span", tokens or ("no counts" if turn.requests else "")), cls="row"),
+        e(
+            "div",
+            e("span", f"{words.short(output)} output"),
+            e("span", words.seconds(turn.seconds)),
+            e("span", words.cost(turn.dollars), cls="b"),
+            cls="row",
+        )
+        if turn.requests
+        else None,
+        e("div", e("span", link, cls="nw"), None if lost else note, cls="row"),
+        note if lost and not turn.errors else None,
+        e("div", fork, cls="row act"),
+        cls="margin",
+        aria_label=f"Figures of turn {turn.number}",
+    )
+
+
+def seam_block(seam: Seam) -> Element:
+    carried = [words.count(seam.messages, "message") + " carried over"]
+    carried += [f"{one} not visible to it" for one in seam.not_visible]
+    if seam.not_visible:
+        carried.append("kept for the way back")
+    if seam.restored:
+        carried.append(f"✓ {words.count(seam.restored, 'reply', 'replies')} with signatures restored")
+    if seam.cached:
+        carried.append(f"its cache was still warm: {words.thousands(seam.cached)} tokens read")
+    return e(
+        "div",
+        e("div", "⇄", cls="ic", aria_hidden="true"),
+        e(
+            "div",
+            e(
+                "div",
+                marks.model(seam.before, bold=True),
+                e("span", "→", cls="f"),
+                marks.model(seam.after, bold=True),
+                e("span", f"{seam.how}, ", words.moment(seam.at), cls="q"),
+                cls="row wrap",
+            ),
+            e("div", seam.why, cls="q") if seam.why else None,
+            e("div", " · ".join(carried), cls="q"),
+        ),
+        e("div", link_button("What it got", f"{ROOT}/r/{seam.request}", quiet=True), cls="act"),
+        cls="seam",
+        id=f"s{int(seam.at)}",
+        data_seam=True,
+        tabindex="-1",
+        role="group",
+        aria_label=f"From {seam.before} to {seam.after}",
+    )
+
+
+def requests_page(view: View, name: str) -> Page:
+    """All requests of a conversation, one row each."""
+    known = view.conversation(name)
+    requests = list(known.requests)
+    rows = []
+    for one in requests:
+        counts = _repairs_cell(one)
+        rows.append(
+            e(
+                "tr",
+                e("td", e("a", str(one.number), cls="link", href=f"{ROOT}/r/{one.id}"), cls="r"),
+                e("td", f"turn {one.turn}" if one.begins_turn else "", cls="f"),
+                e("td", marks.model(one.route) if one.route else "–"),
+                e("td", words.moment(one.began)),
+                e("td", words.seconds(one.first_content), cls="r"),
+                e("td", words.seconds(one.seconds), cls="r"),
+                e("td", words.thousands(one.usage.input_tokens), cls="r"),
+                e("td", words.thousands(one.usage.output_tokens), cls="r"),
+                e("td", counts, cls="r"),
+                e("td", words.cost(one.dollars), cls="r"),
+                e(
+                    "td",
+                    e("span", f"✕ {one.error}", cls="bad")
+                    if one.error
+                    else ("as it came" if one.forwarded else "planned"),
+                ),
+                data_href=f"{ROOT}/r/{one.id}",
+                data_row=one.id,
+            )
+        )
+    headings = (
+        ">Request",
+        "Turn",
+        "Model",
+        "Time",
+        ">First content",
+        ">Total",
+        ">Input",
+        ">Output",
+        ">Repairs",
+        ">Cost",
+        "How",
+    )
+    body = [
+        crumb(("Conversations", "/"), (view.title(known), f"/c/{known.id}"), ("requests", "")),
+        head(
+            "Requests", f"{words.count(known.request_count, 'request')} of this conversation, oldest first."
+        ),
+        _tabs(known, "requests"),
+        table(headings, rows, kind="tight", label="Requests"),
+    ]
+    return Page(
+        title="Requests",
+        tab="conversations",
+        body=body,
+        data={"requests": [summary(one) for one in requests]},
+        keys=(("j k", "move"), ("enter", "open")),
+    )
+
+
+def _repairs_cell(one: RequestRecord) -> Node:
+    repairs, losses = len(one.repairs), len(one.losses)
+    if not repairs:
+        return e("span", "0", cls="zero")
+    return [str(repairs), [" ", e("span", f"−{losses}", cls="bad")] if losses else None]
+
+
+def summary(one: RequestRecord) -> dict[str, object]:
+    """A request as data, without what was said."""
+    hidden = {"content", "pieces"}
+    return {name: getattr(one, name) for name in one.__struct_fields__ if name not in hidden}

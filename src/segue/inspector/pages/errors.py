@@ -1,0 +1,143 @@
+"""Errors, grouped by provider, status and code: the provider's own words, what was done, and whether the client saw it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+from msgspec import Struct
+
+from segue.inspector import marks, words
+from segue.inspector.html import Element, Node, e
+from segue.inspector.shell import ROOT, Page, head, link_button
+
+if TYPE_CHECKING:
+    from segue.inspector.records import RequestRecord
+    from segue.inspector.view import View
+
+_MOST: Final = 100
+_DO: Final = (
+    (("401", "403"), "The key was refused. Store another: segue keys set {provider}"),
+    (("402",), "The account has no money left. Pay, or use another provider."),
+    (("429",), "The provider limits requests. It was asked again later, or the next member answered."),
+    (("404",), "The provider has no such model or path. Check the name: segue models"),
+    (
+        ("400", "413", "422"),
+        "The provider refused the request. Open it, and look at its words; the doctor checks a saved copy.",
+    ),
+    (
+        ("500", "502", "503", "504", "529"),
+        "The provider had a failure of its own. Another attempt or member answered, if there was one.",
+    ),
+)
+
+
+@final
+class ErrorGroup(Struct, kw_only=True, omit_defaults=True):
+    """Failures that are alike."""
+
+    route: str
+    status: int | None = None
+    code: str = ""
+    words: str = ""
+    number: int = 0
+    reached: int = 0
+    """How many the client saw."""
+    billed: int = 0
+    last: float = 0.0
+    requests: list[str] = []
+    advice: str = ""
+
+
+def groups_of(view: View) -> list[ErrorGroup]:
+    found: dict[tuple[str, int | None, str], ErrorGroup] = {}
+    for one in view.requests():
+        for route, status, code, said, billed in _failures(one):
+            key = route, status, code
+            group = found.setdefault(key, ErrorGroup(route=route, status=status, code=code))
+            group.number += 1
+            group.reached += bool(one.error)
+            group.billed += billed
+            if one.began > group.last:
+                group.last = one.began
+                group.words = said if view.may_read(one.conversation, one.caller) else ""
+            if len(group.requests) < 20 and one.id not in group.requests:
+                group.requests = [*group.requests, one.id]
+            group.advice = _advice(route, status)
+    return sorted(found.values(), key=lambda group: (-bool(group.reached), -group.last))[:_MOST]
+
+
+def _failures(one: RequestRecord) -> list[tuple[str, int | None, str, str, bool]]:
+    failed = [
+        (attempt.route, attempt.status, attempt.error, attempt.words, bool(attempt.usage.total_tokens))
+        for attempt in one.attempts
+        if attempt.error
+    ]
+    if one.error and not failed:
+        failed.append(("gateway", one.status or None, one.error, "", False))
+    return failed
+
+
+def _advice(route: str, status: int | None) -> str:
+    for statuses, text in _DO:
+        if str(status) in statuses and route != "gateway":
+            return text.replace("{provider}", route.partition("/")[0])
+    return ""
+
+
+def page(view: View) -> Page:
+    groups = groups_of(view)
+    total, reached = sum(group.number for group in groups), sum(group.reached for group in groups)
+    line = (
+        f"{words.count(total, 'failed attempt')}; {words.count(reached, 'reached', 'reached')} the client, the others were answered by another attempt."
+        if groups
+        else "Nothing failed since this gateway was started."
+    )
+    body = [
+        head("Errors", line),
+        e("div", [_group(group) for group in groups], cls="groups"),
+        None
+        if groups
+        else e("p", "What a provider refuses or breaks off stands here, in its own words.", cls="q empty"),
+    ]
+    return Page(
+        title="Errors",
+        tab="errors",
+        body=body,
+        data={"errors": groups},
+        keys=(("j k", "move"), ("enter", "open the last request")),
+    )
+
+
+def _group(group: ErrorGroup) -> Element:
+    seen: Node = (
+        [e("span", f"✕ {words.count(group.reached, 'time', 'times')} seen by the client", cls="bad")]
+        if group.reached
+        else e("span", "✓ never seen by the client", cls="good")
+    )
+    billed = f"{words.count(group.billed, 'time', 'times')} billed" if group.billed else "nothing was billed"
+    return e(
+        "section",
+        e(
+            "div",
+            e("h2", marks.model(group.route, whole=True) if "/" in group.route else "the gateway itself"),
+            e("span", f"{group.status or ''} {group.code}".strip(), cls="tag loss"),
+            e("span", words.count(group.number, "time", "times"), cls="q s"),
+            e("span", "last ", words.moment(group.last), cls="end"),
+            cls="sub",
+        ),
+        e("p", group.words, cls="err gap8") if group.words else None,
+        e("p", seen, f" · {billed}. ", group.advice, cls="s q gap8"),
+        e(
+            "p",
+            link_button("Open", f"{ROOT}/r/{group.requests[0]}"),
+            e("span", " also ", cls="f s") if len(group.requests) > 1 else None,
+            [
+                [e("a", name[:8], cls="link mono", href=f"{ROOT}/r/{name}"), " "]
+                for name in group.requests[1:6]
+            ],
+            cls="gap8",
+        ),
+        data_row=group.code,
+        data_href=f"{ROOT}/r/{group.requests[0]}",
+        tabindex="-1",
+    )

@@ -1,0 +1,249 @@
+"""Keys and spend: who spends what, who is near a limit, which route is slow or rests. For operators."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from segue.errors import JournalError
+from segue.gateway.accounts.administration import require_operator
+from segue.gateway.accounts.admission import MILLION
+from segue.gateway.accounts.register import ANYONE
+from segue.inspector import charts, marks, words
+from segue.inspector.html import Element, Node, e
+from segue.inspector.pages.routes import figures_of, route_table
+from segue.inspector.shell import ROOT, Page, button, head, section, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from segue.gateway.accounts.administration import CallerInfo
+    from segue.gateway.accounts.admission import Reserved
+    from segue.gateway.accounts.store import UsageRow
+    from segue.inspector.view import View
+
+_DAYS: Final = 14
+_NEAR: Final = 0.9
+
+
+async def _prepare(view: View) -> tuple[Any, ...]:
+    require_operator(view.viewer.account)
+    accounts = view.gateway.accounts
+    today = datetime.now(UTC).date()
+    first = today - timedelta(days=_DAYS - 1)
+    try:
+        callers = await accounts.administration.callers()
+        usage = await accounts.administration.usage(first.isoformat(), today.isoformat())
+        reserved = {caller.name: (await accounts.store.standing(caller.name))[1] for caller in callers}
+    except JournalError:
+        return [], [], {}
+    return callers, usage, reserved
+
+
+def page(
+    view: View, callers: Sequence[CallerInfo], usage: Sequence[UsageRow], reserved: dict[str, Reserved]
+) -> Page:
+    require_operator(view.viewer.account)
+    days = [(datetime.now(UTC).date() - timedelta(days=_DAYS - 1 - n)).isoformat() for n in range(_DAYS)]
+    spent = _spent(usage)
+    today = sum(by_day.get(days[-1], 0.0) for by_day in spent.values())
+    total = sum(sum(by_day.values()) for by_day in spent.values())
+    held = sum(one.micros for one in reserved.values()) / MILLION
+    line = " · ".join(
+        (
+            words.count(len(callers), "caller"),
+            f"{words.dollars(today, 2)} spent today, {words.dollars(held, 2)} reserved by running requests",
+            f"{words.dollars(total, 2)} in {_DAYS} days",
+        )
+    )
+    body = [
+        head("Keys and spend", line, button("New key", "new-key", main=True)),
+        operator_tabs("keys"),
+        e("div", id="key-form", aria_live="polite"),
+        _callers(view, callers, reserved),
+        section(
+            "Spend by day",
+            charts.spend_by_day(days, spent),
+            _spend_table(days, spent),
+            end="dollars, by provider",
+        ),
+        section("Spend by model and caller", _by_model(usage), end=f"the last {_DAYS} days"),
+        section("Routes", route_table(figures_of(view))),
+    ]
+    return Page(
+        title="Keys and spend",
+        tab="keys",
+        body=body,
+        data={"callers": callers, "usage": usage},
+        foot=e(
+            "span",
+            "You see counts and money of all callers. Content of a caller needs a second permission, and each look is noted.",
+        ),
+        keys=(("j k", "move"),),
+    )
+
+
+page.prepare = _prepare  # type: ignore[attr-defined]  # what has to be waited for, before the page is made in a thread
+
+
+def operator_tabs(now: str) -> Element:
+    pages = (("keys", "Callers"), ("log", "Request log"), ("audit", "Audit log"), ("settings", "Settings"))
+    return e(
+        "nav",
+        [
+            e("a", title, href=f"{ROOT}/{name}", aria_current="true" if name == now else None)
+            for name, title in pages
+        ],
+        cls="tabs under",
+        aria_label="Pages for operators",
+    )
+
+
+def _spent(usage: Sequence[UsageRow]) -> dict[str, dict[str, float]]:
+    """Family → day → dollars; the largest family first."""
+    found: dict[str, dict[str, float]] = {}
+    for row in usage:
+        by_day = found.setdefault(marks.family_of(row.route).name, {})
+        by_day[row.day] = by_day.get(row.day, 0.0) + row.micros / MILLION
+    return dict(sorted(found.items(), key=lambda one: -sum(one[1].values())))
+
+
+def _spend_table(days: Sequence[str], spent: dict[str, dict[str, float]]) -> Element:
+    rows = [
+        e("tr", e("td", family), [e("td", f"{by_day.get(day, 0.0):.2f}", cls="r") for day in days])
+        for family, by_day in spent.items()
+    ]
+    return e(
+        "details",
+        e("summary", "The same as a table", cls="foldrow"),
+        table(("Provider", *[f">{day[5:]}" for day in days]), rows, kind="tight", label="Spend by day"),
+    )
+
+
+def _by_model(usage: Sequence[UsageRow]) -> Node:
+    found: dict[tuple[str, str], list[float]] = {}
+    for row in usage:
+        sums = found.setdefault((row.caller, row.route), [0, 0, 0, 0, 0])
+        for place, number in enumerate(
+            (row.requests, row.input_tokens, row.cached_tokens, row.output_tokens, row.micros)
+        ):
+            sums[place] += number
+    if not found:
+        return e("p", "No requests in this period.", cls="q gap8")
+    most = max(sums[4] for sums in found.values()) or 1
+    rows = [
+        e(
+            "tr",
+            e("td", caller),
+            e("td", marks.model(route, whole=True) if route else "–"),
+            e("td", f"{int(sums[0]):,}", cls="r"),
+            e("td", words.short(int(sums[1])), cls="r"),
+            e("td", words.percent(sums[2] / sums[1]) if sums[1] and sums[2] else words.NO_DATA, cls="r"),
+            e("td", words.short(int(sums[3])), cls="r"),
+            e("td", marks.share_bar([("t-fresh", sums[4] / most)], 120), cls="mid wide"),
+            e("td", words.cost(sums[4] / MILLION), cls="r"),
+        )
+        for (caller, route), sums in sorted(found.items(), key=lambda one: -one[1][4])[:50]
+    ]
+    return table(
+        ("Caller", "Model", ">Requests", ">Input", ">Cached", ">Output", "", ">Spend"),
+        rows,
+        kind="tight",
+        label="Spend by model and caller",
+    )
+
+
+def _callers(view: View, callers: Sequence[CallerInfo], reserved: dict[str, Reserved]) -> Node:
+    if not callers:
+        text = (
+            "No caller has a key: this gateway serves its own machine only."
+            if view.viewer.account is ANYONE
+            else "All callers are in the configuration."
+        )
+        return e(
+            "section",
+            e("h2", "Callers"),
+            e("p", text, " ", e("code", "segue gateway keys create NAME"), " makes one.", cls="q gap8"),
+        )
+    keys = [marks.key("t-fresh", "spent"), marks.key("t-write", "reserved"), marks.key("f-line", "left")]
+    headings = (
+        "Caller and models",
+        "Budget today",
+        ">Spent",
+        ">Reserved",
+        ">Left",
+        ">Requests a minute",
+        ">Running",
+        ">Actions",
+    )
+    rows = [
+        _caller(one, reserved[one.name].micros / MILLION if one.name in reserved else 0.0) for one in callers
+    ]
+    cells = [e("th", one.lstrip(">"), cls="r" if one[0] == ">" else None, scope="col") for one in headings]
+    shown = e("table", e("thead", e("tr", cells)), e("tbody", rows), cls="stack call")
+    return e("section", e("div", e("h2", "Callers"), e("span", keys, cls="end keys"), cls="row wide"), shown)
+
+
+def _caller(one: CallerInfo, reserved: float) -> Element:
+    limit, allowed = one.allowance.dollars_per_day, one.allowance
+    left = limit - one.dollars_today - reserved if limit is not None else None
+    budget: Node = e("span", "no limit", cls="f s")
+    near = False
+    if limit:
+        used = (one.dollars_today + reserved) / limit
+        near = used >= _NEAR
+        bar = marks.share_bar([("t-fresh", one.dollars_today / limit), ("t-write", reserved / limit)], 150, 8)
+        budget = [
+            e("span", bar, e("span", f"of {words.dollars(limit, 2)} a day", cls="f s nw"), cls="row"),
+            e("span", f"⚠ {words.percent(min(used, 1.0))} committed", cls="s warn") if near else None,
+        ]
+    revoked = one.revoked is not None
+    role = " · operator" if one.admin else ""
+    actions = (
+        [button("Remove", "key-remove", quiet=True, name=one.name)]
+        if revoked
+        else [
+            button(
+                "Limits",
+                "key-limits",
+                quiet=True,
+                name=one.name,
+                day=str(limit or ""),
+                minute=str(allowed.requests_per_minute or ""),
+                models=", ".join(allowed.models),
+            ),
+            button("Rotate", "key-rotate", quiet=True, name=one.name),
+            button("Revoke", "key-revoke", quiet=True, name=one.name),
+        ]
+    )
+    return e(
+        "tr",
+        e(
+            "td",
+            one.name,
+            e(
+                "span",
+                "revoked" if revoked else f"{', '.join(allowed.models) or 'all models'}{role}",
+                cls="s f nb",
+            ),
+            cls="title b",
+        ),
+        e("td", budget),
+        e("td", words.dollars(one.dollars_today, 2), cls="r", data_l="spent"),
+        e(
+            "td",
+            words.dollars(reserved, 2) if reserved else e("span", "–", cls="zero"),
+            cls="r",
+            data_l="reserved",
+        ),
+        e(
+            "td",
+            words.dollars(left, 2) if left is not None else e("span", "–", cls="zero"),
+            cls="r warn b" if near else "r",
+            data_l="left",
+        ),
+        e("td", str(allowed.requests_per_minute or "–"), cls="r", data_l="per minute"),
+        e("td", str(one.running), cls="r", data_l="running"),
+        e("td", actions, cls="r nw acts"),
+        data_row=one.name,
+    )

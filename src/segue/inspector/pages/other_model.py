@@ -1,0 +1,331 @@
+"""As another model: who would accept the conversation, what would it not see, does it fit, what does the next turn cost?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, final
+
+import msgspec
+from msgspec import Struct, structs
+
+from segue.conversation.blocks import Text
+from segue.conversation.message import Message
+from segue.conversation.usage import Usage
+from segue.errors import SegueError
+from segue.inspector import marks, words
+from segue.inspector.change_list import change_items
+from segue.inspector.chat_view import not_visible
+from segue.inspector.html import Element, Node, e
+from segue.inspector.shell import ROOT, Page, button, crumb, head, section
+from segue.providers.models.catalog import catalog_model
+from segue.providers.token_estimates import estimate_request, family_of
+from segue.routing.route import facts_from, parse_route, provider_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from segue.inspector.records import ConversationRecord
+    from segue.inspector.view import View
+    from segue.providers.adapter import ChatRequest, RequestSent
+    from segue.routing.route import Route
+    from segue.transcript.repairs import Repair
+
+_OUTPUT: Final = 300
+"""Tokens of output that a price is told for."""
+_MOST: Final = 24
+_NEXT: Final = "(your next message)"
+_LINES: Final = 400
+
+
+@final
+class ModelPreview(Struct, kw_only=True, omit_defaults=True):
+    """What one model would get, and what it would cost."""
+
+    route: str
+    wire: str = ""
+    accepted: bool = True
+    why_not: str = ""
+    repairs: int = 0
+    losses: list[str] = []
+    tokens: int | None = None
+    window: int | None = None
+    warm: float | None = None
+    cold: float | None = None
+    is_warm: bool = False
+    warm_since: str = ""
+    in_use: bool = False
+
+
+def candidates(view: View, known: ConversationRecord) -> list[Route]:
+    """The models that are configured by name, and those that answered before."""
+    names, found = view.gateway.names, dict[str, Any]()
+    config = view.gateway.config
+    wanted = [known.asked, *known.routes[-20:], config.gateway.model, config.model]
+    wanted += [*config.gateway.models.values(), *config.aliases, *config.profiles]
+    account = view.viewer.account
+    for name in wanted:
+        if not name:
+            continue
+        try:
+            for route in names.router(name).routes:
+                if account.may_use(name, [route.name]):
+                    found.setdefault(route.name, route)
+        except SegueError:
+            continue
+    return list(found.values())[:_MOST]
+
+
+def window_of(view: View, route: str) -> int | None:
+    """Tokens that fit there, as far as that is known."""
+    provider, _, model = route.partition("/")
+    listed = catalog_model(provider, model)
+    if listed is not None and listed.context is not None:
+        return listed.context
+    try:
+        return facts_from(view.providers)(parse_route(route)).context
+    except SegueError:
+        return None
+
+
+def request_for(view: View, known: ConversationRecord, route: Route, more: str = _NEXT) -> ChatRequest | None:
+    """What a route would get with the next message; None if what was said is not held. `more`: that message, empty for none."""
+    turn = known.last_turn
+    if turn is None or not view.may_read(known.id, known.caller):
+        return None
+    said = turn.conversation
+    if more:
+        if known.last_answer is not None:
+            said = said.append(known.last_answer)
+        said = said.append(Message("user", (Text(more),)))
+    asked = structs.replace(turn, conversation=said, bound="", continues=False)
+    request = view.gateway.members.request(asked, route)
+    # What is looked at leaves no trace in what is kept for the next request, and is no request of the client's.
+    return structs.replace(request, session="", plans=None, came=b"")
+
+
+def preview_of(view: View, request: ChatRequest, route: Route) -> RequestSent:
+    """Raises why it cannot be sent there."""
+    preview = provider_of(route, view.providers).capabilities.preview
+    if preview is None:
+        raise SegueError("This provider shows no requests.", code="no_preview")
+    return preview(request)
+
+
+def examined(view: View, known: ConversationRecord, route: Route) -> tuple[ModelPreview, RequestSent | None]:
+    found = ModelPreview(
+        route=route.name, window=window_of(view, route.name), in_use=route.name == known.route
+    )
+    try:
+        request = request_for(view, known, route)
+        if request is None:
+            found.accepted, found.why_not = False, "content is not recorded"
+            return found, None
+        sent = preview_of(view, request, route)
+    except SegueError as error:
+        found.accepted, found.why_not = False, error.message
+        return found, None
+    found.wire, found.repairs = sent.origin.dialect, len(sent.repairs)
+    found.losses = not_visible([repair for repair in sent.repairs if repair.lossy])
+    found.tokens = estimate_request(request, family_of(route.model))
+    if found.window and found.tokens > found.window:
+        found.accepted, found.why_not = False, f"{words.short(found.tokens - found.window)} too long"
+    _price(view, known, found)
+    return found, sent
+
+
+def _price(view: View, known: ConversationRecord, found: ModelPreview) -> None:
+    prices = view.gateway.accounts.prices
+    provider, _, model = found.route.partition("/")
+    tokens = found.tokens or 0
+    found.cold = prices.cost_of(Usage(tokens, _OUTPUT), provider, model)
+    last = next((one for one in reversed(known.requests) if one.route == found.route and not one.error), None)
+    held = min(last.usage.input_tokens or 0, tokens) if last is not None else tokens
+    found.warm = prices.cost_of(Usage(tokens, _OUTPUT, held), provider, model)
+    facts = marks.facts().caches.get(found.wire, marks.CacheFacts())
+    if last is None:
+        found.warm_since = "from its second turn on"
+        return
+    passed = view.now - last.end
+    if not facts.seconds:
+        found.warm_since = f"if turn {last.turn} is still cached"
+    elif passed < facts.seconds:
+        left = int(facts.seconds - passed)
+        found.is_warm = True
+        found.warm_since = (
+            f"applies: used {words.ago(last.end, view.now)} ago, {left // 60}:{left % 60:02} left"
+        )
+    else:
+        found.warm_since = "if it had been kept"
+
+
+def page(view: View, name: str) -> Page:
+    known = view.conversation(name)
+    found = [examined(view, known, route) for route in candidates(view, known)]
+    chosen = view.query.get("model", "") or next(
+        (one.route for one, sent in found if not one.in_use and sent is not None), ""
+    )
+    shown = next(((one, sent) for one, sent in found if one.route == chosen and sent is not None), None)
+    headings = (
+        "Model",
+        "Accepted",
+        "It will not see",
+        "Fits in the window",
+        ">Next turn, warm cache",
+        ">Cold cache",
+        ">Action",
+    )
+    body = [
+        crumb(("Conversations", "/"), (view.title(known), f"/c/{known.id}"), ("as another model", "")),
+        head(
+            "As another model",
+            "What each configured model would get with the next message. Nothing is sent until you choose. A switch holds from "
+            "the next turn on; “run once” asks first, shows the answer here and changes nothing.",
+        ),
+        _table(headings, [_row(known, one, chosen) for one, _ in found]),
+        e(
+            "p",
+            f"Prices: input by estimate, and {_OUTPUT} tokens of output. Bold is the price that applies now.",
+            cls="s f gap8",
+        ),
+        e("div", id="once", aria_live="polite"),
+        _changes(view, known, *shown) if shown is not None else None,
+    ]
+    return Page(
+        title="As another model",
+        tab="conversations",
+        body=body,
+        data={"candidates": [one for one, _ in found]},
+        foot=e("span", "The conversation itself is not changed."),
+        keys=(
+            ("j k", "models"),
+            ("enter", "what it would get"),
+            ("s", "switch"),
+            ("o", "run once"),
+            ("n", "next change"),
+        ),
+    )
+
+
+def _table(headings: Sequence[str], rows: Sequence[Node]) -> Element:
+    cells = [e("th", one.lstrip(">"), cls="r" if one[0] == ">" else None, scope="col") for one in headings]
+    table = e("table", e("thead", e("tr", cells)), e("tbody", rows), cls="stack cand lead-in")
+    return e("div", table, cls="scroll", tabindex="0", role="region", aria_label="Models")
+
+
+def _row(known: ConversationRecord, one: ModelPreview, chosen: str) -> Element:
+    share = (one.tokens or 0) / one.window if one.window else None
+    window: Node = e("span", words.NO_DATA, cls="f")
+    if share is not None and one.window:
+        over = share > 1
+        bar = marks.share_bar([("f-bad" if over else "t-fresh", share)])
+        text = one.why_not if over else f"{words.percent(share)} of {words.short(one.window)}"
+        window = e("span", bar, e("span", text, cls="bad nw" if over else "nw"), cls="row")
+    link = f"{ROOT}/c/{known.id}/as?model={one.route}#what"
+    actions: Node = e("span", "in use", cls="f")
+    if not one.in_use:
+        actions = [
+            button(
+                "Switch", "switch", main=one.route == chosen, conversation=known.id, model=one.route, key="s"
+            ),
+            " ",
+            button("Run once", "run-once", conversation=known.id, model=one.route, key="o"),
+        ]
+    accepted: Node = (
+        [e("span", "✓", cls="good"), " accepted", e("span", words.count(one.repairs, "repair"), cls="s f")]
+        if one.accepted
+        else [e("span", "✕", cls="bad"), " ", e("span", words.plain_text(one.why_not, 60))]
+    )
+    losses: Node = (
+        [", ".join(one.losses), e("span", "kept for the way back", cls="s f")]
+        if one.losses
+        else "it sees all of it"
+    )
+    return e(
+        "tr",
+        e(
+            "td",
+            e("a", marks.model(one.route, bold=True, whole=True), href=link),
+            e("span", one.route.partition("/")[0] + (" · answers now" if one.in_use else ""), cls="s f"),
+            cls="title nw",
+        ),
+        e("td", accepted, cls="nw" if one.accepted else None),
+        e("td", losses if one.accepted else "–", data_l="not visible:"),
+        e("td", window, data_l="window"),
+        e(
+            "td",
+            _money(one.warm, bold=one.is_warm),
+            e("span", one.warm_since, cls="s f"),
+            cls="r half",
+            data_l="warm",
+        ),
+        e(
+            "td",
+            _money(one.cold, bold=not one.is_warm),
+            e("span", "" if one.is_warm or one.cold is None else "applies", cls="s f"),
+            cls="r half",
+            data_l="cold",
+        ),
+        e("td", actions, cls="r nw"),
+        cls="sel" if one.route == chosen else None,
+        data_row=one.route,
+        data_href=link,
+    )
+
+
+def _money(amount: float | None, *, bold: bool) -> Element:
+    return e("span", words.cost(amount), cls="b" if bold and amount else "q")
+
+
+def _changes(view: View, known: ConversationRecord, one: ModelPreview, sent: RequestSent) -> Element:
+    repairs = sent.repairs
+    kinds = _signs(repairs)
+    tabs = [
+        e(
+            "a",
+            title,
+            href=f"{ROOT}/c/{known.id}/as?model={one.route}&form={form}#what",
+            aria_current="true" if view.query.get("form", "changes") == form else None,
+        )
+        for form, title in (("changes", "Changes"), ("raw", "Raw JSON"))
+    ]
+    aside: list[Node] = [
+        f"{one.wire.replace('_', ' ')} · about {words.thousands(one.tokens)} tokens",
+    ]
+    for sign, what, kind, number in kinds:
+        aside += [" · ", e("span", f"{sign} {number} {what}", cls=kind)]
+    content: Node
+    if view.query.get("form") == "raw":
+        content = e("pre", _pretty(sent.body), cls="code scroll", tabindex="0")
+    else:
+        content = (
+            e("ol", change_items(repairs, one.wire), cls="why wide-why")
+            if repairs
+            else e("p", "It would get all of it, without a change but the wire.", cls="q gap8")
+        )
+    return section(
+        ["What ", marks.model(one.route, whole=True), " would get"],
+        content,
+        aside=aside,
+        end=e("span", tabs, cls="tabs"),
+        id_="what",
+    )
+
+
+def _signs(repairs: Sequence[Repair]) -> list[tuple[str, str, str, int]]:
+    from segue.inspector.change_list import sign_of  # noqa: PLC0415
+
+    counts: dict[str, int] = {}
+    for repair in repairs:
+        counts[sign_of(repair)] = counts.get(sign_of(repair), 0) + 1
+    words_of = {"−": ("not sent", "bad"), "~": ("rewritten", "warn"), "+": ("added", "good")}
+    return [(sign, *words_of[sign], counts[sign]) for sign in ("−", "~", "+") if counts.get(sign)]
+
+
+def _pretty(body: bytes) -> str:
+    try:
+        text = msgspec.json.format(body, indent=2).decode("utf-8", "replace")
+    except msgspec.DecodeError:
+        text = body.decode("utf-8", "replace")
+    lines = text.splitlines()
+    if len(lines) > _LINES * 10:
+        return "\n".join(lines[: _LINES * 10]) + f"\n… {len(lines) - _LINES * 10:,} more lines"
+    return text

@@ -1,0 +1,417 @@
+"""The first page: what runs, on which model, what did today cost, was anything refused?"""
+
+from __future__ import annotations
+
+import re
+import time
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final, final
+
+from msgspec import Struct
+
+from segue.inspector import charts, marks, words
+from segue.inspector.html import Element, Node, e, tree_of
+from segue.inspector.shell import ROOT, Page, figure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from segue.inspector.records import ConversationRecord
+    from segue.inspector.view import View
+
+_ROWS: Final = 100
+_SHOW: Final = ("all", "active", "switched", "losses")
+_WORD: Final = re.compile(r"(client|model|has|cost|state|caller):(\S+)|(\S+)")
+_COST: Final = re.compile(r"([<>]?)=?(\d+(?:\.\d+)?)")
+
+
+@final
+class ListedConversation(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A conversation in the list, as data."""
+
+    id: str
+    title: str
+    client: str = ""
+    folder: str = ""
+    caller: str = ""
+    state: str = ""
+    route: str = ""
+    asked: str = ""
+    switched: str = ""
+    routes: list[str] = []
+    turns: int = 0
+    requests: int = 0
+    repairs: int = 0
+    losses: int = 0
+    cache_share: float | None = None
+    dollars: float | None = None
+    updated: float = 0.0
+    seen: bool = True
+    """Whether this process served it; else it is known from the memory of the gateway only."""
+
+
+def _row(view: View, known: ConversationRecord) -> ListedConversation:
+    readable = view.may_read(known.id, known.caller)
+    return ListedConversation(
+        id=known.id,
+        title=view.title(known),
+        client=marks.client_title(known.client),
+        folder=known.folder if readable else "",
+        caller=known.caller,
+        state=_state(view, known),
+        route=known.route,
+        asked=known.asked,
+        switched=_switched(view, known.id, known.switched),
+        routes=known.routes[-200:],
+        turns=known.turns,
+        requests=known.request_count,
+        repairs=known.repairs,
+        losses=known.losses,
+        cache_share=known.cache_share,
+        dollars=known.dollars,
+        updated=known.updated,
+    )
+
+
+def _switched(view: View, name: str, otherwise: str) -> str:
+    info = view.stored.get(name)
+    return info.switched if info is not None else otherwise
+
+
+def _state(view: View, known: ConversationRecord) -> str:
+    for report, _ in view.recorder.running_of(known.id):
+        return "streaming" if report.first_content is not None and report.stream else "waiting"
+    return known.state if known.state not in ("waiting", "streaming") else "idle"
+
+
+def rows(view: View) -> list[ListedConversation]:
+    """Those that this process served, and behind them those that only the memory knows."""
+    seen = [_row(view, known) for known in view.conversations()]
+    ids = {row.id for row in seen}
+    others = [
+        ListedConversation(
+            id=info.id,
+            title=info.id,
+            client=marks.client_title(info.client),
+            caller=info.caller,
+            state="idle",
+            route=info.route,
+            asked=info.asked,
+            switched=info.switched,
+            requests=info.requests,
+            updated=info.updated,
+            seen=False,
+        )
+        for info in view.stored.values()
+        if info.id not in ids
+    ]
+    return sorted([*seen, *others], key=lambda row: -row.updated)
+
+
+def fits(row: ListedConversation, question: str) -> bool:
+    for field, value, word in _WORD.findall(question):
+        if word and word.lower() not in f"{row.title} {row.client} {row.folder} {row.id} {row.route}".lower():
+            return False
+        if field and not _has(row, field, value.lower()):
+            return False
+    return True
+
+
+def _has(row: ListedConversation, field: str, value: str) -> bool:
+    match field:
+        case "client":
+            return value in row.client.lower()
+        case "caller":
+            return value == row.caller.lower()
+        case "state":
+            return row.state.startswith(value)
+        case "model":
+            names = {*row.routes, row.route, row.asked}
+            return any(
+                fnmatchcase(part.lower(), value) for name in names for part in (name, name.partition("/")[2])
+            )
+        case "cost":
+            found = _COST.fullmatch(value)
+            if found is None or row.dollars is None:
+                return False
+            limit = float(found[2])
+            return row.dollars < limit if found[1] == "<" else row.dollars >= limit
+        case _:
+            return {
+                "loss": row.losses > 0,
+                "losses": row.losses > 0,
+                "repair": row.repairs > 0,
+                "repairs": row.repairs > 0,
+                "switch": len(set(row.routes)) > 1,
+                "error": row.state == "failed",
+                "cost": bool(row.dollars),
+            }.get(value, False)
+
+
+def _in_tab(row: ListedConversation, tab: str) -> bool:
+    return {
+        "active": row.state not in ("idle", "failed"),
+        "switched": bool(row.switched) or len(set(row.routes)) > 1,
+        "losses": row.losses > 0,
+    }.get(tab, True)
+
+
+def page(view: View) -> Page:
+    question, tab = view.query.get("q", ""), view.query.get("show", "all")
+    every = rows(view)
+    fitting = [row for row in every if fits(row, question)]
+    shown = [row for row in fitting if _in_tab(row, tab)]
+    body = [
+        e("h1", "Conversations", cls="hide"),
+        e("div", figures(view), id="figures"),
+        _filter(question, tab, fitting),
+        _table(view, shown[:_ROWS], question, len(every)),
+        e("p", f"{len(shown) - _ROWS:,} more: narrow the filter.", cls="s f gap8")
+        if len(shown) > _ROWS
+        else None,
+        e(
+            "p",
+            e("button", "", cls="aslink", type="button", data_key=".", id="newer", hidden=True),
+            cls="s gap8",
+        ),
+    ]
+    return Page(
+        title="Conversations",
+        tab="conversations",
+        body=body,
+        data={"conversations": shown[:1000], "figures": _figures_data(view)},
+        foot=e("span", marks.legend(), cls="wide"),
+        keys=(
+            ("j k", "move"),
+            ("enter", "open"),
+            ("s", "switch"),
+            ("/", "filter"),
+            ("p", "pause"),
+            (".", "show newer"),
+        ),
+        live=True,
+    )
+
+
+def changes(view: View, changed: Sequence[str]) -> dict[str, Any]:
+    """What a page that is open shows anew."""
+    told = []
+    for name in changed:
+        known = view.recorder.conversations.get(name)
+        if known is not None and view.may_see(known.caller):
+            row = _row(view, known)
+            told.append(
+                {"id": name, "cells": [tree_of(cell) for cell in _cells(view, row)], "state": row.state}
+            )
+    return {"rows": told, "figures": tree_of(figures(view))}
+
+
+def _today(view: View) -> list[Any]:
+    midnight = time.mktime((*time.localtime(view.now)[:3], 0, 0, 0, 0, 0, -1))
+    return [one for one in view.requests() if one.began >= midnight]
+
+
+def _figures_data(view: View) -> dict[str, Any]:
+    today = _today(view)
+    asked = [one for one in today if one.conversation]
+    counted = [one for one in asked if one.usage.cached_tokens is not None]
+    total = sum(one.usage.input_tokens or 0 for one in counted)
+    priced = [one.dollars for one in asked if one.dollars is not None]
+    refused = sum(bool(one.error) for one in asked)
+    return {
+        "requests": len(asked),
+        "dollars": sum(priced) if priced else None,
+        "cache_share": sum(one.usage.cached_tokens or 0 for one in counted) / total if total else None,
+        "input_tokens": total,
+        "repairs": sum(len(one.repairs) for one in asked),
+        "losses": sum(len(one.losses) for one in asked),
+        "refused": refused,
+        "failovers": sum(one.failovers for one in asked),
+    }
+
+
+def figures(view: View) -> Element:
+    held = _figures_data(view)
+    counts = view.recorder.half_hours(view.now)
+    first = time.strftime("%H:%M", time.localtime((int(view.now // 1800) - len(counts) + 1) * 1800))
+    refused = held["refused"]
+    return e(
+        "dl",
+        figure("Requests today", words.thousands(held["requests"])),
+        figure("Spend", words.cost(held["dollars"], 2)),
+        figure(
+            "Read from caches",
+            words.percent(held["cache_share"]),
+            f"of {words.short(held['input_tokens'])} tokens" if held["input_tokens"] else "",
+        ),
+        figure("Repairs", words.thousands(held["repairs"]), words.count(held["losses"], "loss", "losses")),
+        figure(
+            "Failed for the client",
+            str(refused),
+            f"{words.count(held['failovers'], 'failover')}, unseen" if held["failovers"] else "",
+            kind="bad" if refused else "good",
+        ),
+        e(
+            "div",
+            e("dt", "Requests per half hour", cls="hide"),
+            e("dd", charts.half_hours(counts, first)),
+            cls="end wide",
+        ),
+        cls="figures",
+    )
+
+
+def _filter(question: str, tab: str, fitting: Sequence[ListedConversation]) -> Element:
+    counts = {name: sum(_in_tab(row, name) for row in fitting) for name in _SHOW}
+    titles = {"all": "All", "active": "Active", "switched": "Switched", "losses": "With losses"}
+    more = f"&q={_quoted(question)}" if question else ""
+    tabs = [
+        e(
+            "a",
+            f"{titles[name]} {counts[name]:,}",
+            href=f"{ROOT}/?show={name}{more}",
+            aria_current="true" if name == tab else None,
+        )
+        for name in _SHOW
+    ]
+    form = e(
+        "form",
+        e("span", "/", cls="f", aria_hidden="true"),
+        e(
+            "input",
+            name="q",
+            id="filter",
+            value=question,
+            placeholder="client:claude model:gemini* has:loss cost:>0.50",
+            aria_label="Filter",
+            autocomplete="off",
+            spellcheck="false",
+        ),
+        e("input", type="hidden", name="show", value=tab) if tab != "all" else None,
+        cls="filter grow",
+        method="get",
+        action=f"{ROOT}/",
+        role="search",
+    )
+    return e("div", form, e("nav", tabs, cls="tabs", aria_label="Kinds of conversations"), cls="row wrap")
+
+
+def _quoted(text: str) -> str:
+    from urllib.parse import quote  # noqa: PLC0415
+
+    return quote(text, safe="")
+
+
+def _table(view: View, shown: Sequence[ListedConversation], question: str, number: int) -> Element:
+    headings = (
+        ("State", ""),
+        ("Conversation", ""),
+        ("Model by turn, model now", ""),
+        ("Turns", "r"),
+        ("Repairs", "r"),
+        ("Losses", "r"),
+        ("Cache share", ""),
+        ("Cost", "r"),
+        ("Last use", "r"),
+    )
+    head = e("tr", [e("th", title, cls=kind or None, scope="col") for title, kind in headings])
+    lines: Iterable[Node] = [
+        e("tr", _cells(view, row), data_row=row.id, data_href=f"{ROOT}/c/{row.id}") for row in shown
+    ]
+    body = e("table", e("thead", head), e("tbody", lines, id="rows"), cls="stack lead-in convs")
+    return e("div", body, None if shown else _empty(question, number))
+
+
+def _empty(question: str, number: int) -> Element:
+    if number and question:
+        return e(
+            "div",
+            e("p", "No conversation fits ", e("code", question), "."),
+            e("p", f"{number:,} do without it. ", e("kbd", "esc"), " clears the filter.", cls="q gap8"),
+            cls="empty",
+        )
+    if number:
+        return e("div", e("p", "No conversation is of this kind."), cls="empty")
+    return e(
+        "div",
+        e("p", "No conversation has come through this gateway yet."),
+        e(
+            "p",
+            e("code", "segue run claude"),
+            " starts Claude Code through it; ",
+            e("code", "segue env codex"),
+            " prints the settings of another program.",
+            cls="q gap8",
+        ),
+        cls="empty",
+    )
+
+
+def _cells(view: View, row: ListedConversation) -> list[Element]:
+    under = " · ".join(
+        part
+        for part in (row.client, row.folder, row.caller if view.viewer.account.name != row.caller else "")
+        if part
+    )
+    next_model = row.switched if row.switched and row.switched != row.route else ""
+    share = row.cache_share
+    return [
+        e("td", marks.state(row.state), cls="st"),
+        e(
+            "td",
+            e("a", row.title, cls="b", href=f"{ROOT}/c/{row.id}")
+            if row.seen
+            else e("span", row.title, cls="b"),
+            e("span", under if row.seen else f"{under} · not seen by this process", cls="s f"),
+            cls="title",
+        ),
+        e(
+            "td",
+            marks.turn_strip(row.routes)
+            if row.routes
+            else marks.turn_strip([row.route] if row.route else []),
+            e(
+                "span",
+                marks.short_name(row.route) if row.route else "–",
+                f" → {marks.short_name(next_model)} next" if next_model else "",
+                cls="s q",
+            ),
+            cls="turns",
+        ),
+        _number(row.turns, "turns", known=row.seen),
+        _number(row.repairs, "repairs", known=row.seen),
+        e(
+            "td",
+            [e("span", "−", cls="bad"), f" {row.losses}"]
+            if row.losses
+            else e("span", "0" if row.seen else "–", cls="zero"),
+            cls="r ct",
+            data_l="losses",
+        ),
+        e(
+            "td",
+            e("span", words.NO_DATA, cls="f")
+            if share is None
+            else e(
+                "span",
+                e("span", marks.share_bar([("t-write", share)]), cls="wide"),
+                e("span", words.percent(share), cls="nw"),
+                cls="row",
+            ),
+            cls="ct",
+            data_l="cache",
+        ),
+        e(
+            "td",
+            e("span", words.cost(row.dollars, 2), cls="zero")
+            if not row.dollars
+            else words.cost(row.dollars, 2),
+            cls="r co",
+        ),
+        e("td", words.moment(row.updated, view.now) if row.updated else "", cls="r f nw la"),
+    ]
+
+
+def _number(number: int, label: str, *, known: bool) -> Element:
+    shown: Node = f"{number:,}" if number else e("span", "0" if known else "–", cls="zero")
+    return e("td", shown, cls="r ct", data_l=label)

@@ -1,0 +1,167 @@
+"""What is recorded of requests and conversations: figures always, content where it is recorded at all."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Literal, TypeAlias, final
+
+from msgspec import Struct, field
+
+from segue.conversation.message import Conversation, Message
+from segue.conversation.usage import NO_USAGE, Usage
+from segue.gateway.conversations.turns import ClientTurn
+from segue.inspector.pieces import KeptBody, KeptPieces
+from segue.transcript.repairs import Repair
+
+RunState: TypeAlias = Literal["idle", "waiting", "streaming", "tools run", "failed"]
+
+
+@final
+class AttemptRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A request that was put to one route."""
+
+    route: str
+    after: float
+    """Seconds after the request came."""
+    seconds: float
+    first_content: float | None = None
+    error: str = ""
+    """Its code; empty if it succeeded."""
+    status: int | None = None
+    words: str = ""
+    """The provider's own, without keys."""
+    forwarded: bool = False
+    usage: Usage = NO_USAGE
+    dollars: float | None = None
+    dialect: str = ""
+    url: str = ""
+
+
+@final
+class RequestContent(Struct, kw_only=True):
+    """What was said."""
+
+    client: KeptBody
+    provider: KeptBody | None = None
+    answer: Message | None = None
+
+
+@final
+class RequestRecord(Struct, kw_only=True):
+    """One request for a reply, from its client to its end."""
+
+    id: str
+    conversation: str
+    caller: str
+    number: int = 0
+    """Within its conversation, counted from 1."""
+    turn: int = 0
+    """Of its conversation, counted from 1."""
+    began: float = 0.0
+    seconds: float = 0.0
+    first_content: float | None = None
+    ready: float = 0.0
+    """Seconds until its first attempt: read, identified, admitted, planned."""
+    client: str = ""
+    method: str = ""
+    path: str = ""
+    wire: str = ""
+    asked: str = ""
+    switched: str = ""
+    """The model that somebody chose for the conversation; empty if the client's name decides."""
+    route: str = ""
+    dialect: str = ""
+    """In which the provider got it."""
+    status: int = 0
+    stream: bool = False
+    forwarded: bool = False
+    begins_turn: bool = False
+    stays: bool = False
+    """It continues a turn, so it stays with the route that made the calls."""
+    messages: int = 0
+    tools: int = 0
+    restored: int = 0
+    """Replies in the client's history whose originals, with their signatures, were put back."""
+    missing: int = 0
+    request_bytes: int = 0
+    reply_bytes: int = 0
+    usage: Usage = NO_USAGE
+    usage_estimated: bool = False
+    dollars: float | None = None
+    repairs: tuple[Repair, ...] = ()
+    attempts: tuple[AttemptRecord, ...] = ()
+    failovers: int = 0
+    error: str = ""
+    client_gone: bool = False
+    finish: str = ""
+    calls: int = 0
+    """That the answer makes."""
+    pieces: KeptPieces | None = None
+    """What the provider got: its bytes, or only their digests."""
+    content: RequestContent | None = None
+    """None if it was not recorded, or is forgotten."""
+
+    @property
+    def losses(self) -> tuple[Repair, ...]:
+        return tuple([repair for repair in self.repairs if repair.lossy])
+
+    @property
+    def end(self) -> float:
+        return self.began + self.seconds
+
+
+@final
+class ConversationRecord(Struct, kw_only=True):
+    """All requests of one conversation that this process saw."""
+
+    id: str
+    caller: str
+    client: str = ""
+    wire: str = ""
+    asked: str = ""
+    title: str = ""
+    """Its first words; empty where content is not recorded."""
+    folder: str = ""
+    """Where its client works, if it says so."""
+    created: float = 0.0
+    updated: float = 0.0
+    state: RunState = "idle"
+    switched: str = ""
+    requests: deque[RequestRecord] = field(default_factory=deque)
+    request_count: int = 0
+    turns: int = 0
+    routes: list[str] = field(default_factory=list)
+    """That ended each turn, in order."""
+    usage: Usage = NO_USAGE
+    counted_cache: bool = False
+    """Whether any provider said what it read from its cache."""
+    dollars: float | None = None
+    repairs: int = 0
+    losses: int = 0
+    errors: int = 0
+    changed_places: set[str] = field(default_factory=set)
+    """Places that were repaired, each counted once."""
+    last_turn: ClientTurn | None = None
+    """The newest request as the gateway understood it: what another model would get is made of it."""
+    last_answer: Message | None = None
+    running: int = 0
+
+    @property
+    def route(self) -> str:
+        """That answered last."""
+        return self.routes[-1] if self.routes else ""
+
+    @property
+    def conversation(self) -> Conversation | None:
+        """Up to its last reply; None if content is not recorded."""
+        if self.last_turn is None:
+            return None
+        said = self.last_turn.conversation
+        return said if self.last_answer is None else said.append(self.last_answer)
+
+    @property
+    def cache_share(self) -> float | None:
+        """Of all input, what was read from caches; None if no provider counts that."""
+        if not self.counted_cache or not self.usage.input_tokens:
+            return None
+        return (self.usage.cached_tokens or 0) / self.usage.input_tokens

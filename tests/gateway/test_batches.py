@@ -1,0 +1,252 @@
+"""Batches and files through the gateway, by the official SDKs over real HTTP: passed on, kept apart by caller, charged once."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+from gateway.test_sdks import imported
+from gateway.world import ROUTES, GatewayWorld
+from segue.config.schema import CallerSettings
+from segue.gateway.accounts.account import digest_of
+from segue.providers.models.prices import cost_of
+
+ANN, BOB, EVE = (f"segue-{name}-0123456789abcdef" for name in ("ann", "bob", "eve"))
+CALLERS = {
+    name: CallerSettings(key_sha256=digest_of(key), dollars_per_day=limit)
+    for name, key, limit in (("ann", ANN, 5.0), ("bob", BOB, 0.01))
+} | {"eve": CallerSettings(key_sha256=digest_of(EVE), models=["small"])}
+ANSWER = "I know: 0 results."
+HI = [{"role": "user", "content": "Hello."}]
+
+
+@pytest.fixture
+def world() -> GatewayWorld:
+    return GatewayWorld(callers=CALLERS, models={"small": ROUTES["chat"], "claude": ROUTES["anthropic"]})
+
+
+@pytest.fixture
+def address(world: GatewayWorld) -> Iterator[str]:
+    config = uvicorn.Config(world.gateway, host="127.0.0.1", port=0, log_level="error", ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 10
+    while not server.started and time.monotonic() < deadline:
+        time.sleep(0.01)
+    host, port = server.servers[0].sockets[0].getsockname()[:2]
+    yield f"http://{host}:{port}"
+    server.should_exit = True
+    thread.join(5)
+
+
+def charges(world: GatewayWorld) -> list[tuple[str, str, float | None]]:
+    """Who paid what, for each request of theirs that cost something."""
+    return [
+        (report.caller, expense.route, expense.dollars)
+        for report in world.reports
+        for expense in report.expenses
+        if expense.usage.total_tokens
+    ]
+
+
+def test_openai_files_and_batches(world: GatewayWorld, address: str) -> None:
+    openai = imported("openai")
+    lines = [
+        {
+            "custom_id": f"r{n}",
+            "method": "POST",
+            "url": "/v1/chat/completions",
+            "body": {"model": "small", "messages": HI},
+        }
+        for n in range(3)
+    ]
+    content = "\n".join(map(json.dumps, lines)).encode()
+    with openai.OpenAI(api_key=ANN, base_url=f"{address}/v1", max_retries=0) as ann:
+        file = ann.files.create(file=("in.jsonl", content), purpose="batch")
+        batch = ann.batches.create(
+            input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h"
+        )
+        done = ann.batches.retrieve(batch.id)
+        assert (done.status, done.request_counts.completed) == ("completed", 3)
+        texts = [ann.files.content(done.output_file_id).text for _ in range(2)]
+        assert texts[0] == texts[1]
+        answers = [json.loads(line)["response"]["body"] for line in texts[0].splitlines()]
+        assert [answer["choices"][0]["message"]["content"] for answer in answers] == [ANSWER] * 3
+        assert [one.id for one in ann.batches.list()] == [batch.id]
+        with openai.OpenAI(api_key=BOB, base_url=f"{address}/v1", max_retries=0) as bob:
+            assert list(bob.batches.list()) == []
+            with pytest.raises(openai.NotFoundError):
+                bob.batches.retrieve(batch.id)
+            with pytest.raises(openai.NotFoundError):
+                bob.files.content(done.output_file_id)
+            with pytest.raises(openai.NotFoundError):
+                bob.files.retrieve(file.id)
+            with pytest.raises(openai.NotFoundError):
+                bob.batches.create(
+                    input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h"
+                )
+        assert ann.files.delete(file.id).deleted
+    [(caller, route, dollars)] = charges(world)
+    assert (caller, route) == ("ann", ROUTES["chat"])
+    usage = world.reports[[bool(report.expenses) for report in world.reports].index(True)].usage
+    assert usage.tier == "batch" and dollars == pytest.approx(cost_of(usage, "openai", "gpt-4.1") or 0)
+
+
+def test_anthropic_message_batches(world: GatewayWorld, address: str) -> None:
+    anthropic = imported("anthropic")
+    params = {"model": "claude", "max_tokens": 100, "messages": HI}
+    with anthropic.Anthropic(api_key=ANN, base_url=address, max_retries=0) as ann:
+        batch = ann.messages.batches.create(requests=[{"custom_id": "a", "params": params}])
+        assert ann.messages.batches.retrieve(batch.id).results_url.startswith(address)
+        for _ in range(2):
+            [result] = ann.messages.batches.results(batch.id)
+            assert result.result.message.content[-1].text == ANSWER
+        assert [one.id for one in ann.messages.batches.list()] == [batch.id]
+        with (
+            anthropic.Anthropic(api_key=BOB, base_url=address, max_retries=0) as bob,
+            pytest.raises(anthropic.NotFoundError),
+        ):
+            bob.messages.batches.cancel(batch.id)
+        ann.messages.batches.delete(batch.id)
+        with pytest.raises(anthropic.NotFoundError):
+            ann.messages.batches.retrieve(batch.id)
+    assert [(caller, route) for caller, route, _ in charges(world)] == [("ann", ROUTES["anthropic"])]
+
+
+def test_anthropic_files(world: GatewayWorld, address: str) -> None:
+    anthropic = imported("anthropic")
+    with anthropic.Anthropic(api_key=ANN, base_url=address, max_retries=0) as ann:
+        file = ann.beta.files.upload(file=("note.txt", b"hello", "text/plain"))
+        assert [one.id for one in ann.beta.files.list()] == [file.id]
+        assert ann.beta.files.retrieve_metadata(file.id).filename == "note.txt"
+        with anthropic.Anthropic(api_key=BOB, base_url=address, max_retries=0) as bob:
+            assert list(bob.beta.files.list()) == []
+            with pytest.raises(anthropic.NotFoundError):
+                bob.beta.files.delete(file.id)
+        ann.beta.files.delete(file.id)
+        with pytest.raises(anthropic.NotFoundError):
+            ann.beta.files.retrieve_metadata(file.id)
+    assert charges(world) == []
+
+
+def test_gemini_batches(world: GatewayWorld, address: str) -> None:
+    genai = imported("google.genai")
+    model = ROUTES["gemini"].partition("/")[2]
+    with genai.Client(api_key=ANN, http_options={"base_url": address}) as ann:
+        made = ann.batches.create(
+            model=model,
+            src=[{"contents": [{"role": "user", "parts": [{"text": "Hello."}]}]}],
+            config={"display_name": "mine"},
+        )
+        for _ in range(2):
+            done = ann.batches.get(name=made.name)
+            assert done.dest.inlined_responses[0].response.text == ANSWER
+        assert [one.name for one in ann.batches.list()] == [made.name]
+        with (
+            genai.Client(api_key=BOB, http_options={"base_url": address}) as bob,
+            pytest.raises(genai.errors.ClientError),
+        ):
+            bob.batches.get(name=made.name)
+        ann.batches.delete(name=made.name)
+    assert [(caller, route) for caller, route, _ in charges(world)] == [("ann", ROUTES["gemini"])]
+
+
+def test_mistral_jobs(world: GatewayWorld, address: str) -> None:
+    mistralai = imported("mistralai.client")
+    line = json.dumps({"custom_id": "a", "body": {"messages": HI}}).encode()
+    with mistralai.Mistral(api_key=ANN, server_url=address) as ann:
+        file = ann.files.upload(file={"file_name": "in.jsonl", "content": io.BytesIO(line)}, purpose="batch")
+        job = ann.batch.jobs.create(
+            endpoint="/v1/chat/completions", model=ROUTES["mistral"], input_files=[file.id]
+        )
+        done = ann.batch.jobs.get(job_id=job.id)
+        assert done.status == "SUCCESS"
+        for _ in range(2):
+            answer = json.loads(ann.files.download(file_id=done.output_file).read())
+            assert answer["response"]["body"]["choices"][0]["message"]["content"] == ANSWER
+    assert [(caller, route) for caller, route, _ in charges(world)] == [("ann", ROUTES["mistral"])]
+
+
+def test_what_a_caller_cannot_pay_is_not_handed_over_nor_what_no_provider_of_the_wire_answers(
+    world: GatewayWorld, address: str
+) -> None:
+    anthropic = imported("anthropic")
+    long = [{"role": "user", "content": "Hello. " * 10_000}]
+    with anthropic.Anthropic(api_key=BOB, base_url=address, max_retries=0) as bob:
+        params = {"model": "claude", "max_tokens": 100, "messages": long}
+        with pytest.raises(anthropic.APIStatusError, match="no budget for a batch"):
+            bob.messages.batches.create(requests=[{"custom_id": "a", "params": params}])
+    with anthropic.Anthropic(api_key=ANN, base_url=address, max_retries=0) as ann:
+        elsewhere = {"model": "small", "max_tokens": 100, "messages": HI}
+        with pytest.raises(anthropic.BadRequestError, match="has no batches of this API"):
+            ann.messages.batches.create(requests=[{"custom_id": "a", "params": elsewhere}])
+    assert not [entry for entry in world.emulator.log if entry.method == "POST"]
+
+
+def test_a_file_for_a_model_that_the_caller_may_not_use_is_not_uploaded(
+    address: str, world: GatewayWorld
+) -> None:
+    openai = imported("openai")
+
+    def line(model: str) -> str:
+        body = json.dumps({"model": model, "messages": HI})
+        return f'{{"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {body}}}'
+
+    twice = line("small").replace('"body": {', '"body": {"model": "openai/gpt-5.5"}, "body": {')
+    with openai.OpenAI(api_key=EVE, base_url=f"{address}/v1", max_retries=0) as eve:
+        for lines, error in (
+            ([line("openai/gpt-5.5")], openai.PermissionDeniedError),
+            ([line("small"), line("openai/gpt-5.5")], openai.PermissionDeniedError),
+            ([line("small"), "\ufeff" + line("openai/gpt-5.5")], openai.BadRequestError),
+        ):
+            with pytest.raises(error):
+                eve.files.create(file=("in.jsonl", "\n".join(lines).encode()), purpose="batch")
+        file = eve.files.create(file=("in.jsonl", twice.encode()), purpose="batch")
+        stored = world.emulator.memory("openai")["files"][file.id]
+        assert b"gpt-5.5" not in stored.content and b"gpt-4.1" in stored.content
+
+
+def test_a_restart_forgets_neither_who_made_a_batch_nor_that_it_was_paid(
+    world: GatewayWorld,
+) -> None:
+    async def story() -> None:
+        headers = {"x-api-key": ANN, "anthropic-version": "2023-06-01"}
+        params = {"model": "claude", "max_tokens": 100, "messages": HI}
+        asked = {"requests": [{"custom_id": "a", "params": params}]}
+        made = await world.ask("/v1/messages/batches", asked, headers=headers)
+        path = f"/v1/messages/batches/{made.json()['id']}/results"
+        for _ in range(2):
+            got = await world.ask(path, method="GET", headers=headers)
+            assert got.status == 200 and b"succeeded" in got.body
+            await world.gateway.settle()
+            world.restart()
+        assert len(charges(world)) == 1
+
+    asyncio.run(story())
+
+
+def test_two_fetches_at_once_are_charged_once(world: GatewayWorld, address: str) -> None:
+    headers = {"x-api-key": ANN, "anthropic-version": "2023-06-01"}
+    params = {"model": "claude", "max_tokens": 100, "messages": HI}
+    asked = {"requests": [{"custom_id": f"a{n}", "params": params} for n in range(20)]}
+    with closing(httpx.Client(headers=headers)) as client:
+        made = client.post(f"{address}/v1/messages/batches", json=asked).json()
+
+    async def fetch() -> list[Any]:
+        async with httpx.AsyncClient(headers=headers) as client:
+            url = f"{address}/v1/messages/batches/{made['id']}/results"
+            return await asyncio.gather(*(client.get(url) for _ in range(5)))
+
+    assert {len(answer.text.splitlines()) for answer in asyncio.run(fetch())} == {20}
+    assert len(charges(world)) == 1

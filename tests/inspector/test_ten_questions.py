@@ -1,0 +1,181 @@
+"""The ten questions that the pages answer, asked in a real browser on the story."""
+
+from __future__ import annotations
+
+import json
+
+from inspector.browser import Tab
+from inspector.story import GEMINI, GPT, MISTRAL, OPUS, TURNS, Agent, Session, Stage
+
+
+def _open(tab: Tab, stage: Stage, path: str) -> str:
+    tab.open(stage.page + path)
+    return tab.text()
+
+
+def _requests(session: Session, agent: Agent) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = session.json(f"/c/{agent.conversation}/requests.json")["requests"]
+    return found
+
+
+def test_1_which_model_answers_now_who_chose_it_and_what_may_i_switch_to(
+    tab: Tab, stage: Stage, agent: Agent
+) -> None:
+    text = _open(tab, stage, f"/c/{agent.conversation}")
+    assert "Chosen by a switch" in text and "claude-opus-4-7" in text and "the client asks for" in text
+    options = tab.run("[...document.querySelectorAll('#next-model option')].map(one => one.value)")
+    assert {OPUS, GEMINI, MISTRAL, GPT} <= set(options)
+
+
+def test_2_what_does_the_next_model_not_see_before_i_switch(tab: Tab, stage: Stage, agent: Agent) -> None:
+    text = _open(tab, stage, f"/c/{agent.conversation}/as")
+    row = next(line for line in text.splitlines() if "reasoning blocks" in line)
+    assert "reasoning blocks" in row
+    assert "kept for the way back" in text
+
+
+def test_3_what_was_changed_by_which_rule_and_where(
+    tab: Tab, stage: Stage, agent: Agent, session: Session
+) -> None:
+    request = _requests(session, agent)[6]
+    text = _open(tab, stage, f"/r/{request['id']}")
+    assert "MIS-05" in text and "Call without a result" in text
+    assert "prevents: 400 Not the same number of function calls and responses" in text
+    tab.press("n")
+    assert tab.run("document.querySelectorAll('.here').length") == 1
+    assert tab.run("document.querySelectorAll('.ch.add').length") > 0
+
+
+def test_4_what_exactly_did_the_provider_get_and_what_did_my_client_send(
+    stage: Stage, agent: Agent, session: Session
+) -> None:
+    for one in _requests(session, agent):
+        got = session.get(f"/r/{one['id']}?raw=provider")[2]
+        sent = [entry.body for entry in stage.emulator.log if entry.verdict == "accepted"]
+        assert json.loads(got) in sent
+    first = _requests(session, agent)[0]
+    assert session.get(f"/r/{first['id']}?raw=client")[2] == session.get(f"/r/{first['id']}?raw=provider")[2]
+
+
+def test_5_did_the_cache_hold_which_byte_differed_and_what_did_it_cost(
+    tab: Tab, stage: Stage, agent: Agent, session: Session
+) -> None:
+    text = _open(tab, stage, f"/c/{agent.conversation}/cache")
+    assert "miss: the tool list changed" in text
+    assert "first differing byte" in text and "tools[2]" in text
+    missed = [
+        one for one in session.json(f"/c/{agent.conversation}/cache.json")["outcomes"] if one.get("lost")
+    ]
+    assert missed[0]["cause"] == "tools"
+    assert missed[0]["dollars"] > 0
+
+
+def test_6_what_did_it_cost_and_what_would_it_cost_elsewhere(
+    tab: Tab, stage: Stage, agent: Agent, session: Session
+) -> None:
+    total = sum(float(str(one["dollars"])) for one in _requests(session, agent))
+    assert f"${total:.3f}" in _open(tab, stage, f"/c/{agent.conversation}")
+    found = session.json(f"/c/{agent.conversation}/as.json")["candidates"]
+    assert all(one["cold"] > 0 for one in found)
+
+
+def test_7_what_is_slow(tab: Tab, stage: Stage, agent: Agent, session: Session) -> None:
+    text = _open(tab, stage, f"/r/{_requests(session, agent)[0]['id']}")
+    assert "segue: read, plan, render" in text and "commit point" in text
+
+
+def test_8_what_failed_who_took_over_and_was_anything_billed_twice(
+    tab: Tab, stage: Stage, agent: Agent, session: Session
+) -> None:
+    text = _open(tab, stage, f"/r/{_requests(session, agent)[6]['id']}")
+    assert "529 overloaded_error" in text and "nothing billed twice" in text
+    assert "It did not reach the client" in text
+    assert "never seen by the client" in _open(tab, stage, "/errors")
+
+
+def test_9_are_the_first_models_signatures_still_there(tab: Tab, stage: Stage, agent: Agent) -> None:
+    text = _open(tab, stage, f"/c/{agent.conversation}")
+    assert "with signatures restored" in text
+    assert "its cache was still warm" in text
+
+
+def test_10_what_fills_the_window(tab: Tab, stage: Stage, agent: Agent) -> None:
+    text = _open(tab, stage, f"/c/{agent.conversation}")
+    line = next(line for line in text.splitlines() if "tool results" in line)
+    assert "system" in line and "tools" in line and "messages" in line
+
+
+def test_a_switch_is_a_click(tab: Tab, stage: Stage, agent: Agent, session: Session) -> None:
+    _open(tab, stage, f"/c/{agent.conversation}")
+    tab.run(f"document.getElementById('next-model').value = {json.dumps(GPT)}")
+    tab.click('[data-action="switch"]')
+    tab.until("document.body.innerText.includes('answers from the next turn on')")
+    assert session.json(f"/c/{agent.conversation}.json")["conversation"]["switched"] == GPT
+    agent.turn("Which model are you?")
+    assert _requests(session, agent)[-1]["route"] == GPT
+
+
+def test_a_turn_is_run_once_after_the_price_was_asked(tab: Tab, stage: Stage, agent: Agent) -> None:
+    _open(tab, stage, f"/c/{agent.conversation}/as")
+    seen = len(stage.emulator.log)
+    tab.click('[data-action="run-once"]')
+    tab.until("document.querySelector('dialog[open] .btn.main')")
+    assert len(stage.emulator.log) == seen
+    assert "$" in str(tab.run("document.querySelector('dialog[open] .btn.main').innerText"))
+    tab.click("dialog[open] .btn.main")
+    tab.until("document.body.innerText.includes('The same turn, twice')")
+    assert len(stage.emulator.log) == seen + 1
+
+
+def test_rows_live_while_an_agent_works(tab: Tab, stage: Stage, agent: Agent) -> None:
+    other = Agent(stage.url, model="kimi")
+    other.system = "Another one."
+    other.turn("Why is checkout slow on mobile?")
+    tab.until("!document.getElementById('newer').hidden")
+    tab.press(".")
+    tab.until("document.getElementById('rows').innerText.includes('Why is checkout slow')")
+    other.turn("And on the desktop?")
+    tab.until(f"document.querySelector('[data-row=\"{other.conversation}\"] .ct').innerText === '2'")
+
+
+def test_the_page_is_walked_with_the_keyboard_alone(tab: Tab, stage: Stage, agent: Agent) -> None:
+    tab.open(f"{stage.page}/")
+    tab.press("/")
+    assert tab.run("document.activeElement.id") == "filter"
+    tab.type("has:switch")
+    tab.press("Enter")
+    tab.until("location.search.includes('has')")
+    tab.until("document.getElementById('rows')?.children.length === 1 && document.readyState === 'complete'")
+    tab.press("j")
+    tab.press("Enter")
+    tab.until(f"location.pathname.endsWith('/c/{agent.conversation}') && document.readyState === 'complete'")
+    tab.press("j")
+    assert TURNS[0][:20] in str(tab.run("document.querySelector('.at').innerText"))
+    tab.press("x")
+    tab.until("document.querySelector('[data-seam].here')")
+    tab.press("?")
+    tab.until("document.getElementById('help').open")
+    tab.press("Escape")
+    tab.until("!document.getElementById('help').open")
+    tab.press("Escape")
+    tab.until("document.getElementById('rows')")
+
+
+def test_the_token_stays_in_no_address(stage: Stage, agent: Agent, tab: Tab) -> None:
+    tab.open(stage.login_url())
+    tab.until("document.getElementById('rows')")
+    assert "#" not in str(tab.run("location.href"))
+    assert tab.run("document.cookie") == ""
+
+
+def test_hostile_content_runs_nothing(tab: Tab, stage: Stage) -> None:
+    mine = Agent(stage.url, model="claude-opus-4-7")
+    mine.system = "x"
+    mine.turn(
+        "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script> [a](javascript:alert(1))"
+    )
+    for path in ("/", f"/c/{mine.conversation}", f"/c/{mine.conversation}/as?form=raw"):
+        _open(tab, stage, path)
+        assert tab.run("document.querySelectorAll('img').length") == 0
+        assert tab.run("document.title") != "owned"
+        assert tab.run("[...document.links].every(one => one.protocol === 'http:')")

@@ -1,0 +1,344 @@
+"""Every kind of parameter: what the model reads of its type, and what is checked before the call."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
+from typing import Annotated, Any, Literal, NamedTuple, NewType, TypedDict
+
+import annotated_types as at
+import pytest
+from msgspec import Meta, Struct
+from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, field_validator
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+from typing_extensions import Doc
+
+from segue import Chat, ScriptedProvider
+from segue.conversation.blocks import ToolCall
+from segue.errors import UsageError
+from segue.providers import calls, says
+from segue.tools.arguments import problem_with
+from segue.tools.definition import Context
+from segue.tools.function_tools import as_tool
+
+
+class Unit(Enum):
+    KM = "km"
+    MILES = "mi"
+
+
+class City(BaseModel):
+    """A pydantic model with a rule that no schema has."""
+
+    name: str = Field(min_length=1, description="In English.")
+    people: Annotated[int, Field(ge=0)] = 0
+
+    @field_validator("name")
+    @classmethod
+    def capital(cls, name: str) -> str:
+        if not name[:1].isupper():
+            raise ValueError("begin it with a capital letter")
+        return name
+
+
+@pydantic_dataclass
+class Held:
+    city: City
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+@dataclass
+class Bounded:
+    """A plain dataclass with a bound that only pydantic reads."""
+
+    count: Annotated[int, at.Ge(1)]
+
+
+@dataclass
+class Fielded:
+    count: int = Field(default=2, ge=1, description="How many.")
+
+
+class Typed(TypedDict):
+    note: Annotated[str, Meta(max_length=3)]
+
+
+class Pair(NamedTuple):
+    left: int
+    right: int
+
+
+class Area(Struct):
+    width: Annotated[int, Meta(gt=0, description="In metres.")]
+
+
+class Square(Struct, tag="square"):
+    side: int
+
+
+class Circle(Struct, tag="circle"):
+    radius: int
+
+
+UserId = NewType("UserId", int)
+
+
+def even(number: int) -> int:
+    if number % 2:
+        raise ValueError("it is odd")
+    return number
+
+
+def schema_of(annotation: Any) -> dict[str, Any]:
+    parameters = as_tool(function_of(annotation)).spec.parameters
+    assert parameters is not None
+    return {**parameters["properties"]["it"], "$defs": parameters.get("$defs")}
+
+
+def function_of(annotation: Any) -> Callable[..., Any]:
+    def take(it: Any) -> Any:
+        return it
+
+    take.__annotations__["it"] = annotation
+    return take
+
+
+def received(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    """What the function returns; what the model reads where it is not called."""
+    tool = as_tool(function)
+    if problem := problem_with(ToolCall("c", "take", arguments), tool.spec, tool.check):
+        return problem
+    context = Context(abort=asyncio.Event(), progress=print)
+
+    async def run() -> Any:
+        return await tool.run(arguments, context)
+
+    return asyncio.run(run())
+
+
+ACCEPTED: list[tuple[Any, Any, Any]] = [
+    (City, {"name": "Oslo"}, City(name="Oslo")),
+    (Held, {"city": {"name": "Oslo"}}, Held(City(name="Oslo"))),
+    (list[City], [{"name": "Oslo", "people": 3}], [City(name="Oslo", people=3)]),
+    (dict[str, City] | None, {"a": {"name": "Oslo"}}, {"a": City(name="Oslo")}),
+    (City | None, None, None),
+    (Point, {"x": 1}, Point(1)),
+    (Typed, {"note": "abc"}, {"note": "abc"}),
+    (Pair, [1, 2], Pair(1, 2)),
+    (Area, {"width": 2}, Area(2)),
+    (Square | Circle, {"type": "circle", "radius": 2}, Circle(2)),
+    (Unit, "mi", Unit.MILES),
+    (Literal["a", 3], 3, 3),
+    (int | str, "7", "7"),
+    (UserId, 7, 7),
+    (set[date], ["2026-01-02"], {date(2026, 1, 2)}),
+    (dict[int, str], {"1": "a"}, {1: "a"}),
+    # Unions that neither library reads: the type that fits, and of several the one that knows more.
+    (Point | Area, {"width": 2}, Area(2)),
+    (City | Area, {"name": "Oslo"}, City(name="Oslo")),
+    (City | Area | None, None, None),
+    (Point | Bounded, {"count": 1}, Bounded(1)),
+    (Annotated[int, Field(ge=1)], 1, 1),
+    (Annotated[int, AfterValidator(even)], 2, 2),
+]
+
+
+@pytest.mark.parametrize(("annotation", "given", "value"), ACCEPTED, ids=lambda one: str(one)[:40])
+def test_arguments_of_every_kind_arrive_as_their_type(annotation: Any, given: Any, value: Any) -> None:
+    assert received(function_of(annotation), {"it": given}) == value
+
+
+NUMBER = {"type": "integer", "minimum": 1, "maximum": 9, "description": "How many."}
+SAME: list[Any] = [
+    Annotated[int, Field(ge=1, le=9, description="How many.")],
+    Annotated[int, Meta(ge=1, le=9, description="How many.")],
+    Annotated[int, at.Ge(1), at.Le(9), Doc("How many.")],
+    Annotated[int, at.Interval(ge=1, le=9), "How many."],
+    Annotated[int, Field(ge=1), Meta(le=9), "How many."],
+    Annotated[int, AfterValidator(even), Meta(ge=1, le=9, description="How many.")],
+    Annotated[int, at.Predicate(bool), Meta(ge=1, le=9, description="How many.")],
+]
+
+
+@pytest.mark.parametrize("annotation", SAME, ids=[f"way {number}" for number, _ in enumerate(SAME)])
+def test_bounds_and_descriptions_of_every_library_reach_the_schema_and_are_checked(annotation: Any) -> None:
+    schema = schema_of(annotation)
+    assert {key: schema.get(key) for key in NUMBER} == NUMBER
+    assert received(function_of(annotation), {"it": 4}) == 4
+    assert "greater than the maximum" in received(function_of(annotation), {"it": 10})
+
+
+def test_bounds_are_found_wherever_they_stand() -> None:
+    assert schema_of(list[Annotated[int, at.Ge(1)]])["items"] == {"type": "integer", "minimum": 1}
+    assert schema_of(Annotated[list[str], at.Len(1, 3)]) == {
+        "type": "array",
+        "items": {"type": "string"},
+        "minItems": 1,
+        "maxItems": 3,
+        "$defs": None,
+    }
+    assert {"type": "integer", "minimum": 1} in schema_of(Annotated[int | None, at.Ge(1), "A note."])["anyOf"]
+    assert schema_of(Annotated[int | None, at.Ge(1), "A note."])["description"] == "A note."
+    assert schema_of(Annotated[Area, Field(description="Where.")])["description"] == "Where."
+    assert schema_of(dict[str, Annotated[City, Meta(description="Which.")]])["additionalProperties"][
+        "description"
+    ] == ("Which.")
+    assert schema_of(Bounded)["$defs"] is None
+    assert schema_of(Bounded)["properties"]["count"]["minimum"] == 1
+    assert schema_of(Fielded)["properties"]["count"]["description"] == "How many."
+    assert schema_of(City)["properties"]["name"]["description"] == "In English."
+    assert schema_of(Annotated[str, Meta(pattern="^a")])["pattern"] == "^a"
+    assert schema_of(Annotated[str, WithJsonSchema({"type": "string", "format": "x"})])["format"] == "x"
+
+
+def test_a_rule_that_no_schema_has_is_checked_before_the_call_and_its_words_reach_the_model() -> None:
+    assert received(function_of(City), {"it": {"name": "oslo"}}) == (
+        'The arguments of "take" do not fit its schema:\n'
+        "- it.name: Value error, begin it with a capital letter\n"
+        "Correct them and call it again."
+    )
+    assert "it is odd" in received(function_of(Annotated[int, AfterValidator(even)]), {"it": 3})
+    assert "Predicate" in received(function_of(Annotated[int, at.Predicate(bool)]), {"it": 0})
+    assert "- it: Invalid RFC3339" in received(function_of(date), {"it": "2026-13-45"})
+    assert "- it.count" in received(function_of(Bounded), {"it": {"count": 0}})
+
+
+def test_a_call_with_such_arguments_never_begins() -> None:
+    called: list[City] = []
+
+    def visit(city: City) -> str:
+        called.append(city)
+        return f"in {city.name}"
+
+    provider = ScriptedProvider(
+        [
+            calls(("visit", {"city": {"name": "oslo"}})),
+            calls(("visit", {"city": {"name": "Oslo"}})),
+            says("Done."),
+        ]
+    )
+    with Chat("scripted/any", tools=[visit], providers={"scripted": provider}).blocking() as chat:
+        chat.send("Go.")
+        refused, ended = chat.chat.ledger.values()
+    assert refused.result is not None
+    assert "capital letter" in (refused.result.error or "")
+    assert ended.result is not None
+    assert ended.result.output == "in Oslo"
+    assert called == [City(name="Oslo")]
+
+
+def test_defaults_and_other_names_of_a_field_hold() -> None:
+    def search(
+        source: Annotated[str, Field(alias="from", description="Where it begins.")],
+        limit: int = Field(default=3, ge=1),
+        tags: Annotated[list[str], Field(default_factory=list)] = ...,  # type: ignore[assignment]
+        unit: Annotated[Unit, Field()] = Unit.KM,
+    ) -> Any:
+        return source, limit, tags, unit
+
+    search.__defaults__ = (search.__defaults__[0], Field(default_factory=list), Unit.KM)  # type: ignore[index]
+    parameters = as_tool(search).spec.parameters
+    assert parameters is not None
+    assert parameters["required"] == ["from"]
+    assert parameters["properties"]["limit"] == {"type": "integer", "minimum": 1, "default": 3}
+    assert parameters["properties"]["from"] == {"type": "string", "description": "Where it begins."}
+    assert received(search, {"from": "a"}) == ("a", 3, [], Unit.KM)
+    assert received(search, {"from": "a", "limit": 5, "unit": "mi"}) == ("a", 5, [], Unit.MILES)
+    assert "less than the minimum" in received(search, {"from": "a", "limit": 0})
+
+
+class Opaque:
+    """Nothing that anybody reads."""
+
+    def __repr__(self) -> str:
+        return "Opaque()"
+
+
+class Mixed(Struct):
+    city: City
+
+
+class MetaInModel(BaseModel):
+    count: Annotated[int, Meta(ge=1)]
+
+
+class NotedTyped(TypedDict):
+    city: Annotated[str, "In English."]
+
+
+class BoundStruct(Struct):
+    count: Annotated[int, at.Ge(1)]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "why"),
+    [
+        (Opaque, "Opaque"),
+        (Annotated[int, Opaque()], "nobody reads"),
+        (list[Annotated[int, 3]], "nobody reads"),
+        (Annotated[str, Field(ge=1)], "ge bounds numbers"),
+        (Annotated[str, at.Ge(1)], "ge"),
+        (Mixed, "neither msgspec nor pydantic"),
+        (MetaInModel, "MetaInModel.count"),
+        (NotedTyped, "NotedTyped.city"),
+        (BoundStruct, "BoundStruct"),
+        (list[City | Area], "neither msgspec nor pydantic"),
+        (Callable[[], int], "Callable"),
+        (Annotated[int, Field(validation_alias="a", default_factory=lambda data: data["x"])], "depend"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_told_is_refused_when_the_tool_is_made(annotation: Any, why: str) -> None:
+    with pytest.raises(UsageError, match=why) as raised:
+        as_tool(function_of(annotation))
+    assert raised.value.path == "take.it"
+    assert raised.value.code == "bad_tool_parameter"
+
+
+def test_two_types_of_one_name_keep_apart() -> None:
+    def twins() -> tuple[Any, Any]:
+        @dataclass
+        class Point:
+            latitude: float
+
+        return Point, Point(1.5)
+
+    other, value = twins()
+
+    def both(here: Any, there: Any) -> Any:
+        return here, there
+
+    both.__annotations__ |= {"here": Point, "there": list[other]}  # type: ignore[valid-type]
+    assert received(both, {"here": {"x": 1}, "there": [{"latitude": 1.5}]}) == (Point(1), [value])
+    assert "latitude" in received(both, {"here": {"x": 1}, "there": [{"x": 1}]})
+
+
+def test_pydantic_is_not_imported_for_types_that_do_not_need_it() -> None:
+    program = """
+import sys
+from dataclasses import dataclass
+from typing import Annotated, Literal
+import annotated_types as at
+from msgspec import Meta
+from segue.tools import as_tool
+
+@dataclass
+class Point:
+    x: Annotated[int, Meta(ge=1)]
+
+def take(a: Annotated[int, at.Ge(1), "How many."], b: Point, c: list[Point] | None = None, d: Literal["x"] = "x"): ...
+
+as_tool(take)
+assert "pydantic" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603
