@@ -113,6 +113,9 @@ opinions: $(SYNCED) ## the chat templates of local servers render what we send; 
 crash: $(SYNCED) ## kill chats and bare writers at 200 random moments per store, and resume each
 	$(BIN)/python -m scripts.crash --kills 200
 
+engines: $(SYNCED) ## kill workers of DBOS at 200 random moments on SQLite and on PostgreSQL, while 20 agents work (half an hour)
+	$(BIN)/python -m scripts.engine_crash --kills 200
+
 chaos: $(SYNCED) ## kill the gateway at 100 random moments of an agent's work; each next request succeeds
 	$(BIN)/python -m scripts.gateway_crash --kills 100
 

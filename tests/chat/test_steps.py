@@ -195,13 +195,13 @@ async def by_a_chat(plan: list[list[tuple[str, int]]], refused: set[int]) -> Wor
 async def by_steps(plan: list[list[tuple[str, int]]], refused: set[int], data: st.DataObject) -> World:
     """Each step perhaps in another process, and perhaps once more after it was done."""
     world, answered = World(plan), 0
-    steps = world.chat().stepwise()
-    step = await steps.begin("Go.", key="k")
+    steps = world.chat().stepwise("k")
+    step = await steps.begin("Go.")
     while not isinstance(step, Done):
         again = step
         assert step.key == next_step(turn_of(await world.store.read("s"), 3)).key
         if data.draw(st.booleans(), "another process"):
-            steps = world.chat().stepwise()
+            steps = world.chat().stepwise("k")
         if isinstance(step, Wait):
             for call in step.calls:
                 step = await steps.approve(call.id, allow=answered not in refused, by="ann")
@@ -209,7 +209,7 @@ async def by_steps(plan: list[list[tuple[str, int]]], refused: set[int], data: s
         else:
             step = await steps.perform(step)
         if data.draw(st.booleans(), "the engine did not know"):
-            steps = world.chat().stepwise()
+            steps = world.chat().stepwise("k")
             assert await steps.perform(again) == step
     await steps.close()
     return world

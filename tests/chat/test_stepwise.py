@@ -147,14 +147,14 @@ def test_a_message_instead_of_an_answer_closes_the_call_that_waits() -> None:
 def test_what_began_and_did_not_end_is_interrupted_unless_its_tool_may_be_repeated() -> None:
     async def play() -> None:
         world = World(calls(SEND, PUT), says("Done."))
-        dead = world.chat().stepwise()
-        step = await dead.begin("Go.", key="k")
+        dead = world.chat().stepwise("k")
+        step = await dead.begin("Go.")
         step = await dead.perform(step)
         assert isinstance(step, RunTools)
         # The process ends between the beginning of its calls and their ends.
         journal = dead._session.journal
         await journal.append(CallsScheduled(step.calls), *(CallBegun(call.id) for call in step.calls))
-        worker = world.chat().stepwise()
+        worker = world.chat().stepwise("k")
         step = await worker.perform(step)
         assert isinstance(step, Ask)
         assert isinstance(await worker.perform(step), Done)
@@ -170,15 +170,13 @@ def test_what_began_and_did_not_end_is_interrupted_unless_its_tool_may_be_repeat
 def test_whoever_lost_the_session_to_another_process_writes_nothing_more() -> None:
     async def play() -> None:
         world = World(says("Late."), says("In time."))
-        slow, quick = world.chat().stepwise(), world.chat().stepwise()
-        step = await slow.begin("Go.", key="k")
+        slow, quick = world.chat().stepwise("k"), world.chat().stepwise("k")
+        step = await slow.begin("Go.")
         await quick.perform(step)
         assert quick.answer is not None
         assert quick.answer.finish == "complete"
-        ended = await slow.perform(step)
-        assert isinstance(ended, Done)
-        assert slow.answer is not None
-        assert isinstance(slow.answer.error, JournalError)
+        with pytest.raises(JournalError, match="taken over"):
+            await slow.perform(step)
         assert len(await world.entries(TurnEnded)) == 1
 
     asyncio.run(play())
@@ -188,11 +186,25 @@ def test_a_message_under_the_same_key_is_sent_once() -> None:
     async def play() -> None:
         world = World(says("Once."), says("Twice."))
         for _ in range(2):
-            step = await world.chat().stepwise().begin("Go.", key="k")
+            step = await world.chat().stepwise("k").begin("Go.")
             assert step == Ask("2.1.ask")
-        assert isinstance(await world.chat().stepwise().perform(step), Done)
-        assert await world.chat().stepwise().begin("Go.", key="k") == Done("2.1.done", "complete")
-        assert await world.chat().stepwise().begin("Go on.", key="l") == Ask("5.1.ask")
+        assert isinstance(await world.chat().stepwise("k").perform(step), Done)
+        assert await world.chat().stepwise("k").begin("Go.") == Done("2.1.done", "complete")
+        assert await world.chat().stepwise("l").begin("Go on.") == Ask("5.1.ask")
+
+    asyncio.run(play())
+
+
+def test_a_turn_that_another_one_has_replaced_is_over() -> None:
+    async def play() -> None:
+        world = World(says("Once."), says("Twice."))
+        old = world.chat().stepwise("k")
+        step = await old.begin("Go.")
+        new = world.chat().stepwise("l")
+        due = await new.begin("Rather this.")
+        assert await world.chat().stepwise("k").perform(step) == Done("replaced", "cancelled")
+        assert isinstance(await world.chat().stepwise("l").perform(due), Done)
+        assert len(world.provider.requests) == 1
 
     asyncio.run(play())
 
@@ -200,11 +212,11 @@ def test_a_message_under_the_same_key_is_sent_once() -> None:
 def test_a_turn_that_waits_can_be_cancelled_from_anywhere() -> None:
     async def play() -> None:
         world = World(calls(SEND))
-        first = world.waiting().stepwise()
-        step = await first.perform(await first.begin("Go.", key="k"))
+        first = world.waiting().stepwise("k")
+        step = await first.perform(await first.begin("Go."))
         step = await first.perform(step)
         assert step == Wait("2.1.wait", (ToolCall("c0", *SEND, raw='{"to":"ann"}', native_id="call_1"),))
-        assert await world.waiting().stepwise().cancel() == Done("2.2.done", "cancelled")
+        assert await world.waiting().stepwise("k").cancel() == Done("2.2.done", "cancelled")
         assert not done
 
     asyncio.run(play())

@@ -286,16 +286,36 @@ def test_when_all_fail_every_reason_is_told_and_whether_asking_again_helps() -> 
     routing = World().router(members=members).open(Need())
     for number in range(5):
         fail(routing, CredentialsError(f"Wrong key {number}.", status=401))
-    step = fail(routing, RateLimitError("Slow down.", status=429, retry_after=45.0))
+    step = fail(routing, RateLimitError("Slow down.", status=429, retry_after=90.0))
     assert isinstance(step, GiveUp)
     error = step.error
     assert isinstance(error, RouteBusyError)
     assert error.remedy == "wait"
-    assert error.retry_after == 45.0
+    assert error.retry_after == 90.0
     assert [name for name, _ in error.failures] == members
     assert all(f"Wrong key {number}" in str(error) for number in range(5))
     assert "Slow down" in str(error)
     assert [held["member"] for held in error.as_dict()["failures"]] == members
+
+
+def test_a_long_wait_is_waited_for_once_where_nobody_else_can_be_asked() -> None:
+    routing = World().router(members=(A, B)).open(Need())
+    limit = RateLimitError("Slow down.", status=429, retry_after=45.0)
+    step = fail(routing, limit)
+    assert isinstance(step, GoTo)
+    assert fail(routing, limit) == Retry(45.0)
+    assert isinstance(fail(routing, limit), GiveUp)
+
+
+def test_a_member_whose_limit_is_used_up_is_not_asked_until_it_is_whole_again() -> None:
+    world = World()
+    router = world.router(members=(A, B))
+    world.facts[A] = MemberFacts(limited=90.0)
+    assert router.open(Need()).route.name == B
+    world.facts[B] = MemberFacts(limited=20.0)
+    assert router.open(Need()).route.name == B, "the one that is whole again first"
+    world.facts[A] = MemberFacts()
+    assert router.open(Need()).route.name == A
 
 
 def test_when_nothing_would_change_by_itself_waiting_is_not_advised() -> None:

@@ -158,9 +158,6 @@ class BlockingChat(Generic[OutputT_co]):
     def redo(self) -> None:
         self._wait(self.chat.redo())
 
-    def approve(self, call_id: str, *, by: str, allow: bool = True, why: str = "") -> None:
-        self._wait(self.chat.approve(call_id, by=by, allow=allow, why=why))
-
     def fork(self, *, session: str = "") -> BlockingChat[OutputT_co]:
         """Another chat in the same thread: close it before this one."""
         return BlockingChat(self._wait(self.chat.fork(session=session)), self._loop)
@@ -170,6 +167,9 @@ class BlockingChat(Generic[OutputT_co]):
 
     def equip(self, tools: Iterable[Tool | Callable[..., Any]]) -> None:
         self._wait(self.chat.equip(tools))
+
+    def approve(self, call_id: str, *, by: str, allow: bool = True, why: str = "") -> None:
+        self._wait(self.chat.approve(call_id, by=by, allow=allow, why=why))
 
     def rename(self, title: str) -> None:
         self._wait(self.chat.rename(title))

@@ -472,11 +472,12 @@ class Chat(Generic[OutputT_co]):
             )
         await session.journal.append(ApprovalGiven(call_id, allow, by=by, why=encodable(why)))
 
-    def stepwise(self, *, output: Any = None, emit: Emit | None = None) -> StepwiseChat:
-        """The same chat for an engine, which performs each step of a turn where and when it likes."""
+    def stepwise(self, key: str, *, output: Any = None, emit: Emit | None = None) -> StepwiseChat:
+        """One turn of this chat for an engine, which performs each step where and when it likes. `key` names the turn: what was
+        done under it is not done again."""
         from segue.chat.stepwise import StepwiseChat  # noqa: PLC0415 - only engines need it
 
-        return StepwiseChat(self._session, output, emit)
+        return StepwiseChat(self._session, key, output, emit)
 
     def blocking(self) -> BlockingChat[OutputT_co]:
         """The same chat for programs without an event loop."""

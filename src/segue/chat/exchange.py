@@ -24,7 +24,7 @@ from segue.conversation.events import (
 )
 from segue.conversation.message import Message, mint_missing
 from segue.conversation.usage import NO_USAGE
-from segue.errors import InvalidRequestError, SegueError
+from segue.errors import InvalidRequestError, SegueError, is_transient, retry_after_of
 from segue.events import (
     Citations,
     MediaChunk,
@@ -130,6 +130,12 @@ class TurnExchanges(Asker):
         """Where a turn that has failed can be continued: elsewhere, and only if its last reply left nothing behind."""
         return None if self._torn or self._abort.is_set() else self.exchange.routing.continuation()
 
+    def limited_for(self) -> float | None:
+        """Seconds until the last request, which failed and left nothing behind, can be made again; None if nobody said so."""
+        if self.error is None or self._torn or not is_transient(self.error):
+            return None
+        return retry_after_of(self.error)
+
     async def ask(self) -> ModelReplied:
         """A reply, complete or cut off, as it now stands in the conversation."""
         self._shrunk = False
@@ -225,6 +231,11 @@ class TurnExchanges(Asker):
             losses = self._session.losses(entered)
             self._emit(Switch(route.name, entered.name, "failover", losses, error))
             self._report_skipped()
+
+    def waits(self, route: Route, seconds: float) -> None:
+        self._emit(
+            Warned(f"The rate limit of {route.name} is used up: it is asked in {seconds:.0f} s.", "limited")
+        )
 
     async def correct(self, attempt: Attempt, note: str) -> None:
         await self._keep(attempt)

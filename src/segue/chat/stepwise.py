@@ -1,7 +1,7 @@
 """A chat whose turns are performed one step at a time, each in whichever process an engine chooses.
 
-    steps = chat.stepwise()
-    step = await steps.begin("Book the room.", key="order-17")
+    steps = chat.stepwise("order-17")
+    step = await steps.begin("Book the room.")
     while not isinstance(step, Done):
         step = await steps.perform(step)
 
@@ -14,9 +14,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.chat.attachments import Content, user_message
-from segue.chat.steps import Done, Sleep, Wait
+from segue.chat.steps import Done, Wait
 from segue.chat.turn import Turn
 from segue.conversation.json_safe import encodable
+from segue.errors import JournalError
 from segue.sessions.entries import ApprovalGiven
 
 if TYPE_CHECKING:
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
 class StepwiseChat:
     """The turns of one session. It takes the session over from whichever process had it: that one writes nothing any more."""
 
-    def __init__(self, session: ChatSession, output: Any = None, emit: Emit | None = None) -> None:
+    def __init__(self, session: ChatSession, key: str, output: Any = None, emit: Emit | None = None) -> None:
+        """`key`: of the turn. A message that was sent under it is not sent again."""
         self._session = session
+        self._key = key
         self._output = output
         self._emit = emit or _ignore
         self._turn: Turn | None = None
@@ -45,37 +48,35 @@ class StepwiseChat:
         """Of the turn, when it is over or waits."""
         return None if self._turn is None else self._turn.answer
 
-    async def begin(self, *content: Content, key: str) -> Step:
-        """The first step of a turn. A message that was sent under this key already is not sent again."""
+    async def begin(self, *content: Content) -> Step:
+        """The first step of the turn; where it was begun already, the one that is due."""
         await self._open()
-        if key and self._session.journal.state.turn_key == key:
+        if self._session.journal.state.turn_key == self._key:
             return await self.current()
-        self._turn = Turn(self._session, self._emit)
-        return self._at(await self._turn.begin(user_message(content), key))
+        self._turn = Turn(self._session, self._emit, sleeps=True)
+        return self._at(await self._turn.begin(user_message(content), self._key))
 
     async def current(self) -> Step:
-        """The step that is due, from the journal."""
+        """The step that is due, from the journal. A turn that another one has replaced is over."""
         await self._open()
+        if self._session.journal.state.turn_key != self._key:
+            return Done("replaced", "cancelled")
         if self._turn is None or self._step is None:
-            self._turn = Turn(self._session, self._emit)
+            self._turn = Turn(self._session, self._emit, sleeps=True)
             return self._at(await self._turn.reopen())
         return self._step
 
     async def perform(self, step: Step) -> Step:
-        """The step that follows, once this one is done. It is done if it is due; if not, somebody has done it."""
+        """The step that follows, once this one is done. It is done if it is due; if not, somebody has done it.
+
+        To sleep is the engine's part: give a `Sleep` when it is over.
+        """
         due = await self.current()
         if due.key != step.key or self._turn is None:
             return due
         if isinstance(step, Wait | Done):
             return due
         return self._at(await self._turn.perform(due))
-
-    async def wake(self, step: Sleep) -> Step:
-        """The step after a pause that the engine has made."""
-        due = await self.current()
-        if due.key != step.key or self._turn is None:
-            return due
-        return self._at(self._turn.woken())
 
     async def approve(self, call_id: str, *, by: str, allow: bool = True, why: str = "") -> Step:
         """Somebody has said whether a call may run. An answer that is not waited for any more changes nothing."""
@@ -103,6 +104,11 @@ class StepwiseChat:
         self._session.turn = self._session.turn_settings(self._output, {})
 
     def _at(self, step: Step) -> Step:
+        """Raises why the journal could not be written: then nothing is known of the step, and it may be tried again."""
+        error = None if self._turn is None else self._turn.answer.error
+        if isinstance(error, JournalError):
+            self._turn = self._step = None
+            raise error
         self._step = step
         return step
 

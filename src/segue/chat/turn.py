@@ -12,7 +12,19 @@ from segue.chat.budget import OVER_BUDGET
 from segue.chat.exchange import TurnExchanges
 from segue.chat.lifecycle import ChatSession
 from segue.chat.output_type import second_request
-from segue.chat.steps import Ask, Done, RunTools, Sleep, TurnState, Wait, Woken, next_step, take, turn_of
+from segue.chat.steps import (
+    Ask,
+    Done,
+    Limited,
+    RunTools,
+    Sleep,
+    TurnState,
+    Wait,
+    Woken,
+    next_step,
+    take,
+    turn_of,
+)
 from segue.conversation.blocks import Text, ToolResult
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
@@ -118,6 +130,8 @@ class Turn(Struct):
     _listener: Emit
     abort: asyncio.Event = field(default_factory=asyncio.Event)
     answer: Answer = Answer(finish="cancelled")
+    sleeps: bool = False
+    """Whether somebody else sleeps for it, as long as a provider wants; else it fails."""
     abandoned: bool = False
     """Nobody waits for it any more: it is about to be cancelled, if it is not yet."""
     task: asyncio.Task[None] | None = None
@@ -183,11 +197,6 @@ class Turn(Struct):
     async def reopen(self) -> Step:
         """The step that is due in a turn that somebody has begun, perhaps in another process, from its journal alone."""
         return await self._after(self._reopen())
-
-    def woken(self) -> Step:
-        """The step after a pause."""
-        self._take(Woken())
-        return next_step(self._state)
 
     async def _after(self, doing: Awaitable[None]) -> Step:
         """A turn that fails where another member of its router may succeed is continued there, as a turn of its own."""
@@ -332,6 +341,9 @@ class Turn(Struct):
             case Ask():
                 self._number = self._state.exchange
                 reply = await exchanges.ask()
+                if self.sleeps and (seconds := exchanges.limited_for()):
+                    self._take(Limited(seconds))
+                    return
                 if not reply.message.calls and reply.finish not in ("error", "cancelled"):
                     self._complete(exchanges)
                 self._take(reply)
@@ -353,9 +365,7 @@ class Turn(Struct):
                 self._take(ToolsAnswered(tuple(call.id for call in step.calls)))
                 if session.next_role is not None and type(next_step(self._state)) is Ask:
                     await self._hand_over(exchanges)
-            case Sleep(seconds=seconds):
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self.abort.wait(), seconds)
+            case Sleep():  # whoever performs the steps has slept
                 self._take(Woken())
             case Wait() | Done():
                 pass

@@ -5,6 +5,7 @@ Some are sent instead of the answer; the others happen to its bytes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, structs
@@ -21,6 +22,7 @@ HTML = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gate
 FaultKind = Literal[
     "status",  # the provider's own error answer for `status`
     "error_mid_stream",  # the stream starts, then the provider's error event, then the end
+    "headers",  # the answer with `headers` beside its own, as of rate limits
     "cut",  # the connection breaks after `at_byte` bytes of the body
     "drip",  # the body arrives `size` bytes at a time, `seconds` apart
     "malformed",  # one frame of the body is broken JSON: the second, or one from `at_byte` on
@@ -42,6 +44,7 @@ class Fault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seconds: float = 0.01
     message: str = ""
     """Replaces the provider's usual wording."""
+    headers: Mapping[str, str] = {}
     provider: str = ""
     """Spoil only an answer of this provider ("" = of any)."""
     method: str = ""
@@ -77,6 +80,8 @@ def spoil(fault: Fault, response: Response, errors: ModuleType, context: Context
                 return _error(refusal, errors, context)
             portions = _then_error(body, fault.at_byte, _stream_error(refusal, errors, context))
             return structs.replace(response, body=portions)
+        case "headers":
+            return structs.replace(response, headers={**response.headers, **fault.headers})
         case "cut":
             return structs.replace(response, body=_first(body, fault.at_byte), cut=True)
         case "drip":

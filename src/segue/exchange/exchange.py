@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, final
 
 from segue.errors import InvalidRequestError, JournalError, SegueError
 from segue.exchange.remedies import REMEDIES, is_refusal, simplify
+from segue.providers.headroom import LONGEST_WAIT
 from segue.routing.router import GiveUp, GoTo, Retry
 from segue.transcript.text_tools.react import MAX_CORRECTIONS, correction
 
@@ -42,6 +43,9 @@ class Asker:
 
     def ended(self, route: Route, attempt: Attempt | None, error: SegueError | None) -> None:
         """An attempt is over, however it ended, or could not be made: count what it has cost."""
+
+    def waits(self, route: Route, seconds: float) -> None:
+        """The next attempt begins only when a limit of the provider is whole again."""
 
     async def correct(self, attempt: Attempt, note: str) -> None:
         """Remember a reply that cannot be read, and add a note that says why."""
@@ -99,6 +103,7 @@ class Exchange:
         try:
             attempt = await self._asker.attempt(route)
             attempt.may_correct = self._corrections < MAX_CORRECTIONS
+            await self._wait_for_limit(route, attempt)
             error = await attempt.run(self._asker.take, self._abort)
         except JournalError:  # no route's failure
             raise
@@ -155,6 +160,13 @@ class Exchange:
                     self._refusal = error
                 return True
         return False
+
+    async def _wait_for_limit(self, route: Route, attempt: Attempt) -> None:
+        """Wait where a limit is known to be used up: whoever asks before only learns that once more."""
+        seconds = attempt.provider.wait_for_limit(route.model)
+        if 0.0 < seconds <= LONGEST_WAIT:
+            self._asker.waits(route, seconds)
+            await self._pause(seconds)
 
     async def _pause(self, seconds: float) -> None:
         if self._abort is None:

@@ -78,6 +78,8 @@ class ReportingAsker(Asker):
         if self._entered:
             self._members.leave(self._entered)
             self._entered = ""
+        if attempt is not None and (headroom := attempt.provider.headroom) is not None:
+            self._report.headroom[route.name] = headroom.of(route.model)
         tried = self._report.tries[-1]
         tried.seconds = time() - tried.began if attempt is None else attempt.passed
         if error is None:

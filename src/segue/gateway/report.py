@@ -9,6 +9,7 @@ from msgspec import Struct
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.exchange.handovers import Handover
+from segue.providers.headroom import Headroom
 
 if TYPE_CHECKING:
     from segue.gateway.memory.originals import Originals
@@ -65,6 +66,8 @@ class RequestReport(Struct, kw_only=True):
     """Kept in the process for the next requests of conversations, by kind, at the end of this one."""
     held_bytes: int = 0
     """Held in the process by all that runs then."""
+    headroom: dict[str, tuple[Headroom, ...]] = {}
+    """What the routes that were asked have left of their limits."""
     usage: Usage = Usage()
     """Of all requests to providers together."""
     usage_estimated: bool = False

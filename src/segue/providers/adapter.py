@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
     from segue.dialects.card import ModelCard
+    from segue.providers.headroom import HeadroomBook
 
 
 @final
@@ -93,6 +94,8 @@ class ProviderAdapter(Protocol):
 
     name: str
     capabilities: Capabilities = Capabilities()
+    headroom: HeadroomBook | None = None
+    """What its replies said about limits; None where nobody reads that."""
     _lacks: frozenset[tuple[str, Feature]] = frozenset()
 
     def chat_stream(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:
@@ -112,6 +115,10 @@ class ProviderAdapter(Protocol):
     def lacks(self, model: str, feature: Feature) -> bool:
         """Whether a model has refused something, as far as this process has seen."""
         return (model, feature) in self._lacks
+
+    def wait_for_limit(self, model: str) -> float:
+        """Seconds until a request for a model can succeed, as far as its replies have said."""
+        return 0.0 if self.headroom is None else self.headroom.wait(model)
 
     def learn_lack(self, model: str, feature: Feature) -> None:
         """Note that a model refuses this: from now on it is asked without. The only place where that is kept."""

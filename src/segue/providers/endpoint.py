@@ -32,6 +32,10 @@ Sign: TypeAlias = Callable[[str, str, Mapping[str, str], bytes], Mapping[str, st
 """Method, address, headers and body of a request → the headers that sign it."""
 
 
+NoteHeaders: TypeAlias = "Callable[[Mapping[str, str], ProviderError | None], None]"
+"""Receives the headers of an answer, and the error in it if it is one."""
+
+
 async def _ready() -> None:
     """Nothing to wait for."""
 
@@ -74,12 +78,14 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         timeouts: Timeouts | None = None,
         headers: Mapping[str, str] | None = None,
         whole: bool = False,
+        note: NoteHeaders | None = None,
     ) -> AbstractAsyncContextManager[WireResponse]:
         """Send a request. A status other than 2xx is raised as the error that the dialect reads in it.
 
-        `whole`: for a reply that is not streamed, which may be waited for longer.
+        `whole`: for a reply that is not streamed, which may be waited for longer. `note`: called with the headers of the answer.
         """
-        return _Exchange(self, method, path, body, timeouts or self.timeouts, headers or {}, whole=whole)
+        waits = timeouts or self.timeouts
+        return _Exchange(self, method, path, body, waits, headers or {}, whole=whole, note=note)
 
     async def error_in(self, answer: MeteredResponse, sent: Mapping[str, str]) -> ProviderError:
         """The error in an answer, without what was sent as a key or signature."""
@@ -158,12 +164,14 @@ class _Exchange:
         headers: Mapping[str, str],
         *,
         whole: bool,
+        note: NoteHeaders | None,
     ) -> None:
         self._endpoint = endpoint
         self._request = method, path, body
         self._timeouts = timeouts
         self._headers = headers
         self._whole = whole
+        self._note = note
         self._carried: AbstractAsyncContextManager[WireResponse]
 
     async def __aenter__(self) -> WireResponse:
@@ -195,11 +203,16 @@ class _Exchange:
             if refused:
                 async with AsyncExitStack() as opened:
                     opened.push_async_exit(self._carried)
-                    raise await endpoint.error_in(answer, own)
+                    error_in_answer = await endpoint.error_in(answer, own)
+                    if self._note is not None:
+                        self._note(answer.headers, error_in_answer)
+                    raise error_in_answer
         except SegueError as error:
             error.unbilled = error.unbilled or refused
             endpoint.named(error)
             raise
+        if self._note is not None:
+            self._note(answer.headers, None)
         return answer
 
     async def __aexit__(

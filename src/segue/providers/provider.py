@@ -21,6 +21,7 @@ from segue.providers.addresses import path_of
 from segue.providers.capabilities import Capabilities
 from segue.providers.embeddings import Embeddings
 from segue.providers.framed_reply import plain_response
+from segue.providers.headroom import HeadroomBook
 from segue.providers.health import check_health
 from segue.providers.host_form import HostForm, HostRefusals, fitted_body, fitted_headers
 from segue.providers.kept_plans import KeptPlans
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from segue.providers.batches.access import BatchAccess
     from segue.providers.capabilities import ConfigProblem, Health, ListModels
     from segue.providers.credentials import Credentials
-    from segue.providers.endpoint import Endpoint
+    from segue.providers.endpoint import Endpoint, NoteHeaders
     from segue.providers.request_writer import WrittenRequest
     from segue.providers.services import CountService, Services
     from segue.transports.transport import WireResponse
@@ -94,6 +95,7 @@ class Provider(ProviderAdapter):
         self._form = address.form if address is not None else _PLAIN
         self._facts = dict(address.card) if address is not None else {}
         self._refusals = HostRefusals()
+        self.headroom: HeadroomBook = HeadroomBook()
         self._key = key
         self._problems = problems
         paths = address.dialect_paths if address is not None else {}
@@ -252,7 +254,8 @@ class Provider(ProviderAdapter):
         reply, and from then on for nothing else; so is a host that refuses a beta, without it."""
         endpoint, path, written, _, stream = prepared
         headers = fitted_headers(self._form, request.headers, self._refusals)
-        asking = endpoint.ask("POST", path, written.sent.body, headers=headers, whole=not stream)
+        note = partial(self.headroom.note, request.model)
+        asking = endpoint.ask("POST", path, written.sent.body, headers=headers, whole=not stream, note=note)
         try:
             answer = await waiting.for_(opened.enter_async_context(asking))
             return plain_response(self._form, answer), stream
@@ -390,19 +393,27 @@ class Provider(ProviderAdapter):
         endpoint, name = self.endpoint_for(model)
         endpoint = self._endpoints.get(dialect, endpoint)
         path = self._path(endpoint.dialect.name, name, stream=stream)
+        note = partial(self.headroom.note, model)
         if self._form == _PLAIN:
-            return endpoint.ask("POST", path, body, headers=headers, whole=not stream)
-        return self._forwarded(endpoint, path, body, headers, whole=not stream)
+            return endpoint.ask("POST", path, body, headers=headers, whole=not stream, note=note)
+        return self._forwarded(endpoint, path, body, headers, whole=not stream, note=note)
 
     @asynccontextmanager
     async def _forwarded(
-        self, endpoint: Endpoint, path: str, body: bytes, headers: Mapping[str, str], *, whole: bool
+        self,
+        endpoint: Endpoint,
+        path: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        whole: bool,
+        note: NoteHeaders,
     ) -> AsyncGenerator[WireResponse, None]:
         async with AsyncExitStack() as opened:
             while True:
                 sent, _ = fitted_body(self._form, body, headers, self._refusals)
                 kept = fitted_headers(self._form, headers, self._refusals)
-                asking = endpoint.ask("POST", path, sent, headers=kept, whole=whole)
+                asking = endpoint.ask("POST", path, sent, headers=kept, whole=whole, note=note)
                 try:
                     answer = await opened.enter_async_context(asking)
                     break

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from segue.routing.statistics import MemberStatistics
 
 
-_SECOND_CHOICE: Final[tuple[SkipKind, ...]] = ("lacking", "locked_out")
-"""Better a member that gets images and tools described in words, or one that may have its key by now, than none."""
+_SECOND_CHOICE: Final[tuple[SkipKind, ...]] = ("lacking", "limited", "locked_out")
+"""Better a member that gets images and tools described in words, one whose limit must be waited for, or one that may have its
+key by now, than none."""
 
 
 class Balancer:
@@ -100,10 +101,13 @@ class Balancer:
                     free.append(member)
                 else:
                     skips.append((member, reason))
-            for kind in _SECOND_CHOICE:
-                if not free:
-                    free = [member for member, reason in skips if reason.kind == kind]
-                    skips = [held for held in skips if held[1].kind != kind]
+            kinds = iter(() if free else _SECOND_CHOICE)
+            while not free and (kind := next(kinds, None)) is not None:
+                free = [member for member, reason in skips if reason.kind == kind]
+                waits = {member: reason.until for member, reason in skips}
+                skips = [held for held in skips if held[1].kind != kind]
+                if kind == "limited" and free:
+                    return TurnRouting(self, sorted(free, key=waits.__getitem__), skips)
             if not free:
                 raise self.none_available(skips, now)
             first = [member for member in free if prefer and member.known and member.known.name == prefer]
@@ -120,16 +124,16 @@ class Balancer:
         with self.lock:
             now = self.now()
             return tuple(
-                member.counters.snapshot(member.name, member.breaker.state(now), self._unusable(member))
+                member.counters.snapshot(member.name, member.breaker.state(now), *self._usable(member))
                 for member in self.members
             )
 
-    def _unusable(self, member: Member) -> str:
+    def _usable(self, member: Member) -> tuple[str, float]:
+        """Why it cannot be used at all, and for how many seconds its limit is used up."""
         try:
-            member.facts(self.facts)
+            return "", member.facts(self.facts).limited
         except SegueError as error:
-            return str(error)
-        return ""
+            return str(error), 0.0
 
     def order(self, free: list[Member]) -> list[Member]:
         """In which order members that could take the turn are tried; called once per turn."""
@@ -150,7 +154,7 @@ class Balancer:
             return RouteTooSmallError(
                 message, limit=max(limits), hint="Make the conversation shorter.", failures=failures
             )
-        rests = [reason.until - now for _, reason in skips if reason.kind == "resting"]
+        rests = [reason.until - now for _, reason in skips if reason.kind in ("resting", "limited")]
         return _aggregate(message, failures, rests)
 
     def all_failed(self, turn: TurnRouting, last: SegueError, now: float) -> SegueError:
@@ -162,7 +166,9 @@ class Balancer:
         too_small = all(error.remedy == "shrink" for _, error in failures)
         if too_small or len(failures) == 1:
             return last
-        rests = [reason.until - now for _, reason in turn.skips if reason.kind in ("resting", "busy")]
+        rests = [
+            reason.until - now for _, reason in turn.skips if reason.kind in ("resting", "busy", "limited")
+        ]
         rests += [
             max(retry_after_of(error) or 0.0, member.breaker.ready_at(now) - now)
             for member, error in turn.failures.items()
@@ -210,7 +216,8 @@ class TurnRouting:
             recovery = recovery_for(error)
             if recovery == "retry" and (stays or not self._waiting or member.breaker.ready_at(now) <= now):
                 retry, random = self._balancer.retry, self._balancer.random
-                pause = pause_before(self._attempts, error, self._waited, retry, random)
+                alone = stays or not self._waiting
+                pause = pause_before(self._attempts, error, self._waited, retry, random, alone=alone)
                 if pause is not None:
                     self._waited += pause
                     return Retry(pause)

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from segue.routing.route import Facts, MemberFacts, Route
     from segue.routing.router import Need
 
-SkipKind: TypeAlias = Literal["unusable", "resting", "locked_out", "too_small", "lacking", "busy"]
+SkipKind: TypeAlias = Literal["unusable", "resting", "locked_out", "too_small", "lacking", "busy", "limited"]
 """`locked_out`: it wanted another key or more money, which it may have by now. `lacking`: it takes no images or no
-tools and the turn has some, so they would have to be described in words. `busy`: it has all requests that it may have."""
+tools and the turn has some, so they would have to be described in words. `busy`: it has all requests that it may have.
+`limited`: it has said that a limit is used up, and until when."""
 
 LOCKED_OUT: float = 60.0
 """Seconds for which a member that wants another key or more money is left alone."""
@@ -95,6 +96,13 @@ class Member:
         if ready > now:
             locked = self._rests_because is not None and self._rests_because.remedy in _LOCKS
             return SkipReason("locked_out" if locked else "resting", self._resting(ready - now), ready)
+        if known.limited > 0:
+            limit = RouteBusyError(
+                f"Its rate limit is used up for {known.limited:.0f} s.",
+                code="limited",
+                retry_after=known.limited,
+            )
+            return SkipReason("limited", limit, now + known.limited)
         if need.tokens is not None and known.context is not None and need.tokens > known.context:
             refusal = too_small(need.tokens, known.context, self.route.model)
             return SkipReason("too_small", refusal, limit=known.context)

@@ -29,6 +29,8 @@ class RetrySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Each further pause is twice as long."""
     longest_pause: _Seconds = 30.0
     """A provider that asks for more is left for another member."""
+    longest_wait: _Seconds = 60.0
+    """Where there is no other member, a provider that asks for more is waited for once, up to this."""
     total: _Seconds = 60.0
     """Of all pauses before one answer."""
 
@@ -49,12 +51,18 @@ def is_timeout(error: SegueError) -> bool:
 
 
 def pause_before(
-    attempt: int, error: SegueError, waited: float, retry: RetrySettings, random: Callable[[], float]
+    attempt: int,
+    error: SegueError,
+    waited: float,
+    retry: RetrySettings,
+    random: Callable[[], float],
+    *,
+    alone: bool = False,
 ) -> float | None:
     """Seconds to wait after failed attempt number `attempt`, counted from 1; None if it was the last.
 
     Doubling pauses with full jitter above a half, so that many who failed together do not come back together. What a
-    provider asks for is the least that is waited.
+    provider asks for is the least that is waited. `alone`: nobody else can be asked.
     """
     if attempt >= retry.attempts:
         return None
@@ -63,6 +71,6 @@ def pause_before(
     asked = retry_after_of(error)
     if asked is not None:
         if asked > retry.longest_pause:
-            return None
+            return asked if alone and not waited and asked <= retry.longest_wait else None
         pause = max(pause, asked)
     return pause if waited + pause <= retry.total else None

@@ -65,6 +65,8 @@ class MemberFacts(Struct, frozen=True, kw_only=True):
     context: int | None = None
     images: bool = True
     tools: bool = True
+    limited: float = 0.0
+    """Seconds until a limit of its provider is whole again that is used up now."""
 
 
 Facts: TypeAlias = "Callable[[Route], MemberFacts]"
@@ -84,11 +86,15 @@ def facts_from(providers: Providers) -> Facts:
     """What the providers themselves know of their models; where they know nothing, everything is taken to work."""
 
     def facts(route: Route) -> MemberFacts:
-        card = provider_of(route, providers).card(route.model)
+        provider = provider_of(route, providers)
+        card, limited = provider.card(route.model), provider.wait_for_limit(route.model)
         if card is None:
-            return MemberFacts(context=route.context)
+            return MemberFacts(context=route.context, limited=limited)
         return MemberFacts(
-            context=route.context or card.context, images=card.images is not False, tools=card.tools
+            context=route.context or card.context,
+            images=card.images is not False,
+            tools=card.tools,
+            limited=limited,
         )
 
     return facts

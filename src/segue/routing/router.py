@@ -181,13 +181,13 @@ class SingleRouter:
         return SingleRouting(self, route)
 
     def statistics(self) -> tuple[MemberStatistics, ...]:
-        unusable = ""
+        unusable, limited = "", 0.0
         try:
-            self._facts(self.routes[0])
+            limited = self._facts(self.routes[0]).limited
         except SegueError as error:
             unusable = str(error)
         with self.lock:
-            return (self.counters.snapshot(self.name, "closed", unusable),)
+            return (self.counters.snapshot(self.name, "closed", unusable, limited),)
 
 
 @final
@@ -208,7 +208,8 @@ class SingleRouting(Struct):
         self.attempts += 1
         if shown or recovery_for(error) != "retry":
             return GiveUp(error)
-        pause = pause_before(self.attempts, error, self.waited, self.router.retry, self.router.random)
+        retry, random = self.router.retry, self.router.random
+        pause = pause_before(self.attempts, error, self.waited, retry, random, alone=True)
         if pause is None:
             return GiveUp(error)
         self.waited += pause

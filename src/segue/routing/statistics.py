@@ -38,6 +38,8 @@ class MemberStatistics(Struct, frozen=True, kw_only=True):
     last_error: str = ""
     unusable: str = ""
     """Why the member cannot be used at all, if so."""
+    limited: float = 0.0
+    """Seconds until a limit of its provider is whole again that is used up now."""
 
 
 class MemberCounters(Struct):
@@ -74,7 +76,9 @@ class MemberCounters(Struct):
     def abort(self) -> None:
         self.aborts += 1
 
-    def snapshot(self, name: str, breaker: BreakerState, unusable: str = "") -> MemberStatistics:
+    def snapshot(
+        self, name: str, breaker: BreakerState, unusable: str = "", limited: float = 0.0
+    ) -> MemberStatistics:
         return MemberStatistics(
             name=name,
             requests=self.successes + self.failures + self.aborts,
@@ -90,6 +94,7 @@ class MemberCounters(Struct):
             breaker=breaker,
             last_error="" if self.last_error is None else self.last_error.message,
             unusable=unusable,
+            limited=limited,
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from time import monotonic
 from typing import TYPE_CHECKING, Final, final
 
 from segue.errors import UsageError
@@ -88,6 +89,22 @@ class GatewayMetrics:
             multiprocess_mode="livesum",
         )
         self._warm = cache(warm.labels)
+        left = Gauge(
+            "segue_headroom_left",
+            "What a provider has said to be left of a rate limit, in its last reply",
+            ("route", "kind"),
+            registry=registry,
+            multiprocess_mode="livemostrecent",
+        )
+        self._left = cache(left.labels)
+        resets = Gauge(
+            "segue_headroom_reset_seconds",
+            "Seconds from that reply until the limit is whole again",
+            ("route", "kind"),
+            registry=registry,
+            multiprocess_mode="livemostrecent",
+        )
+        self._resets = cache(resets.labels)
         self._held = Gauge(
             "segue_held_bytes",
             "Held by running requests and background replies, within gateway.limits.held_bytes",
@@ -115,6 +132,7 @@ class GatewayMetrics:
             return
         self._measure(report)
         self._measure_memory(report)
+        self._measure_headroom(report)
         for expense in report.expenses:
             for kind in _TOKENS:
                 if count := getattr(expense.usage, kind):
@@ -157,6 +175,12 @@ class GatewayMetrics:
         if len(self._codes) < _MOST_CODES:
             self._codes.add(code)
         return code if code in self._codes else "other"
+
+    def _measure_headroom(self, report: RequestReport) -> None:
+        for route, limits in report.headroom.items():
+            for limit in limits:
+                self._left(route, limit.kind).set(limit.left)
+                self._resets(route, limit.kind).set(max(0.0, limit.resets_at - monotonic()))
 
     def _measure_memory(self, report: RequestReport) -> None:
         if not report.warm_bytes:

@@ -69,6 +69,7 @@ def _members(interactive: InteractiveChat) -> list[str]:
     lines = [
         f"{member.name}: {member.requests} requests, {member.failures} failed"
         + (f", {member.breaker}" if member.breaker != "closed" else "")
+        + (f", its limit is used up for {member.limited:.0f} s" if member.limited else "")
         for member in interactive.chat.router.statistics()
     ]
     return lines if len(lines) > 1 else []

@@ -1,0 +1,111 @@
+"""Short stories of one process: `python -m integrations.dbos_stories NAME FOLDER`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+from dbos import DBOS
+
+from segue.chat.chat import Chat
+from segue.integrations.dbos import AskLimits, DBOSAgents
+from segue.providers.scripted import ScriptedProvider, calls, says
+from segue.sessions.entries import ApprovalGiven, TurnEnded
+from segue.sessions.stores.sqlite import SQLiteStore
+from segue.tools.approval import Approval, ask_later
+
+done: list[str] = []
+
+
+def send(to: str) -> str:
+    """Has an effect."""
+    done.append(to)
+    return "sent"
+
+
+class Story:
+    """One provider, one store, one engine."""
+
+    def __init__(self, folder: Path, *replies: Any, asks: AskLimits | None = None) -> None:
+        self.store = SQLiteStore(folder / "sessions.db")
+        self.provider = ScriptedProvider(replies, name="one")
+        DBOS(
+            config={
+                "name": "stories",
+                "system_database_url": f"sqlite:///{folder}/dbos.db",
+                "log_level": "ERROR",
+            }
+        )
+        self.agents = DBOSAgents(self.chat, asks=asks, polling_seconds=0.05)
+
+    async def launch(self) -> Story:
+        DBOS.launch()
+        await self.agents.register_queues_async()
+        return self
+
+    def chat(self, session: str) -> Chat:
+        return Chat(
+            "one/a",
+            providers={"one": self.provider},
+            store=self.store,
+            session=session,
+            tools=[send],
+            approval=Approval("ask", ask=ask_later),
+        )
+
+
+ASKED = calls(("send", {"to": "ann"}))
+
+
+async def approval(folder: Path) -> None:
+    story = await Story(folder, ASKED, says("It is sent.")).launch()
+    handle = await story.agents.send("s", "Send it.", turn="t")
+    (call,) = await story.agents.approvals("t", seconds=30)
+    assert (call["name"], done) == ("send", [])
+    await story.agents.approve("t", call["id"], by="carol")
+    result = await handle.get_result()
+    assert (result["finish"], result["text"], done) == ("complete", "It is sent.", ["ann"])
+    given = [one.entry for one in await story.store.read("s") if isinstance(one.entry, ApprovalGiven)]
+    assert given == [ApprovalGiven("c0", allowed=True, by="carol")]
+    again = await story.agents.send("s", "Send it.", turn="t")
+    assert (await again.get_result())["text"] == "It is sent."
+    assert len(story.provider.requests) == 2
+
+
+async def refusal(folder: Path) -> None:
+    story = await Story(folder, ASKED, says("Then not.")).launch()
+    handle = await story.agents.send("s", "Send it.", turn="t")
+    (call,) = await story.agents.approvals("t", seconds=30)
+    await story.agents.approve("t", call["id"], by="carol", allow=False, why="Not today.")
+    assert ((await handle.get_result())["text"], done) == ("Then not.", [])
+
+
+async def cancel(folder: Path) -> None:
+    story = await Story(folder, ASKED).launch()
+    await story.agents.send("s", "Send it.", turn="t")
+    await story.agents.approvals("t", seconds=30)
+    await story.agents.cancel("s", "t")
+    ends = [one.entry.finish for one in await story.store.read("s") if isinstance(one.entry, TurnEnded)]
+    assert (ends, done) == (["cancelled"], [])
+
+
+async def limits(folder: Path) -> None:
+    story = await Story(folder, says("a"), says("b"), asks=AskLimits(at_once=1, requests=100)).launch()
+    handles = [await story.agents.send(f"s{number}", "Hello.") for number in range(2)]
+    assert sorted([(await handle.get_result())["text"] for handle in handles]) == ["a", "b"]
+
+
+async def one_after_another(folder: Path) -> None:
+    story = await Story(folder, says("a"), says("b"), says("c")).launch()
+    handles = [await story.agents.send("s", f"Message {number}.") for number in range(3)]
+    results = [(await handle.get_result())["text"] for handle in handles]
+    assert sorted(results) == ["a", "b", "c"]
+    ends = [one.entry.finish for one in await story.store.read("s") if isinstance(one.entry, TurnEnded)]
+    assert ends == ["complete"] * 3
+
+
+if __name__ == "__main__":
+    asyncio.run(globals()[sys.argv[1]](Path(sys.argv[2])))
+    DBOS.destroy()

@@ -1,0 +1,29 @@
+"""Turns as workflows of DBOS, in processes of their own: DBOS is one per process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from integrations.dbos_kills import kill_workers
+
+pytest.importorskip("dbos")
+TESTS = Path(__file__).parent.parent
+
+
+@pytest.mark.timeout(240)
+def test_workers_that_are_killed_lose_no_turn_and_repeat_no_effect(tmp_path: Path) -> None:
+    found = kill_workers(tmp_path, f"sqlite:///{tmp_path}/dbos.db", "", kills=3, seed=7)
+    assert found.turns >= 20
+    assert found.effects >= 50
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("story", ["approval", "refusal", "cancel", "limits", "one_after_another"])
+def test_a_story_ends_as_it_should(tmp_path: Path, story: str) -> None:
+    words = [sys.executable, "-m", "integrations.dbos_stories", story, str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, check=False, text=True, env={"PYTHONPATH": str(TESTS)})  # noqa: S603
+    assert done.returncode == 0, done.stderr[-3000:]
