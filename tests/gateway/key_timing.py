@@ -13,6 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cli.cli_runs import Home
@@ -21,9 +22,10 @@ from gateway.limited_callers import key_of
 from gateway.plain_provider import plain_provider
 
 KEY = key_of(CALLER)
-KINDS = {
-    "random": lambda chance: "".join(chance.choices("abcdefghijklmnop-", k=len(KEY))),
-    "random again": lambda chance: "".join(chance.choices("abcdefghijklmnop-", k=len(KEY))),
+LETTERS = "abcdefghijklmnop-"
+KINDS: Mapping[str, Callable[[random.Random], str]] = {
+    "random": lambda chance: "".join(chance.choices(LETTERS, k=len(KEY))),
+    "random again": lambda chance: "".join(chance.choices(LETTERS, k=len(KEY))),
     "all but the last letter": lambda chance: KEY[:-1] + chance.choice("abcdefghijklm"),
     "all but the first letter": lambda chance: chance.choice("abcdefghijklm") + KEY[1:],
     "one letter more": lambda chance: KEY + chance.choice("abcdefghijklm"),

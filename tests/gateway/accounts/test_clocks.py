@@ -70,12 +70,12 @@ def test_a_clock_that_jumps_and_comes_back_empties_no_budget(store: Any, jump: f
 
 
 @pytest.mark.parametrize("jump", JUMPS)
-@pytest.mark.parametrize("window", ["dollars_per_day", "dollars_per_month"])
+@pytest.mark.parametrize("limits", [Allowance(dollars_per_day=1.0), Allowance(dollars_per_month=1.0)])
 def test_a_clock_that_is_set_back_and_right_again_empties_no_budget(
-    store: Any, jump: float, window: str
+    store: Any, jump: float, limits: Allowance
 ) -> None:
     async def main() -> None:
-        ann = Account(name="ann", allowance=Allowance(**{window: 1.0}))
+        ann = Account(name="ann", allowance=limits)
         await spend(store, ann, 1_000_000)
         for moment in (NOON - jump, NOON, NOON - jump, NOON - 2 * jump, NOON):
             store.clock.now = moment
