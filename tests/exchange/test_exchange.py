@@ -41,7 +41,7 @@ class Listener(Asker):
         self.provider = provider
         self.told: list[str] = []
         self.attempts: list[Attempt] = []
-        self.waits = waits
+        self.slow = waits
 
     @property
     def shown(self) -> bool:
@@ -57,7 +57,7 @@ class Listener(Asker):
         if any(type(event) is TextDelta for event in events):
             attempt.first_content = attempt.passed
         self.told += [type(event).__name__ for event in events]
-        return self._slowly() if self.waits else None
+        return self._slowly() if self.slow else None
 
     async def _slowly(self) -> None:
         await asyncio.sleep(0.01)

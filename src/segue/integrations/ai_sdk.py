@@ -28,6 +28,7 @@ from segue.events import (
     Error,
     Finish,
     MediaChunk,
+    PartialOutput,
     ReasoningChunk,
     Repaired,
     Retrying,
@@ -174,7 +175,15 @@ class _Parts:
                     *([{"type": "abort"}] if reason == "cancelled" else ()),
                     finish,
                 )
-            case Repaired() | Switch() | Retrying() | Compaction() | Warned() | ToolProgress():
+            case (
+                PartialOutput()
+                | Repaired()
+                | Switch()
+                | Retrying()
+                | Compaction()
+                | Warned()
+                | ToolProgress()
+            ):
                 yield {"type": "data-segue", "data": as_dict(event), "transient": True}
             case _:
                 assert_never(event)

@@ -76,12 +76,12 @@ def _of_gateway(arguments: argparse.Namespace, config: Config) -> Sequence[Usage
 async def _of_chats(config: Config, first: str, last: str) -> list[UsageRow]:
     from segue.config.resources import open_store  # noqa: PLC0415
     from segue.gateway.accounts.store import UsageRow  # noqa: PLC0415
-    from segue.sessions.spending import spending  # noqa: PLC0415
+    from segue.sessions.expenses import expenses  # noqa: PLC0415
 
     store = open_store(config)
     sums: dict[tuple[str, ...], UsageRow] = {}
     try:
-        async for spent in spending(store, first, last):
+        async for spent in expenses(store, first, last):
             usage = spent.usage
             row = UsageRow(
                 spent.day,

@@ -33,7 +33,7 @@ class Spent(NamedTuple):
     repairs: int = 0
 
 
-async def spending(store: Store, first: str, last: str) -> AsyncIterator[Spent]:
+async def expenses(store: Store, first: str, last: str) -> AsyncIterator[Spent]:
     """What was used from one day to another (UTC), each as 2026-01-31. A session that cannot be read is skipped."""
     begin = _start_of(first)
     for info in await store.find(limit=100_000):
