@@ -121,7 +121,9 @@ def reader(tmp_path: Path, segue_emulator_server: Served) -> Cloud:
     return cloud
 
 
-@pytest.mark.filterwarnings("ignore:invalid escape sequence")  # in the source of an SDK that is not compiled yet
+@pytest.mark.filterwarnings(
+    "ignore:invalid escape sequence"
+)  # in the source of an SDK that is not compiled yet
 @having("python")
 def test_the_python_on_a_page_does_what_the_page_says(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
