@@ -116,7 +116,7 @@ def reader(tmp_path: Path, segue_emulator_server: Served) -> Cloud:
     programs = Path(sys.executable).parent
     cloud.home.environment["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
     cloud.home.environment["OLLAMA_HOST"] = segue_emulator_server.url("ollama")
-    cloud.home.environment["MISTRAL_API_KEY"] = "any"
+    cloud.home.environment["MISTRAL_API_KEY"] = "sk-test-mistral-0123456789"
     cloud.home.environment["MISTRAL_BASE_URL"] = segue_emulator_server.url("mistral") + "/v1"
     return cloud
 
