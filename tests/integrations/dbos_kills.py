@@ -49,6 +49,9 @@ class _Worker:
             env={**os.environ, "PYTHONPATH": str(tests)},
         )
 
+    def close(self) -> None:
+        self._log.close()
+
     def await_ready(self) -> None:
         deadline = time.monotonic() + 60
         while b"ready\n" not in self._written():
@@ -87,6 +90,7 @@ def kill_workers(folder: Path, url: str, database: str, kills: int, seed: int) -
     finally:
         for worker in workers:
             worker.kill()
+            worker.close()
         client.destroy()
     found.turns = len(sent)
     asyncio.run(_check(folder, database, sent, found))

@@ -62,6 +62,9 @@ class RestateWorld:
             self._worker.send_signal(signal.SIGKILL)
             self._worker.wait(30)
 
+    def close(self) -> None:
+        self._log.close()
+
     def ask(self, path: str, body: Any = None, *, port: int | None = None, headers: Any = None) -> Any:
         data = None if body is None else msgspec.json.encode(body)
         request = Request(
@@ -115,6 +118,7 @@ def restate_world(folder: Path, *words: str) -> Iterator[RestateWorld]:
         yield world
     finally:
         world.kill_worker()
+        world.close()
         server.terminate()
         try:
             server.wait(20)
