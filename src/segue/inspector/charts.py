@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = 1232
 _MOST_BARS: Final = 120
+_WIDEST_SLOT: Final = 96.0
+"""Of a request and the gap behind it: one bar alone would fill the page."""
 
 
 def _steps(most: float, number: int = 3) -> list[float]:
@@ -86,7 +88,7 @@ def tokens_of_requests(requests: Sequence[RequestRecord], lost: Mapping[str, str
         ]
     turns = [list(same) for _, same in groupby(shown, lambda one: one.turn)]
     gaps = len(turns) - 1
-    slot = (right - left - 12) / (len(shown) + 0.5 * gaps)
+    slot = min((right - left - 12) / (len(shown) + 0.5 * gaps), _WIDEST_SLOT)
     at, places = left + 6.0, list[float]()
     for run in turns:
         start = at

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from segue.inspector import words
 from segue.inspector.cache_causes import misses_of, outcomes_of
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.sessions.state import State
+
+_TITLE: Final = 80
+"""Letters of the first prompt that stand for a title."""
 
 
 def requests_of(records: Sequence[Record]) -> list[RequestRecord]:
@@ -84,14 +87,15 @@ def session_page(state: State, records: Sequence[Record], name: str) -> Page:
     outcomes = {one.request: one for one in outcomes_of(requests)}
     largest = max((one.usage.input_tokens or 0 for one in requests), default=1)
     counted = [one for one in requests if one.usage.total_tokens]
+    title = state.title or next((turn.asked[:_TITLE] for turn in turns if turn.asked), "") or "Session"
     body: list[Node] = [
-        head(state.title or "Session", line),
+        head(title, line),
         plot(requests, misses),
         e("div", shown, id="turns"),
         section("Cache and cost", request_table(counted, outcomes, largest)) if counted else None,
     ]
     return Page(
-        title=state.title or name,
+        title=title,
         tab="session",
         body=body,
         data={"session": name, "turns": turns, "seams": list(seams.values())},

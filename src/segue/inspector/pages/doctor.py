@@ -174,12 +174,14 @@ def report(checked: Checked) -> list[Node]:
     found = checked.examination
     diagnosis = found.diagnoses[0] if found.diagnoses else Diagnosis(target="", model="")
     form = found.form or f"{found.dialect} request"
-    counts = f"{words.count(found.messages, 'message')}, {words.count(found.calls, 'call')}"
     unit = "lines" if checked.has_lines else "messages"
+    counts = f"{words.count(found.messages, 'message')}, {words.count(found.calls, 'call')}"
+    if checked.has_lines:
+        counts = f"{len(checked.lines):,} lines, {counts}"
     return [
         head(
             checked.name,
-            f"{form} · {len(checked.lines):,} {unit}, {counts} · read on this machine, nothing was sent",
+            f"{form} · {counts} · read on this machine, nothing was sent",
         ),
         e(
             "div",
