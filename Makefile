@@ -26,7 +26,7 @@ chat: $(SYNCED)  ## talk to a small model in this very process: no key, no serve
 
 test: $(SYNCED)  ## all of check, and all tests
 	$(MAKE) --no-print-directory --jobs 2 --output-sync check
-	$(BIN)/pytest -q -n 3
+	$(BIN)/pytest -q -n 4
 
 quick: $(SYNCED) ## lint and the tests of the core, for every commit (under two minutes)
 	$(MAKE) --no-print-directory lint
