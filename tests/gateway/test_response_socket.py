@@ -250,6 +250,18 @@ def test_lanes_run_beside_each_other_and_name_themselves() -> None:
     run(test())
 
 
+def test_more_lanes_than_a_connection_may_have_are_refused() -> None:
+    async def test() -> None:
+        async with served(GatewayWorld()) as url, connect(f"{url}/v1/responses") as socket:
+            for number in range(response_socket.MOST_LANES + 1):
+                await socket.send(json.dumps({"type": "response.update", "stream_id": f"lane{number}"}))
+            codes = [json.loads(await socket.recv()) for _ in range(response_socket.MOST_LANES + 1)]
+            (refused,) = [event for event in codes if event["error"]["code"] == "too_many_streams"]
+            assert "stream_id" not in refused
+
+    run(test())
+
+
 def test_a_client_that_leaves_ends_the_request_of_its_provider() -> None:
     async def test() -> None:
         slow = Reply(pieces=(Say("word " * 200),), chunk_size=5, delay=0.05)

@@ -122,7 +122,7 @@ class ResponseSocket:
             lane, asked = "", _error(400, "invalid_stream_id", "stream_id is 1 to 256 of A-Z a-z 0-9 _ . -")
         elif lane not in self._lanes and len(self._lanes) >= MOST_LANES:
             asked = _error(400, "too_many_streams", f"One connection has at most {MOST_LANES} streams.")
-            lane = next(iter(self._lanes))
+            lane = ""  # what concerns the connection has no stream (WS-06)
         elif self._waiting >= MOST_WAITING:
             asked = _error(
                 429, "too_many_requests", f"{MOST_WAITING} messages wait on this connection already."
