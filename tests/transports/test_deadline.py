@@ -44,13 +44,13 @@ def test_each_wait_has_its_own_limit() -> None:
     async def story() -> None:
         # Later ones first, and earlier ones while those are waited for.
         limits = (10.0, 0.05, 0.02, 0.08, 0.02)
-        waits = [asyncio.ensure_future(waited(0.2, limit)) for limit in limits[:3]]
+        waits = [asyncio.ensure_future(waited(2.0, limit)) for limit in limits[:3]]
         await asyncio.sleep(0.01)
-        waits += [asyncio.ensure_future(waited(0.2, limit)) for limit in limits[3:]]
+        waits += [asyncio.ensure_future(waited(2.0, limit)) for limit in limits[3:]]
         loop = asyncio.get_running_loop()
         began = loop.time()
         assert await asyncio.gather(*waits[1:]) == [False] * 4
-        assert loop.time() - began < 0.15
+        assert loop.time() - began < 1.5
         assert await waits[0]
 
     asyncio.run(story())

@@ -363,7 +363,9 @@ def read_options(variant: Variant, body: Mapping[str, Any], leading: list[Any] |
             if field not in _READ and field != seed and value is not None
         }
     )
-    if body.get("stream_options") not in (None, {}, {"include_usage": True}, {"include_usage": False}):
+    # A server that refuses to be asked for counts gets a request without them, and it is reported.
+    usual = ({}, {"include_usage": True}, {"include_usage": False}) if variant.counts_asked else ()
+    if body.get("stream_options") not in (None, *usual):
         extra["stream_options"] = body["stream_options"]
     effort, budget = _thinking(body, extra)
     return Options(

@@ -39,8 +39,6 @@ def complaints(body: object, context: Context) -> Complaints:
     yield from settings.unknown_model(context, "generateContent")
     batch = body.get("batch") if isinstance(body, dict) else None
     given = batch if isinstance(batch, dict) else {}
-    if not given.get("displayName"):
-        yield refused("GEM-B01", "* BatchGenerateContentRequest.batch.display_name: display_name is required")
     config = given.get("inputConfig")
     if not isinstance(config, dict) or not config:
         yield refused("GEM-B01", "* BatchGenerateContentRequest.batch.input_config: input_config is required")
@@ -104,7 +102,7 @@ def create(request: Request, emulator: Emulator) -> Response:
         tasks=tuple(tasks),
         record={
             "model": f"models/{context.model}",
-            "name": body["batch"]["displayName"],
+            "name": body["batch"].get("displayName", ""),
             "metadata": [one.get("metadata") for one in _requests(body)],
         },
     )
