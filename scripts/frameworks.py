@@ -40,7 +40,11 @@ def main(words: list[str]) -> int:
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     install = [sys.executable, "-m", "uv", "pip", "install", "-q", "--upgrade", "--python", str(python)]
-    subprocess.run([*install, "-e", str(ROOT), *PACKAGES, *TOOLS], check=True, timeout=_SECONDS)
+    subprocess.run(
+        [*install, "-e", f"{ROOT}[aws,dbos,postgres,restate]", *PACKAGES, *TOOLS],
+        check=True,
+        timeout=_SECONDS,
+    )
     names = "|".join(package.partition("[")[0] for package in PACKAGES)
     listed = subprocess.run(
         [sys.executable, "-m", "uv", "pip", "list", "--python", str(python), "--format", "freeze"],
