@@ -6,7 +6,7 @@ import time
 from calendar import timegm
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from segue.conversation.usage import Usage
+from segue.conversation.usage import NO_USAGE, Usage
 from segue.errors import SegueError
 from segue.sessions.entries import CallEnded, Compacted, ModelReplied
 
@@ -52,11 +52,11 @@ async def expenses(store: Store, first: str, last: str) -> AsyncIterator[Spent]:
 def _spent(record: Record) -> Spent | None:
     day, entry = time.strftime("%Y-%m-%d", time.gmtime(record.at)), record.entry
     match entry:
-        case ModelReplied(message=message) if entry.usage != Usage() or entry.cost is not None:
+        case ModelReplied(message=message) if entry.usage != NO_USAGE or entry.cost is not None:
             origin = message.origin
             model = f"{origin.provider}/{origin.model}" if origin is not None else TOOLS
             return Spent(day, model, entry.usage, entry.cost, entry.repairs)
-        case CallEnded() | Compacted() if entry.usage != Usage():
+        case CallEnded() | Compacted() if entry.usage != NO_USAGE:
             return Spent(day, TOOLS, entry.usage, entry.cost)
         case _:
             return None

@@ -75,29 +75,19 @@ def _of_gateway(arguments: argparse.Namespace, config: Config) -> Sequence[Usage
 
 async def _of_chats(config: Config, first: str, last: str) -> list[UsageRow]:
     from segue.config.resources import open_store  # noqa: PLC0415
-    from segue.gateway.accounts.store import UsageRow  # noqa: PLC0415
+    from segue.gateway.accounts.store import UsageRow, add_usage  # noqa: PLC0415
     from segue.sessions.expenses import expenses  # noqa: PLC0415
 
     store = open_store(config)
-    sums: dict[tuple[str, ...], UsageRow] = {}
+    sums: dict[tuple[str, str, str, str], UsageRow] = {}
     try:
         async for spent in expenses(store, first, last):
-            usage = spent.usage
-            row = UsageRow(
-                spent.day,
-                CHATS,
-                spent.model,
-                spent.model,
-                requests=1,
-                input_tokens=usage.input_tokens or 0,
-                output_tokens=usage.output_tokens or 0,
-                cached_tokens=usage.cached_tokens or 0,
-                reasoning_tokens=usage.reasoning_tokens or 0,
-                micros=round((spent.cost or 0) * 1_000_000),
-                unpriced=int(spent.cost is None),
-                repairs=spent.repairs,
+            place = spent.day, CHATS, spent.model, spent.model
+            micros, unpriced = round((spent.cost or 0) * 1_000_000), int(spent.cost is None)
+            row = UsageRow.of(
+                place, spent.usage, micros=micros, unpriced=unpriced, requests=1, repairs=spent.repairs
             )
-            sums[row.place] = sums[row.place].plus(row) if row.place in sums else row
+            add_usage(sums, row)
     finally:
         await store.close()
     return list(sums.values())

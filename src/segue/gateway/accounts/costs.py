@@ -279,19 +279,8 @@ def _usage_rows(report: RequestReport, spent_micros: Sequence[int]) -> list[Usag
     )
     rows = {answered.place: answered}
     for one, spent_for_it in zip(report.expenses, spent_micros, strict=False):
-        usage = one.usage
-        spent = UsageRow(
-            day=day,
-            caller=report.caller,
-            asked=asked,
-            route=one.route,
-            input_tokens=usage.input_tokens or 0,
-            output_tokens=usage.output_tokens or 0,
-            cached_tokens=usage.cached_tokens or 0,
-            reasoning_tokens=usage.reasoning_tokens or 0,
-            micros=spent_for_it,
-            unpriced=int(usage.total_tokens is not None and one.dollars is None),
-        )
-        if usage.total_tokens is not None:
-            add_usage(rows, spent)
+        if one.usage.total_tokens is not None:
+            place = day, report.caller, asked, one.route
+            unpriced = int(one.dollars is None)
+            add_usage(rows, UsageRow.of(place, one.usage, micros=spent_for_it, unpriced=unpriced))
     return list(rows.values())

@@ -17,6 +17,8 @@ from segue.gateway.accounts.admission import Charge, Refusal, Reserved, Standing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from segue.conversation.usage import Usage
+
 RESERVED_SECONDS = 60.0
 """How long a reservation holds without being renewed. What a gateway that died had reserved counts as spent from then on."""
 LONGEST_HOLD = 2 * RESERVED_SECONDS
@@ -86,6 +88,30 @@ class UsageRow(Struct, frozen=True):
     repairs: int = 0
     losses: int = 0
     failovers: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        place: tuple[str, str, str, str],
+        usage: Usage,
+        *,
+        micros: int,
+        unpriced: int,
+        requests: int = 0,
+        repairs: int = 0,
+    ) -> UsageRow:
+        """What one request used, at a place. `requests` is 0 where the request is counted elsewhere."""
+        return cls(
+            *place,
+            requests=requests,
+            input_tokens=usage.input_tokens or 0,
+            output_tokens=usage.output_tokens or 0,
+            cached_tokens=usage.cached_tokens or 0,
+            reasoning_tokens=usage.reasoning_tokens or 0,
+            micros=micros,
+            unpriced=unpriced,
+            repairs=repairs,
+        )
 
     @property
     def place(self) -> tuple[str, str, str, str]:
