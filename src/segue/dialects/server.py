@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final
 
 from msgspec import Raw, Struct
 
+from segue.dialects.continuations import Continuations
 from segue.dialects.references import ReferenceField, holds_mark
 from segue.errors import SegueError
 
@@ -261,6 +262,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     wire is not sent them."""
     stores_replies: bool = False
     """Whether clients may ask for replies by their ids, and for compacted conversations (`stored_replies`)."""
+    continuations: Continuations | None = None
+    """How requests may hold only what is new; None if they never do, or only in the way of `stored_replies`."""
     carried_fields: tuple[str, ...] = ()
     """Fields that a request which continues a kept reply has from there, if it does not give them itself."""
     item_marks: tuple[bytes, ...] = ()
