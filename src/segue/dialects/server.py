@@ -32,12 +32,13 @@ Operation: TypeAlias = Literal[
     "delete_reply",
     "cancel_reply",
     "list_input",
+    "conversation",
     "batch",
     "version",
     "hello",
 ]
 """What a path of a server does. `generate`: one prompt instead of messages. `batch`: batches, and the files that they are made
-of."""
+of. `conversation`: conversations that the server keeps, and their items."""
 
 
 class Reframe(Protocol):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _TRIGGER: Final = "compaction_trigger"
 _COMPACTED: Final = ("compaction", "compaction_summary")
 _PAGE: Final = 20
+_NEAR: Final = 200
+"""Within so many bytes of an event its response begins, if it has one."""
 _ENDS: Final = ("response.completed", "response.incomplete")
 _RUNNING: Final = ("queued", "in_progress")
 _LEAD: Final = "Summary of the conversation so far:\n\n"
@@ -56,8 +58,21 @@ def previous(body: Mapping[str, Any]) -> str:
     return previous if isinstance(previous, str) else ""
 
 
+def conversation(body: Mapping[str, Any]) -> str:
+    """The id of the conversation that a request adds to; empty if there is none."""
+    named = body.get("conversation")
+    named = named.get("id") if isinstance(named, dict) else named
+    return named if isinstance(named, str) else ""
+
+
 def unserved(body: Mapping[str, Any]) -> SegueError | None:
     """Why a request cannot be served; None if it can."""
+    if previous(body) and conversation(body):  # RST-01
+        return InvalidRequestError(
+            "Mutually exclusive parameters: 'previous_response_id' and 'conversation'.",
+            code="mutually_exclusive_parameters",
+            hint="Send one of them.",
+        )
     if not is_background(body) or keeps(body):
         return None
     return InvalidRequestError(
@@ -145,21 +160,42 @@ def _unknown_item(name: str) -> SegueError:
     )
 
 
+def with_fields(frames: bytes, fields: Mapping[str, Any]) -> bytes:
+    """Frames of a stream, with these fields in each response that they show."""
+    pieces = frames.split(b"\n\n")
+    for at, piece in enumerate(pieces):
+        head, mark, data = piece.partition(b"data: ")
+        if b'"response":{' in data[:_NEAR]:
+            event = msgspec.json.decode(data)
+            event["response"] = {**event["response"], **fields}
+            pieces[at] = head + mark + ENCODER.encode(event)
+    return b"\n\n".join(pieces)
+
+
 def continued(body: Mapping[str, Any], before: Sequence[Any]) -> dict[str, Any]:
-    """A request whose input begins with these items, and that names no earlier reply any more."""
-    rest = {name: value for name, value in body.items() if name != "previous_response_id"}
+    """A request whose input begins with these items, and that names no earlier reply or conversation any more."""
+    gone = ("previous_response_id", "conversation")
+    rest = {name: value for name, value in body.items() if name not in gone}
     return {**rest, "input": [*before, *input_items(body)]}
 
 
 def encode_input(items: Sequence[Any], query: Mapping[str, str]) -> bytes:
     """A page of the items of a request; the newest come first unless the client wants it otherwise."""
-    named = [
-        {"id": f"item_{number}", **item} if isinstance(item, dict) else item
-        for number, item in enumerate(items)
-    ]
+    return encode_page(
+        [
+            {"id": f"item_{number}", **item} if isinstance(item, dict) else {"content": item}
+            for number, item in enumerate(items)
+        ],
+        query,
+    )
+
+
+def encode_page(items: Sequence[Mapping[str, Any]], query: Mapping[str, str]) -> bytes:
+    """A page of items that have ids."""
+    named = [*items]
     if query.get("order", "desc") != "asc":
         named.reverse()
-    ids = [item.get("id") for item in named if isinstance(item, dict)]
+    ids = [item.get("id") for item in named]
     start = ids.index(query["after"]) + 1 if query.get("after") in ids else 0
     limit = query.get("limit", "")
     size = min(max(int(limit), 1), 100) if limit.isascii() and limit.isdigit() and len(limit) < 9 else _PAGE

@@ -29,6 +29,7 @@ from segue.gateway.byte_budget import ByteBudget
 from segue.gateway.client_errors import busy_error, error_response, path_error, unexpected, write_error
 from segue.gateway.compaction import ClientCompaction
 from segue.gateway.control import METRICS, open_control
+from segue.gateway.conversation_objects import ConversationObjects
 from segue.gateway.conversations.reader import TurnReader
 from segue.gateway.disconnection import work_until_gone
 from segue.gateway.doors import Doors, check_signature, keys_of, unknown_key
@@ -55,11 +56,13 @@ from segue.providers.models.prices import PriceBook
 from segue.transports.deadline import Deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+    from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 
     from segue.config.schema import Config
     from segue.dialects.dialect import Dialect
     from segue.gateway.accounts.account import Account
+    from segue.gateway.archive import ReplyOrigin
+    from segue.gateway.conversation_objects import ConversationLease
     from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.doors import Door
     from segue.gateway.memory.memory import Memory
@@ -67,6 +70,7 @@ if TYPE_CHECKING:
     from segue.gateway.watcher import GatewayWatcher
     from segue.gateway.web import Receive, Send
     from segue.providers.registry import KnownProviders
+    from segue.routing.route import Route
 
 OPERATORS: Final = "/segue/"
 EXPLAIN: Final = "/segue/v1/explain"
@@ -107,13 +111,14 @@ class Gateway:
         )
         self._budget = budget = ByteBudget(self.settings.limits.held_bytes)
         self._archive = archive = ReplyArchive(memory)
+        self._objects = objects = ConversationObjects(memory, archive, self.settings.limits.reply_timeout)
         self._compactor = ClientCompaction(self.members, providers, memory)
         self._reader = TurnReader(
-            self.names, memory, self.members.plans, archive, self._compactor, self.settings.limits
+            self.names, memory, self.members.plans, archive, objects, self._compactor, self.settings.limits
         )
         self._jobs = BackgroundReplies(archive, self.settings.limits, budget)
         self._services = ClientServices(
-            self.names, self.members, providers, self._reader, self._compactor, self._jobs
+            self.names, self.members, providers, self._reader, self._compactor, self._jobs, objects
         )
         self._batches = ClientBatches(self.names, providers, memory, self.accounts)
         self._callers = RunningRequests()
@@ -412,6 +417,24 @@ class Gateway:
         if self.watcher is not None:
             self.watcher.began(report, turn, switched)
         routes = self.names.router(switched or turn.asked).routes
+        held = turn.prepared.held
+        lease = None if held is None else await self._objects.lease(turn.caller, held)
+        try:
+            await self._ask(turn, account, report, writer, lease, switched, routes)
+        finally:
+            if lease is not None:
+                await lease.close()
+
+    async def _ask(
+        self,
+        turn: ClientTurn,
+        account: Account,
+        report: RequestReport,
+        writer: ResponseWriter,
+        lease: ConversationLease | None,
+        switched: str,
+        routes: Sequence[Route],
+    ) -> None:
         admission, expected = await costs.admit(self.accounts, account, turn, self.names, routes)
         try:
             if admission is not None:
@@ -426,13 +449,24 @@ class Gateway:
                 report,
                 memory=self.memory,
                 members=self.members,
-                keep=self._archive.keep if turn.prepared.kept and not turn.prepared.reply_id else None,
+                keep=partial(self._keep, lease) if turn.prepared.kept else None,
                 note=self._note,
                 on_attempt=None if self.watcher is None else partial(self.watcher.asks, report),
             )
             await exchange.run(self.members.routings(turn, switched))
         finally:
             costs.settle(self.accounts, admission, expected, report)
+
+    async def _keep(
+        self, lease: ConversationLease | None, turn: ClientTurn, body: bytes, origin: ReplyOrigin
+    ) -> None:
+        """A complete reply that its client may continue; and the turn in its conversation. Replies that are made in the background
+        are kept with their events."""
+        name = turn.prepared.reply_id or await self._archive.keep(turn, body, origin)
+        if lease is not None:
+            if not name:
+                raise OverloadError("The turn could not be added to its conversation.", code="store_away")
+            await lease.advance(name)
 
     def _note(self, seen: ConversationInfo) -> None:
         """Record a conversation, beside the requests."""

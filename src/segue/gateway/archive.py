@@ -164,15 +164,16 @@ class ReplyArchive:
         hold_for_request(data)
         return msgspec.json.decode(data, type=dict[str, Raw])
 
-    async def keep(self, turn: ClientTurn, body: bytes, origin: ReplyOrigin) -> None:
-        """A complete reply, as its client gets it. A store that fails costs this record, and never the reply."""
+    async def keep(self, turn: ClientTurn, body: bytes, origin: ReplyOrigin) -> str:
+        """A complete reply, as its client gets it; the id that it was kept under, and empty if it was not. A store that fails costs
+        this record, and never the reply."""
         prepared, fields = turn.prepared, turn.whole_fields
         reply_id = msgspec.json.decode(body).get("id")
-        if not isinstance(reply_id, str) or not reply_id:
-            return
+        if not isinstance(reply_id, str):
+            return ""
         wire, carried = turn.dialect.server.continuations, turn.dialect.server.carried_fields
-        if wire is not None and not wire.is_kept(body):
-            return
+        if not reply_id or (wire is not None and not wire.is_kept(body)):
+            return ""
         node = ReplyNode(
             reply=Raw(body),
             input=[Raw(msgspec.json.encode(one)) for one in turn.messages_in(fields)[prepared.before :]],
@@ -188,6 +189,8 @@ class ReplyArchive:
             await self.add(turn.caller, reply_id, node, settings)
         except JournalError as error:
             _LOG.warning("A reply was not kept for its client: %s", error)
+            return ""
+        return reply_id
 
     async def add(
         self, caller: str, reply_id: str, node: ReplyNode, settings: dict[str, Raw] | None = None

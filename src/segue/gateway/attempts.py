@@ -10,6 +10,7 @@ from secrets import token_hex
 from time import monotonic, time
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
+import msgspec
 from msgspec import structs
 
 from segue.conversation.blocks import Origin
@@ -118,7 +119,7 @@ class TranslatedAttempt(Attempt):
         writes its calls as text is held back until its final answer begins, or until it is complete."""
         reader, last = self.reader, events[-1]
         if reader is None:
-            return self._piece(events)
+            return self._shown_to_client(self._piece(events))
         if not reader.answers and type(last) not in (Finished, Failed):
             self._held += events
             return [], data
@@ -127,7 +128,14 @@ class TranslatedAttempt(Attempt):
             return [*held, *events], data
         before, shown = self._piece(held) if held else ([], b"")
         after, rest = self._piece(events)
-        return [*before, *after], shown + rest
+        return self._shown_to_client(([*before, *after], shown + rest))
+
+    def _shown_to_client(self, piece: Piece) -> Piece:
+        """With the conversation that the reply belongs to (CNV-02)."""
+        held = self._turn.prepared.held
+        if held is None or not piece[1]:
+            return piece
+        return piece[0], stored.with_fields(piece[1], {"conversation": {"id": held.id}})
 
     def _piece(self, events: list[Event]) -> Piece:
         """What the client gets for these events."""
@@ -192,13 +200,17 @@ class TranslatedAttempt(Attempt):
 
     def close(self) -> bytes:
         """The last bytes of a streamed reply that succeeded."""
-        return self._encoder.close()
+        return self._shown_to_client(([], self._encoder.close()))[1]
 
     def whole(self, reply: Reply) -> bytes:
         """The whole reply, for a client that does not stream or asks for it later. `reply`: as it was folded."""
         del reply  # the client was shown a part of it
         shown = fold(self._shown, Origin(dialect=self._turn.dialect.name, model=self._turn.asked))
-        return self._turn.dialect.encode_reply(structs.replace(shown, model=self._turn.asked))
+        body = self._turn.dialect.encode_reply(structs.replace(shown, model=self._turn.asked))
+        held = self._turn.prepared.held
+        if held is None:
+            return body
+        return msgspec.json.encode({**msgspec.json.decode(body), "conversation": {"id": held.id}})
 
     def broken(self, error: SegueError) -> bytes:
         """The bytes that end a stream which broke off."""

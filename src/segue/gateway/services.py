@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from segue.gateway.accounts.account import Account
     from segue.gateway.background import BackgroundReplies
     from segue.gateway.compaction import ClientCompaction
+    from segue.gateway.conversation_objects import ConversationObjects
     from segue.gateway.conversations.reader import TurnReader
     from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.doors import Doors
@@ -61,6 +62,7 @@ class ClientServices:
         reader: TurnReader,
         compactor: ClientCompaction,
         background: BackgroundReplies,
+        objects: ConversationObjects,
     ) -> None:
         self._names = names
         self._members = members
@@ -68,6 +70,7 @@ class ClientServices:
         self._reader = reader
         self._compactor = compactor
         self._background = background
+        self._objects = objects
         self._plain = PlainServices(names, providers)
         self._provider_models = ProviderModels(providers) if members.lists_models else None
 
@@ -88,8 +91,9 @@ class ClientServices:
                 return await serve(door, request, account, report)
             case "compact":
                 return await self._compact(door, request, caller, report)
-            case "get_reply" | "delete_reply" | "cancel_reply" | "list_input":
-                return await self._background.answer(door, request, caller)
+            case "get_reply" | "delete_reply" | "cancel_reply" | "list_input" | "conversation":
+                keeper = self._objects if door.operation == "conversation" else self._background
+                return await keeper.answer(door, request, caller)
             case "version":
                 return _json(msgspec.json.encode({"version": version("segue-llm")}))
             case "hello":

@@ -26,6 +26,18 @@ def _error_frame(error: SegueError) -> bytes:
 _PREFIXES = ("/v1", "")
 """Some clients add the version to a base URL, some expect it in there."""
 
+_CONVERSATIONS = (
+    ("POST", ""),
+    ("GET", "/{id}"),
+    ("POST", "/{id}"),
+    ("DELETE", "/{id}"),
+    ("GET", "/{id}/items"),
+    ("POST", "/{id}/items"),
+    ("GET", "/{id}/items/{item}"),
+    ("DELETE", "/{id}/items/{item}"),
+)
+"""CNV-01."""
+
 SERVER = ServerFacts(
     has_socket=True,
     paths=tuple(
@@ -40,6 +52,12 @@ SERVER = ServerFacts(
             ServerPath(operation="cancel_reply", pattern=f"{prefix}/responses/{{id}}/cancel"),
             ServerPath(
                 operation="list_input", method="GET", pattern=f"{prefix}/responses/{{id}}/input_items"
+            ),
+            *(
+                ServerPath(
+                    operation="conversation", method=method, pattern=f"{prefix}/conversations{pattern}"
+                )
+                for method, pattern in _CONVERSATIONS
             ),
         )
     ),

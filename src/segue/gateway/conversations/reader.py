@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from segue.conversation.blocks import Origin
     from segue.gateway.archive import ReplyArchive
     from segue.gateway.compaction import ClientCompaction
+    from segue.gateway.conversation_objects import ConversationObjects
     from segue.gateway.conversations.turns import ClientTurn, PreparedRequest
     from segue.gateway.doors import Door
     from segue.gateway.memory.memory import Memory
@@ -47,6 +48,7 @@ class TurnReader:
         memory: Memory,
         plans: KeptPlans,
         archive: ReplyArchive,
+        objects: ConversationObjects,
         compactor: ClientCompaction,
         limits: GatewayLimits,
     ) -> None:
@@ -54,7 +56,7 @@ class TurnReader:
         self._memory = memory
         self._most_messages = limits.messages
         self._requests = RequestReader(names.writer, most_messages=limits.messages)
-        self._references = ReferenceResolver(archive, compactor, memory)
+        self._references = ReferenceResolver(archive, objects, compactor, memory)
         self._continuations = ContinuationReader(archive)
         self._warm = CacheBudget(limits.warm_bytes)
         self._warm.share(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from segue.errors import SegueError
     from segue.gateway.archive import ReplyArchive
     from segue.gateway.compaction import ClientCompaction
+    from segue.gateway.conversation_objects import ConversationObjects
     from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.doors import Door
     from segue.gateway.memory.memory import Memory
@@ -37,8 +38,15 @@ if TYPE_CHECKING:
 class ReferenceResolver:
     """Puts in what requests refer to, as far as we hold it."""
 
-    def __init__(self, archive: ReplyArchive, compactor: ClientCompaction, memory: Memory) -> None:
+    def __init__(
+        self,
+        archive: ReplyArchive,
+        objects: ConversationObjects,
+        compactor: ClientCompaction,
+        memory: Memory,
+    ) -> None:
         self._archive = archive
+        self._objects = objects
         self._compactor = compactor
         self._memory = memory
 
@@ -70,7 +78,8 @@ class ReferenceResolver:
         server, whole = door.dialect.server, read.fields
         table = server.references
         if server.stores_replies:
-            if read.refers or stored.previous(whole) or stored.is_background(whole):
+            named = stored.previous(whole) or stored.conversation(whole)
+            if read.refers or named or stored.is_background(whole):
                 return None
             if stored.insists(whole):
                 await self._archive.check()
@@ -122,6 +131,21 @@ class ReferenceResolver:
                 changed=changed,
                 parent=previous,
                 before=len(before),
+            )
+        if name := stored.conversation(fields):
+            held = await self._objects.find(caller, name)
+            if held is None:  # the field stays, and only its provider knows it
+                return prepared
+            await self._archive.check()
+            whole = stored.continued(fields, held.given)
+            prepared = structs.replace(
+                prepared,
+                fields=whole,
+                changed=True,
+                kept=True,
+                parent=held.revision.head,
+                before=len(held.given),
+                held=held,
             )
         if references := stored.references(prepared.fields):
             found_items = await self._archive.items(caller, references)

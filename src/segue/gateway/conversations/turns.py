@@ -20,6 +20,7 @@ from segue.dialects.references import Reference, outer_fields
 from segue.dialects.shapes import joined_repairs, known_fields
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.conversations.client_messages import prepared_by
+from segue.gateway.conversations.held import HeldConversation
 from segue.gateway.conversations.identity import given_name, known_conversation
 from segue.gateway.doors import Door
 from segue.gateway.large_bodies import read_beside
@@ -63,6 +64,8 @@ class PreparedRequest(Struct, frozen=True):
     """How many of the messages come from there."""
     conversation_id: str = ""
     """The conversation of that reply; empty if it is not known."""
+    held: HeldConversation | None = None
+    """The conversation that the turn is added to, if it is an object that we keep."""
     references: tuple[Reference, ...] = ()
     """What the request refers to and we do not have: only another provider may hold it."""
 
@@ -239,7 +242,8 @@ async def read_turn(
         read = await read_beside(request.weight, partial(_read, dialect, fields, writer))
     messages = read.conversation.messages
     asked = model_of(door, fields)
-    name = given_name(dialect.server, request.headers, fields)
+    named = fields if prepared.held is None else {**fields, "conversation": prepared.held.id}
+    name = given_name(dialect.server, request.headers, named)
     opening = Opening(name, dialect, asked, read.conversation, read.tools)
     size = max(request.weight, len(request.body))
     originals = await recall_originals(memory, caller, messages, opening=opening, size=size)

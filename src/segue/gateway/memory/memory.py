@@ -223,6 +223,12 @@ class Memory:
             records.append(MemoryRecord((key,), self._key.encrypt(data, bound_to=key)))
         await self.store.write(records)
 
+    async def put_first(self, caller: str, kind: str, object_id: str, data: bytes) -> bytes:
+        """Keep an object unless there is one under this id; the one that is there now, whoever wrote it."""
+        key = self._key.digest("object", caller, kind, object_id)
+        await self.store.write([MemoryRecord((), self._key.encrypt(data, bound_to=key), (key,))])
+        return await self.get_object(caller, kind, object_id) or data
+
     async def get_object(self, caller: str, kind: str, object_id: str) -> bytes | None:
         """None if there is none, or it belongs to another caller."""
         return (await self.get_objects(caller, kind, [object_id])).get(object_id)

@@ -1,0 +1,223 @@
+"""Conversations that are kept as objects: every turn adds to them, whichever model answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from gateway.world import ROUTES, GatewayWorld
+from segue.config.schema import CallerSettings
+from segue.emulators.faults import Fault
+from segue.emulators.model_reply import Prompt, Reply, Say
+from segue.gateway.accounts.account import digest_of
+
+PATH, OBJECTS = "/v1/responses", "/v1/conversations"
+TARGETS = list(ROUTES)
+A, B = ROUTES["responses"], ROUTES["anthropic"]
+
+
+def message(text: str, role: str = "user") -> dict[str, Any]:
+    return {"type": "message", "role": role, "content": text}
+
+
+async def made(world: GatewayWorld, *texts: str, **fields: Any) -> Any:
+    reply = await world.ask(OBJECTS, {"items": [message(text) for text in texts], **fields})
+    assert reply.status == 200, reply.body
+    return reply.json()["id"]
+
+
+async def listed(world: GatewayWorld, name: str, query: str = "?order=asc&limit=100") -> Any:
+    reply = await world.ask(f"{OBJECTS}/{name}/items{query}", method="GET")
+    assert reply.status == 200, reply.body
+    return reply.json()
+
+
+def texts_in(items: list[Any]) -> list[str]:
+    return [part["text"] for item in items if item["type"] == "message" for part in item["content"]]
+
+
+async def turn(world: GatewayWorld, name: str, text: str, route: str, *, stream: bool = False) -> Any:
+    body = {"model": route, "input": text, "conversation": name, "stream": stream}
+    reply = await world.ask(PATH, body)
+    assert reply.status == 200, reply.body
+    if not stream:
+        return reply.json()
+    frames = [
+        json.loads(part) for part in reply.body.decode().split("data: ")[1:] for part in [part.split("\n")[0]]
+    ]
+    shown = [frame["response"] for frame in frames if "response" in frame]
+    assert all(response["conversation"] == {"id": name} for response in shown)
+    return shown[-1]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_conversation_goes_from_a_to_b(target: str, stream: bool) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        name = await made(world, "My name is Ada.", "Remember it.")
+        first = await turn(world, name, "Hello.", A, stream=stream)
+        assert first["conversation"] == {"id": name}
+        added = await world.ask(f"{OBJECTS}/{name}/items", {"items": [message("Something new.")]})
+        assert texts_in(added.json()["data"]) == ["Something new."]
+        world.restart()
+        await turn(world, name, "What is my name?", ROUTES[target], stream=stream)
+        sent = json.dumps(world.emulator.log[-1].body)
+        expected = ["My name is Ada.", "Remember it.", "Hello.", "Something new.", "What is my name?"]
+        places = [sent.index(text) for text in expected]
+        assert places == sorted(places)
+        items = texts_in((await listed(world, name))["data"])
+        assert [text for text in items if not text.startswith("I know")] == expected
+        assert world.refusals() == []
+
+    asyncio.run(main())
+
+
+def test_a_failed_turn_adds_nothing_and_leaves_no_lock() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        name = await made(world, "One.")
+        world.emulator.faults.append(Fault(kind="status", status=400, message="No."))
+        world.emulator.faults.append(Fault(kind="status", status=400, message="No."))
+        body = {"model": B, "input": "Fails.", "conversation": {"id": name}}
+        assert (await world.ask(PATH, body)).status == 400
+        world.emulator.faults.clear()
+        assert texts_in((await listed(world, name))["data"]) == ["One."]
+        await turn(world, name, "Works.", B)
+
+    asyncio.run(main())
+
+
+def test_of_two_turns_at_once_one_is_refused() -> None:
+    class Slow:
+        def reply(self, prompt: Prompt) -> Reply:
+            return Reply(pieces=(Say("Slowly. " * 20),), delay=0.02)
+
+        def reset(self) -> None:
+            """Nothing is remembered."""
+
+    async def main() -> None:
+        for stream in (False, True):
+            world = GatewayWorld(responder=Slow())
+            name = await made(world)
+            bodies = [
+                {"model": B, "input": f"Turn {number}.", "conversation": name, "stream": stream}
+                for number in range(2)
+            ]
+            replies = await asyncio.gather(*(world.ask(PATH, body) for body in bodies))
+            assert sorted(reply.status for reply in replies) == [200, 400]
+            (refused,) = [reply for reply in replies if reply.status == 400]
+            error = refused.json()["error"]
+            assert error["code"] == "conversation_locked"
+            assert error["param"] == "conversation"
+            assert len(world.emulator.log) == 1, "nobody is asked for the other"
+            await turn(world, name, "And on.", B)
+
+    asyncio.run(main())
+
+
+def test_objects_are_made_shown_changed_and_deleted() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        name = await made(world, *(f"Item {number}." for number in range(20)), metadata={"topic": "a"})
+        shown = (await world.ask(f"{OBJECTS}/{name}", method="GET")).json()
+        assert shown.keys() == {"id", "object", "created_at", "metadata"}
+        assert shown["metadata"] == {"topic": "a"}
+        changed = (await world.ask(f"{OBJECTS}/{name}", {"metadata": {"topic": "b"}})).json()
+        assert changed["metadata"] == {"topic": "b"}
+        page = await listed(world, name, "?limit=3")
+        assert texts_in(page["data"]) == ["Item 19.", "Item 18.", "Item 17."], "the newest first"
+        assert page["has_more"] is True
+        assert page["first_id"] == page["data"][0]["id"]
+        following = await listed(world, name, f"?limit=3&after={page['last_id']}")
+        assert texts_in(following["data"]) == ["Item 16.", "Item 15.", "Item 14."]
+        one = page["data"][1]
+        got = await world.ask(f"{OBJECTS}/{name}/items/{one['id']}", method="GET")
+        assert got.json() == one
+        gone = await world.ask(f"{OBJECTS}/{name}/items/{one['id']}", method="DELETE")
+        assert gone.json()["object"] == "conversation"
+        assert (await world.ask(f"{OBJECTS}/{name}/items/{one['id']}", method="GET")).status == 404
+        await turn(world, name, "And now?", B)
+        sent = json.dumps(world.emulator.log[-1].body)
+        assert "Item 17." in sent
+        assert "Item 18." not in sent
+        rest = texts_in((await listed(world, name, "?limit=100"))["data"])
+        assert "Item 18." not in rest
+        assert "Item 19." in rest
+        deleted = (await world.ask(f"{OBJECTS}/{name}", method="DELETE")).json()
+        assert deleted == {"id": name, "object": "conversation.deleted", "deleted": True}
+        assert (await world.ask(f"{OBJECTS}/{name}", method="GET")).status == 404
+
+    asyncio.run(main())
+
+
+def test_what_is_wrong_with_a_request_is_said() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        many = {"items": [message("x")] * 21}
+        for body, param in ((many, "items"), ({"items": "x"}, "items"), ({"metadata": 1}, "metadata")):
+            reply = await world.ask(OBJECTS, body)
+            assert reply.status == 400
+            assert reply.json()["error"]["param"] == param
+        name = await made(world)
+        body = {"model": B, "input": "x", "conversation": name, "previous_response_id": "resp_1"}
+        assert (await world.ask(PATH, body)).status == 400
+        body = {"model": B, "input": "x", "conversation": "conv_unknown"}
+        unknown = await world.ask(PATH, body)
+        assert unknown.status == 404
+        assert unknown.json()["error"]["message"].startswith("Conversation with id 'conv_unknown' not found.")
+        assert not world.emulator.log
+
+    asyncio.run(main())
+
+
+def test_a_conversation_is_its_callers_own() -> None:
+    async def main() -> None:
+        callers = {name: CallerSettings(key_sha256=digest_of(f"key-{name}")) for name in ("ann", "bob")}
+        world = GatewayWorld(callers=callers)
+        ann, bob = ({"authorization": f"Bearer key-{name}"} for name in ("ann", "bob"))
+        name = (await world.ask(OBJECTS, {}, headers=ann)).json()["id"]
+        assert (await world.ask(f"{OBJECTS}/{name}", method="GET", headers=bob)).status == 404
+        body = {"model": B, "input": "x", "conversation": name}
+        assert (await world.ask(PATH, body, headers=bob)).status == 404
+        assert (await world.ask(PATH, body, headers=ann)).status == 200
+
+    asyncio.run(main())
+
+
+def test_a_conversation_is_counted_and_compacted_whole() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        name = await made(world, "A long beginning. " * 50)
+        items = [message("A long beginning. " * 50), message("And now?")]
+        counts = []
+        for fields in ({"conversation": name, "input": [message("And now?")]}, {"input": items}):
+            reply = await world.ask(f"{PATH}/input_tokens", {"model": B, **fields})
+            counts.append(reply.json()["input_tokens"])
+        assert counts[0] == counts[1] > 100
+        reply = await world.ask(f"{PATH}/compact", {"model": B, "conversation": name})
+        assert reply.status == 200, reply.body
+        assert "A long beginning." in json.dumps(world.emulator.log[-1].body)
+
+    asyncio.run(main())
+
+
+def test_a_turn_in_the_background_is_added_when_it_is_complete() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        name = await made(world, "One.")
+        body = {"model": B, "input": "Two.", "conversation": name, "background": True}
+        queued = (await world.ask(PATH, body)).json()
+        for _ in range(100):
+            reply = (await world.ask(f"{PATH}/{queued['id']}", method="GET")).json()
+            if reply["status"] == "completed":
+                break
+            await asyncio.sleep(0.02)
+        await turn(world, name, "Three.", A)
+        texts = texts_in((await listed(world, name))["data"])
+        assert [text for text in texts if not text.startswith("I know")] == ["One.", "Two.", "Three."]
+
+    asyncio.run(main())
