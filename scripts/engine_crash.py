@@ -22,6 +22,7 @@ ENGINES = ("dbos-sqlite", "dbos-postgres", "restate")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200, help="of each engine (default: 200)")
+    parser.add_argument("--minutes", type=float, default=120.0, help="kill for no longer (default: 120)")
     parser.add_argument("--engine", choices=ENGINES, help="only this one (default: each)")
     parser.add_argument(
         "--seed", type=int, default=secrets.randbelow(2**32), help="default: another each time"
@@ -35,7 +36,7 @@ def main() -> None:
         with TemporaryDirectory(prefix="segue-engine-", dir="/tmp") as place:  # noqa: S108 - paths of sockets are short
             folder = Path(place)
             with _engine(name, folder) as engine:
-                found = kill_workers(engine, folder, asked.kills, asked.seed)
+                found = kill_workers(engine, folder, asked.kills, asked.seed, asked.minutes)
         sys.stdout.write(f"{name} (seed {asked.seed}, {time.monotonic() - started:.0f} s): {found}\n")
         sys.stdout.flush()
 

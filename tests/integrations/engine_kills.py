@@ -114,14 +114,17 @@ class Engine(Protocol):
         """Let the database or the server be away for a while; False if there is none."""
 
 
-def kill_workers(engine: Engine, folder: Path, kills: int, seed: int) -> EngineKills:
-    """The engine runs; its workers do not yet. They are dead afterwards."""
+def kill_workers(
+    engine: Engine, folder: Path, kills: int, seed: int, minutes: float = 600.0
+) -> EngineKills:
+    """The engine runs; its workers do not yet. They are dead afterwards. `minutes`: kill for no longer."""
+    deadline = time.monotonic() + 60 * minutes
     found, chance, crowd = EngineKills(hit=Counter()), random.Random(seed), Crowd(engine)
     try:
         for worker in engine.workers:
             worker.start()
             worker.await_ready()  # the first makes the tables
-        while found.kills < kills:
+        while found.kills < kills and time.monotonic() < deadline:
             crowd.keep_busy()
             kill_some(engine.workers, chance, found)
             if found.kills % 10 == 0 and engine.fail(chance):
