@@ -1,4 +1,4 @@
-"""A worker that performs turns until it is killed: `python -m integrations.dbos_worker FOLDER EXECUTOR DBOS_URL [SESSIONS_URL]`."""
+"""A worker that performs turns until it is killed: `python -m integrations.dbos_worker EXECUTOR FOLDER DBOS_URL SESSIONS_URL SECONDS`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dbos import DBOS, DBOSConfig
 from integrations.engine_agents import Agents
 from segue.integrations.dbos import DBOSAgents
 
-
-def launch(folder: Path, executor: str, url: str, database: str = "") -> DBOSAgents:
+if __name__ == "__main__":
+    executor, folder, url, database, seconds = sys.argv[1:]
     config: DBOSConfig = {
         "name": "segue-crash",
         "system_database_url": url,
@@ -22,15 +22,9 @@ def launch(folder: Path, executor: str, url: str, database: str = "") -> DBOSAge
         "notification_listener_polling_interval_sec": 0.05,
     }
     DBOS(config=config)
-    agents = DBOSAgents(Agents(folder, database).chat, polling_seconds=0.1)
+    agents = DBOSAgents(Agents(Path(folder), database, seconds=float(seconds)).chat, polling_seconds=0.1)
     DBOS.launch()
     agents.register_queues()
-    return agents
-
-
-if __name__ == "__main__":
-    place, name, system, *rest = sys.argv[1:]
-    launch(Path(place), name, system, *rest)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     threading.Event().wait()

@@ -1,29 +1,32 @@
-"""A Restate server of the npm registry (`npm install @restatedev/restate-server`) with a worker beside it, for tests."""
+"""A Restate server of the npm registry (`make restate-server`) with workers beside it, for tests."""
 
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import msgspec
 
-TESTS = Path(__file__).parent.parent
+from integrations.engine_kills import SECONDS, WORKERS, Worker, until
+
+INSTALLED = Path.home() / ".cache" / "segue-restate" / "node_modules" / "@restatedev"
 
 
 def program() -> str | None:
-    """Where the server is: named by SEGUE_RESTATE_SERVER, or in PATH."""
-    return os.environ.get("SEGUE_RESTATE_SERVER") or shutil.which("restate-server")
+    """Where the server is: named by SEGUE_RESTATE_SERVER, in PATH, or where `make restate-server` puts it."""
+    installed = next(INSTALLED.glob("restate-server-*/bin/restate-server"), None)
+    return os.environ.get("SEGUE_RESTATE_SERVER") or shutil.which("restate-server") or (installed and str(installed))
 
 
 def free_port() -> int:
@@ -32,96 +35,119 @@ def free_port() -> int:
         return int(held.getsockname()[1])
 
 
-class RestateWorld:
-    """The server, and a worker that can be killed and started again."""
+class RestateEngine:
+    """The server, and workers at one address that can be killed and started again."""
 
-    def __init__(self, folder: Path, *words: str) -> None:
-        self.folder = folder
-        self.ingress, self.admin, self.node, self.worker_port = (free_port() for _ in range(4))
-        self._words = words
-        self._worker: subprocess.Popen[bytes] | None = None
-        self._log = (folder / "worker.log").open("ab")
+    database = ""
 
-    def start_worker(self) -> None:
-        self._worker = subprocess.Popen(  # noqa: S603 - our own module
-            [
-                sys.executable,
-                "-m",
-                "integrations.restate_worker",
-                str(self.folder),
-                str(self.worker_port),
-                *self._words,
-            ],
-            stdout=self._log,
-            stderr=self._log,
-            env={**os.environ, "PYTHONPATH": str(TESTS)},
-        )
+    def __init__(self, folder: Path, seconds: float, workers: int, *words: str) -> None:
+        self._folder = folder
+        self._ingress, self._admin, self._node, self._port = (free_port() for _ in range(4))
+        self._server: subprocess.Popen[bytes] | None = None
+        self._sent = 0
+        given = (str(folder), str(self._port), str(seconds), *words)
+        self.workers = [
+            Worker(folder, number, "integrations.restate_worker", *given) for number in range(workers)
+        ]
 
-    def kill_worker(self) -> None:
-        if self._worker is not None:
-            self._worker.send_signal(signal.SIGKILL)
-            self._worker.wait(30)
+    def start(self) -> None:
+        settings = {
+            "RESTATE_BASE_DIR": str(self._folder / "restate"),
+            "RESTATE_BIND_ADDRESS": f"127.0.0.1:{self._node}",
+            "RESTATE_ADVERTISED_ADDRESS": f"http://127.0.0.1:{self._node}",
+            "RESTATE_INGRESS__BIND_ADDRESS": f"127.0.0.1:{self._ingress}",
+            "RESTATE_ADMIN__BIND_ADDRESS": f"127.0.0.1:{self._admin}",
+            "RESTATE_DISABLE_TELEMETRY": "true",
+            "RESTATE_DEFAULT_NUM_PARTITIONS": "2",
+        }
+        with (self._folder / "server.log").open("ab") as log:
+            self._server = subprocess.Popen(  # noqa: S603 - named by whoever runs the tests
+                [str(program()), "--node-name", "one"],
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                env={**os.environ, **settings},
+            )
 
-    def close(self) -> None:
-        self._log.close()
-
-    def ask(self, path: str, body: Any = None, *, port: int | None = None, headers: Any = None) -> Any:
-        data = None if body is None else msgspec.json.encode(body)
-        request = Request(
-            f"http://127.0.0.1:{port or self.ingress}{path}",
-            data,
-            {**({} if body is None else {"content-type": "application/json"}), **(headers or {})},
-        )
-        with urlopen(request, timeout=120) as answer:  # noqa: S310 - loopback
-            received = answer.read()
-        return msgspec.json.decode(received) if received else None
-
-    def until(self, what: Any, seconds: float = 60) -> Any:
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                if found := what():
-                    return found
-            except (HTTPError, URLError, OSError):
-                pass
-            assert time.monotonic() < deadline, (self.folder / "server.log").read_text()[-3000:]
-            time.sleep(0.1)
-
-    def register(self) -> None:
-        body = {"uri": f"http://127.0.0.1:{self.worker_port}", "use_http_11": True}
-        self.until(lambda: self.ask("/deployments", body, port=self.admin))
-
-
-@contextmanager
-def restate_world(folder: Path, *words: str) -> Iterator[RestateWorld]:
-    world = RestateWorld(folder, *words)
-    settings = {
-        "RESTATE_BASE_DIR": str(folder / "restate"),
-        "RESTATE_BIND_ADDRESS": f"127.0.0.1:{world.node}",
-        "RESTATE_ADVERTISED_ADDRESS": f"http://127.0.0.1:{world.node}",
-        "RESTATE_INGRESS__BIND_ADDRESS": f"127.0.0.1:{world.ingress}",
-        "RESTATE_ADMIN__BIND_ADDRESS": f"127.0.0.1:{world.admin}",
-        "RESTATE_DISABLE_TELEMETRY": "true",
-        "RESTATE_DEFAULT_NUM_PARTITIONS": "2",
-    }
-    with (folder / "server.log").open("ab") as log:
-        server = subprocess.Popen(  # noqa: S603 - named by whoever runs the tests
-            [str(program()), "--node-name", "one"],
-            stdout=log,
-            stderr=log,
-            cwd=folder,
-            env={**os.environ, **settings},
-        )
-    try:
-        world.start_worker()
-        world.register()
-        yield world
-    finally:
-        world.kill_worker()
-        world.close()
-        server.terminate()
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        server = self._server
+        if server is None:
+            return
+        server.send_signal(number)
         try:
             server.wait(20)
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait(20)
+
+    def register(self) -> None:
+        """Say where the workers are. One must run."""
+        body = {"uri": f"http://127.0.0.1:{self._port}", "use_http_11": True}
+        self.ask("/deployments", body, port=self._admin)
+
+    def ask(self, path: str, body: Any = None, *, port: int = 0, **headers: str) -> Any:
+        """Asks again while the server is away, and while it has not yet heard of what it is asked for."""
+        data = None if body is None else msgspec.json.encode(body)
+        named = {"content-type": "application/json"} if body is not None else {}
+        request = Request(f"http://127.0.0.1:{port or self._ingress}{path}", data, {**named, **headers})  # noqa: S310 - loopback
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                with urlopen(request, timeout=30) as answer:  # noqa: S310 - loopback
+                    received = answer.read()
+                return msgspec.json.decode(received) if received else None
+            except OSError as error:
+                refused = isinstance(error, HTTPError) and 400 <= error.code < 500 and error.code != 404
+                if refused or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.3)
+
+    def eventually(self, find: Callable[[], Any], seconds: float = 60) -> Any:
+        """The first thing that it finds."""
+        found: list[Any] = []
+        until(lambda: (found.append(find()), found[-1])[1], seconds, self._last_words)
+        return found[-1]
+
+    def send(self, session: str, text: str) -> str:
+        self._sent += 1
+        sent = self.ask(f"/Agent/{session}/send/send", text, **{"idempotency-key": f"{session}-{self._sent}"})
+        return str(sent["invocationId"])
+
+    def unfinished(self, turns: Collection[str]) -> set[str]:
+        if not turns:
+            return set()
+        listed = ", ".join(f"'{turn}'" for turn in turns)
+        query = f"SELECT id, status, completion_result FROM sys_invocation WHERE id IN ({listed})"  # noqa: S608
+        answer = self.ask("/query", {"query": query}, port=self._admin, accept="application/json")
+        ended = {row["id"]: row for row in answer["rows"] if row["status"] == "completed"}
+        failed = [row for row in ended.values() if row["completion_result"] != "success"]
+        assert not failed, failed
+        return set(turns) - ended.keys()
+
+    def fail(self, chance: random.Random) -> bool:
+        self.stop(chance.choice((signal.SIGKILL, signal.SIGTERM)))
+        time.sleep(chance.uniform(0.0, 3.0))
+        self.start()
+        return True
+
+    def _last_words(self) -> str:
+        return (self._folder / "server.log").read_text()[-3000:]
+
+
+@contextmanager
+def restate_engine(
+    folder: Path, *words: str, seconds: float = SECONDS, workers: int = WORKERS
+) -> Iterator[RestateEngine]:
+    """`words`: "wait" lets calls wait for approvals."""
+    engine = RestateEngine(folder, seconds, workers, *words)
+    engine.start()
+    try:
+        engine.workers[0].start()
+        engine.workers[0].await_ready()
+        engine.register()
+        engine.workers[0].kill()
+        yield engine
+    finally:
+        for worker in engine.workers:
+            worker.kill()
+        engine.stop()

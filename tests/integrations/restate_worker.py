@@ -1,7 +1,9 @@
-"""A worker that serves one virtual object until it is killed: `python -m integrations.restate_worker FOLDER PORT [wait]`."""
+"""A worker that serves one virtual object until it is killed: `python -m integrations.restate_worker FOLDER PORT SECONDS [wait]`."""
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import sys
 from pathlib import Path
 
@@ -9,25 +11,25 @@ import restate
 import uvicorn
 
 from integrations.engine_agents import Agents
-from segue.chat.chat import Chat
 from segue.integrations.restate import agent_object
 from segue.tools.approval import Approval, ask_later
 
+
+async def main(folder: str, port: str, seconds: str, *waits: str) -> None:
+    approval = Approval("ask", ask=ask_later) if waits else None
+    agents = Agents(Path(folder), seconds=float(seconds), approval=approval)
+    app = restate.app([agent_object(agents.chat)], protocol="request_response")
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # several workers at one address
+    listening.bind(("127.0.0.1", int(port)))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+    serving = asyncio.create_task(server.serve([listening]))
+    while not server.started and not serving.done():
+        await asyncio.sleep(0.01)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    await serving
+
+
 if __name__ == "__main__":
-    folder, port, *waits = sys.argv[1:]
-    agents = Agents(Path(folder))
-
-    def chat(session: str) -> Chat:
-        opened = agents.chat(session)
-        if waits:
-            opened._session.settings = opened._session.settings.__class__(
-                session=session,
-                store=agents.store,
-                providers={"one": agents.provider},
-                approval=Approval("ask", ask=ask_later),
-            )
-            opened._session.equip(opened._session.tools.by_name.values())
-        return opened
-
-    app = restate.app([agent_object(chat)], protocol="request_response")
-    uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="error")
+    asyncio.run(main(*sys.argv[1:]))

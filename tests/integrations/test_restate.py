@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from integrations.restate_kills import kill_workers
-from integrations.restate_server import program, restate_world
+from integrations.engine_agents import ROUNDS, World, open_store
+from integrations.engine_kills import kill_workers
+from integrations.restate_server import program, restate_engine
+from segue.sessions.entries import ApprovalGiven
 
 pytest.importorskip("restate")
 pytestmark = [
-    pytest.mark.skipif(
-        program() is None, reason="needs restate-server (npm) in PATH or SEGUE_RESTATE_SERVER"
-    ),
+    pytest.mark.skipif(program() is None, reason="needs a Restate server: `make restate-server`"),
     pytest.mark.timeout(240),
 ]
 
 
 def test_a_turn_waits_for_an_answer_over_http_and_the_journal_says_who_gave_it(tmp_path: Path) -> None:
-    with restate_world(tmp_path, "wait") as world:
-        world.ask("/Agent/s/send/send", "Go.")
-        for _ in range(3):
-            (call,) = world.until(lambda: world.ask("/Agent/s/approvals"))
-            answer: dict[str, Any] = {"call_id": call["id"], "by": "carol"}
-            world.ask("/Agent/s/approve", answer)
-            world.until(lambda old=call["id"]: [c["id"] for c in world.ask("/Agent/s/approvals")] != [old])
-        world.until(lambda: len((tmp_path / "effects").read_text().splitlines()) == 3)
+    with restate_engine(tmp_path, "wait", seconds=0, workers=1) as engine:
+        engine.workers[0].start()
+        turn = engine.send("s", "Go.")
+        answered = list[str]()
+        for _ in range(ROUNDS):
+            (call,) = engine.eventually(
+                lambda: [call for call in engine.ask("/Agent/s/approvals") if call["id"] not in answered]
+            )
+            assert call["name"] == "send"
+            engine.ask("/Agent/s/approve", {"call_id": call["id"], "by": "carol"})
+            answered.append(call["id"])
+        engine.eventually(lambda: not engine.unfinished([turn]))
+    assert sum(one.had_effect for one in World(tmp_path).all()) == ROUNDS
+    records = asyncio.run(open_store(tmp_path, "").read("s"))
+    given = [record.entry for record in records if isinstance(record.entry, ApprovalGiven)]
+    assert [(one.call_id, one.by) for one in given] == [(call_id, "carol") for call_id in answered]
 
 
 def test_workers_that_are_killed_lose_no_turn_and_repeat_no_effect(tmp_path: Path) -> None:
-    found = kill_workers(tmp_path, kills=3, seed=7)
+    with restate_engine(tmp_path) as engine:
+        found = kill_workers(engine, tmp_path, kills=4, seed=7)
     assert found.turns >= 20
-    assert found.effects >= 50
+    assert sum(found.hit.values()) > 0

@@ -341,3 +341,16 @@ as_tool(take)
 assert "pydantic" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603
+
+
+def test_pydantic_may_be_there_without_its_parts() -> None:
+    """Somebody imports a few of its names, and the package loads the rest when it is asked for."""
+    program = """
+import sys
+import pydantic
+assert "pydantic.fields" not in sys.modules
+from segue.tools.function_tools import as_tool
+def book(room: str, nights: int = 1) -> str: ...
+as_tool(book)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603

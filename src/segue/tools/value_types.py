@@ -114,8 +114,9 @@ def without_names(annotation: Any) -> Any:
 
 def is_field(value: Any) -> bool:
     """Whether something is a `Field` of pydantic, as it may stand in the place of a default."""
-    module = _pydantic()
-    return module is not None and isinstance(value, module.fields.FieldInfo)
+    # The package loads its parts when they are asked for: it may be there without this one, and then nobody has a Field.
+    fields = sys.modules.get("pydantic.fields")
+    return fields is not None and isinstance(value, fields.FieldInfo)
 
 
 def joined(types_: Mapping[str, ValueType]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
@@ -152,11 +153,6 @@ def _redirected(schema: Any, renamed: Mapping[str, str]) -> Any:
 
 def _refuse(why: str, cause: BaseException | None = None) -> typing.NoReturn:
     raise InexpressibleError(why) from cause
-
-
-def _pydantic() -> Any:
-    """Without importing it: whoever has something of it in a type has imported it."""
-    return sys.modules.get("pydantic")
 
 
 # Who reads the type
