@@ -188,11 +188,9 @@ def pairing(steps: Sequence[Step], *, known: bool) -> Complaints:
                 yield refused("INT-06", f"Function call '{name}' was answered before.", "M")
             elif known:
                 yield refused("INT-06", f"No function_call found for function_result with call_id '{name}'.")
-        elif kind in ("user_input", "model_output") and waiting:
-            # Steps of the model in a row are one turn of it.
-            if kind == "user_input":
-                yield _unanswered(waiting)
-                waiting.clear()
+        elif kind == "user_input" and waiting:
+            yield _unanswered(waiting)
+            waiting.clear()
     if waiting:
         yield _unanswered(waiting)
 
