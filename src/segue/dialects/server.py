@@ -261,6 +261,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     wire is not sent them."""
     stores_replies: bool = False
     """Whether clients may ask for replies by their ids, and for compacted conversations (`stored_replies`)."""
+    carried_fields: tuple[str, ...] = ()
+    """Fields that a request which continues a kept reply has from there, if it does not give them itself."""
     item_marks: tuple[bytes, ...] = ()
     """No body without one of them holds an item that stands for something, or asks for compaction."""
     decode_embedding: Callable[[Mapping[str, Any]], EmbeddingRequest] | None = None
