@@ -26,8 +26,8 @@ from segue.conversation.events import (
     fold,
 )
 from segue.conversation.usage import NO_USAGE, Usage
-from segue.dialects import stored_replies as stored
 from segue.dialects.reply_translation import ReplyTranslation
+from segue.dialects.stored_wires import stored_wire
 from segue.dialects.whole_reply import WholeReplyDecoder, decoder_for
 from segue.errors import ProtocolError, SegueError
 from segue.exchange.attempt import Attempt, Piece
@@ -317,7 +317,9 @@ class ForwardedAttempt(Attempt):
         turn = self._turn
         if turn.stream:
             # By the ids that the client has, it may ask for the reply and refer to its items.
-            sent = stored.reply_in_stream(b"".join(self._streamed))
+            keeps = turn.dialect.server.stores_replies
+            wire = stored_wire(turn.dialect.name) if keeps else None
+            sent = wire.reply_in_stream(b"".join(self._streamed)) if wire is not None else None
             return sent or turn.dialect.encode_reply(structs.replace(reply, model=turn.asked))
         return renamed(self._whole, turn.dialect.server.reply_model_field, turn.asked)
 

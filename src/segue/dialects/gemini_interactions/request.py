@@ -77,6 +77,12 @@ def _as_step(given: Any) -> dict[str, Any] | None:
     return {"type": "user_input", "content": given if isinstance(given, list) else [given]}
 
 
+def steps_of(given: Any) -> list[Any]:
+    """The steps that an input stands for, in whichever form it comes."""
+    step = _as_step(given) if given is not None else None
+    return [step] if step is not None else list(given) if isinstance(given, list) else []
+
+
 class _Steps:
     """The steps so far."""
 

@@ -24,7 +24,16 @@ def _error_frame(error: SegueError) -> bytes:
 
 
 SERVER = ServerFacts(
-    paths=tuple(ServerPath(operation="chat", pattern=f"/{version}/interactions") for version in _VERSIONS),
+    paths=tuple(
+        path
+        for version in _VERSIONS
+        for path in (
+            ServerPath(operation="chat", pattern=f"/{version}/interactions"),
+            ServerPath(operation="get_reply", method="GET", pattern=f"/{version}/interactions/{{id}}"),
+            ServerPath(operation="delete_reply", method="DELETE", pattern=f"/{version}/interactions/{{id}}"),
+            ServerPath(operation="cancel_reply", pattern=f"/{version}/interactions/{{id}}/cancel"),
+        )
+    ),
     prefix="/gemini",
     client_marks=GEMINI_SERVER.client_marks,
     key_headers=GEMINI_SERVER.key_headers,
@@ -35,6 +44,7 @@ SERVER = ServerFacts(
     error_frame=_error_frame,
     references=REFERENCES,
     obeyed=frozenset({"store", "background"}),
+    stores_replies=True,
     encode_models=GEMINI_SERVER.encode_models,
     encode_model=GEMINI_SERVER.encode_model,
 )
