@@ -59,7 +59,7 @@ def decode_reply(body: bytes) -> list[Event]:
     if not isinstance(reply, dict):
         return [Failed(ProtocolError("The answer is not a reply of the Interactions wire."))]
     steps = reply.get("steps")
-    if not isinstance(steps, list) and "status" not in reply:
+    if not isinstance(steps, list) and not _text(reply, "status"):
         error = reply.get("error")
         if isinstance(error, dict):
             return [Failed(error_from(error, FailedResponse(body=body)))]
@@ -81,10 +81,10 @@ def ended(interaction: Mapping[str, Any], reader: StepReader) -> Iterator[Event]
     usage = usage_of(interaction.get("usage"))
     if usage is not None:
         yield UsageReported(usage)
-    status = interaction.get("status")
+    status = _text(interaction, "status")
     listed = interaction.get("errors")
     errors = [error for error in listed if isinstance(error, dict)] if isinstance(listed, list) else []
-    codes = [error["code"] for error in errors if error.get("code") in _FILTERS]
+    codes = [error["code"] for error in errors if str(error.get("code")) in _FILTERS]
     if codes and status in ("incomplete", "failed", "completed"):
         yield Finished("content_filter", codes[0])
     elif status == "failed":
@@ -97,7 +97,7 @@ def ended(interaction: Mapping[str, Any], reader: StepReader) -> Iterator[Event]
         finish = _STATUSES.get(status, "stop")
         if finish == "stop" and reader.called:
             finish = "tool_calls"
-        yield Finished(finish, status if isinstance(status, str) else "")
+        yield Finished(finish, status)
 
 
 def usage_of(counts: Any) -> Usage | None:

@@ -226,7 +226,7 @@ def recognises(body: Mapping[str, Any]) -> float:
     if "messages" in body or "contents" in body or (given is None and "agent" not in body):
         return 0.0
     listed = given if isinstance(given, list) else []
-    if any(isinstance(item, dict) and item.get("type") in _STEPS for item in listed):
+    if any(wire.kind_of(item) in _STEPS for item in listed):
         return 1.0
     if _OWN_FIELDS & body.keys():
         return 1.0

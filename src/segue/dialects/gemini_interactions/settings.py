@@ -14,7 +14,7 @@ from segue.conversation.json_safe import encodable, ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.gemini_interactions.rules import NAME
-from segue.dialects.gemini_interactions.wire import CONTENTS
+from segue.dialects.gemini_interactions.wire import CONTENTS, kind_of
 from segue.dialects.own_fields import FieldKinds, own
 from segue.dialects.request_fields import flag, listed, record, text
 from segue.dialects.request_messages import model_field
@@ -229,8 +229,7 @@ def is_steps(given: Any) -> bool:
     """Whether an input is a list of steps, and not what a user says in a shorter form."""
     if not isinstance(given, list):
         return given is None
-    kinds = [item.get("type") if isinstance(item, dict) else "text" for item in given]
-    return not kinds or not all(kind in CONTENTS for kind in kinds)
+    return not given or not all(isinstance(item, str) or kind_of(item) in CONTENTS for item in given)
 
 
 def _decode_level(config: dict[str, Any]) -> Effort | None:

@@ -111,3 +111,9 @@ MORE_TEXT = msgspec.json.Decoder(MoreText)
 
 CONTENTS = frozenset({"text", "image", "document", "audio", "video"})
 """Kinds of content, as they may stand in `input` without a step around them."""
+
+
+def kind_of(item: Any) -> str:
+    """The type of a step or a content; empty if it has none."""
+    kind = item.get("type") if isinstance(item, dict) else None
+    return kind if isinstance(kind, str) else ""
