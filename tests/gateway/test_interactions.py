@@ -155,7 +155,8 @@ def test_a_signature_stands_before_its_call_again_after_another_model(
         assert "rain" in seen
         assert signed[0] not in seen
         await agent.send(INTERACTIONS, "Go on.", tools=None)
-        sent = world.asked(INTERACTIONS)[-1].body
+        assert world.emulator.log[-1].path.endswith("/interactions")
+        sent = world.emulator.log[-1].body
         assert "tools" not in sent
         place = next(index for index, step in enumerate(sent["input"]) if step.get("signature") == signed[0])
         following = [step["type"] for step in sent["input"][place + 1 :]]
@@ -195,9 +196,7 @@ ANN, BOB = "sk-ann-000000000000", "sk-bob-000000000000"
 
 def test_an_interaction_of_another_caller_is_unknown() -> None:
     async def main() -> None:
-        keys = [
-            CallerSettings(name=name, key_hash=digest_of(key)) for name, key in (("ann", ANN), ("bob", BOB))
-        ]
+        keys = {name: CallerSettings(key_sha256=digest_of(key)) for name, key in (("ann", ANN), ("bob", BOB))}
         world = GatewayWorld(callers=keys)
         agent = InteractionsAgent(world, stream=False, key=ANN)
         first = await agent.send(ROUTES["chat"], "Hello.")
