@@ -42,6 +42,7 @@ def test_every_wire_has_a_path_for_chats_and_no_path_twice(name: str) -> None:
 
 
 STREAM_ENDS = {
+    "gemini_interactions": (b"interaction.completed", b'"event_type":"error"'),
     "openai_responses": (b'"response.completed"', b'"response.failed"'),
     "gemini": (b'"finishReason"', b'"error"'),
     "anthropic": (b'"message_stop"', b"event: error"),

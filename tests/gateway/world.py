@@ -47,6 +47,8 @@ CLOUD_ROUTES: Mapping[str, str] = {
     "claude_aws": "claude-aws/claude-sonnet-4-6",
 }
 """The same wires at clouds."""
+INTERACTIONS = "interactions/gemini-3.5-flash"
+"""A model of Gemini's that is asked on its stateful wire."""
 EVERY_ROUTE = (*ROUTES.values(), *CLOUD_ROUTES.values())
 _PATHS = {"openai": "/v1", "gemini": "/v1beta", "mistral": "/v1", "kimi": "/v1"}
 ADDRESSES = {
@@ -86,6 +88,12 @@ def providers_at(app: App) -> KnownProviders:
         name: ProviderConfig(base_url=url, api_key=Secret("sk-emulated"), workspace="wrkspc_01")
         for name, url in ADDRESSES.items()
     }
+    configs["interactions"] = ProviderConfig(
+        base_url=ADDRESSES["gemini"],
+        api_key=Secret("sk-emulated"),
+        like="gemini",
+        dialect="gemini_interactions",
+    )
     return default_registry(configs, environ={}, transport=AsgiTransport(app), keyring=False)
 
 

@@ -17,6 +17,7 @@ WIRES: Final = (
     "openai_responses",
     "anthropic",
     "gemini",
+    "gemini_interactions",
     "mistral",
     "ollama",
     "kimi",
@@ -86,6 +87,14 @@ def next_request(client: str, body: dict[str, Any], reply: dict[str, Any]) -> di
                 for call in calls
             ]
             body["contents"] += [content, {"role": "user", "parts": parts or [{"text": "Go on."}]}]
+        case "gemini_interactions":
+            results = [
+                {"type": "function_result", "call_id": step["id"], "name": step["name"], "result": RESULT}
+                for step in reply["steps"]
+                if step["type"] == "function_call"
+            ]
+            said = {"type": "user_input", "content": [{"type": "text", "text": "Go on."}]}
+            body["input"] += [*reply["steps"], *(results or [said])]
         case "openai_responses":
             kinds = {
                 "function_call": "function_call_output",

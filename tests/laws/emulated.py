@@ -13,6 +13,7 @@ EMULATED: Final = {
     "openai_responses": ("openai", "openai_responses"),
     "anthropic": ("anthropic", "anthropic"),
     "gemini": ("gemini", "gemini"),
+    "gemini_interactions": ("gemini", "gemini_interactions"),
     "mistral": ("mistral", "mistral"),
     "kimi": ("kimi", "kimi"),
     "deepseek": ("deepseek", "deepseek"),

@@ -90,7 +90,9 @@ def test_what_we_send_is_what_our_own_server_understands(drawn: Conversation) ->
         assert [tool.name for tool in decoded.tools] == [first.names[tool.name] for tool in TOOLS]
 
 
-SEALING = frozenset({"anthropic", "converse", "gemini", "openai_responses", "openrouter"})
+SEALING = frozenset(
+    {"anthropic", "converse", "gemini", "gemini_interactions", "openai_responses", "openrouter"}
+)
 """Dialects that have a place for seals."""
 
 

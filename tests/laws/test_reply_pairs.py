@@ -41,6 +41,7 @@ PATHS: Final = {
     "openai_chat": "/openai/v1/chat/completions",
     "openai_responses": "/openai/v1/responses",
     "anthropic": "/anthropic/v1/messages",
+    "gemini_interactions": "/gemini/v1beta/interactions",
     "mistral": "/mistral/v1/chat/completions",
     "ollama": "/ollama/api/chat",
     "kimi": "/kimi/v1/chat/completions",

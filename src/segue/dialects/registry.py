@@ -19,6 +19,7 @@ _FOLDERS: Final[Mapping[str, str]] = {
     "openai_responses": "openai_responses",
     "anthropic": "anthropic_messages",
     "gemini": "gemini",
+    "gemini_interactions": "gemini_interactions",
     "mistral": "openai_chat.mistral",
     "ollama": "openai_chat.ollama",
     "converse": "converse",
@@ -33,6 +34,7 @@ ALIASES: Final[Mapping[str, str]] = {
     "anthropic_messages": "anthropic",
     "claude": "anthropic",
     "google": "gemini",
+    "interactions": "gemini_interactions",
     "moonshot": "kimi",
     "zai": "glm",
     "grok": "xai",
@@ -43,6 +45,7 @@ ALIASES: Final[Mapping[str, str]] = {
 """Other names that people type."""
 
 WIRES: Final[tuple[str, ...]] = (
+    "gemini_interactions",
     "openai_responses",
     "gemini",
     "converse",

@@ -1,8 +1,9 @@
-"""Replies that a server keeps, on the one wire that has them (OpenAI Responses): continued by their id, listed, deleted, made in the
-background; and conversations that it compacts. `ServerFacts.stores_replies` says whether a wire has all this."""
+"""Replies that a server of OpenAI Responses keeps: continued by their id, listed, deleted, made in the background; and conversations
+that it compacts. What other wires have of this too is in `stored_wires`."""
 
 from __future__ import annotations
 
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
@@ -271,6 +272,36 @@ def encode_deleted(reply_id: str) -> bytes:
 def compacted_item(item_id: str, payload: str) -> dict[str, Any]:
     """The item that stands for a conversation. `payload`: what the client carries."""
     return {"id": f"cmp_{item_id}", "type": "compaction", "encrypted_content": payload}
+
+
+def new_id() -> str:
+    """Of a reply that is made in the background."""
+    return f"resp_{token_hex(24)}"
+
+
+def not_found(reply_id: str) -> SegueError:
+    return InvalidRequestError(
+        f"Response with id '{reply_id}' not found.",
+        code="not_found",
+        status=404,
+        hint="Replies are kept for the callers that asked for them, for as long as gateway.memory.days.",
+    )
+
+
+def is_cancellable(reply: Mapping[str, Any]) -> bool:
+    """Whether a client may ask to cancel a reply that is complete: nothing happens then."""
+    return reply.get("background") is True
+
+
+def events_seen(query: Mapping[str, str]) -> int:
+    """How many events of a reply a client that comes back has got."""
+    after = query.get("starting_after", "")
+    return int(after[:9]) + 1 if after.isascii() and after.isdigit() else 0
+
+
+def asks_for_input(query: Mapping[str, str]) -> bool:  # noqa: ARG001 - as on every wire
+    """The input has a path of its own."""
+    return False
 
 
 def can_be_continued(reply: Mapping[str, Any] | None) -> bool:

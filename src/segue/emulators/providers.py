@@ -15,7 +15,7 @@ from segue.emulators.http import Handler, Route, find_route
 FOLDERS: Mapping[str, tuple[str, ...]] = {
     "openai": ("openai_chat", "openai_responses", "openai_chat.batches"),
     "anthropic": ("anthropic", "anthropic.batches", "anthropic.files"),
-    "gemini": ("gemini", "gemini.batches"),
+    "gemini": ("gemini", "gemini_interactions", "gemini.batches"),
     "mistral": ("mistral", "mistral.batches"),
     "kimi": ("kimi",),
     "deepseek": ("deepseek",),

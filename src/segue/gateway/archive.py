@@ -18,7 +18,8 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from segue.dialects import stored_replies as stored
-from segue.errors import InvalidRequestError, JournalError, OverloadError
+from segue.dialects.stored_wires import stored_wire
+from segue.errors import JournalError, OverloadError
 from segue.gateway.byte_budget import hold_for_request
 from segue.gateway.client_errors import STORE_AWAY_SECONDS
 from segue.gateway.web import json_response
@@ -260,19 +261,28 @@ class ReplyArchive:
 
     async def answer(self, door: Door, request: WebRequest, caller: str) -> WebResponse:
         """List the input of a reply, or delete it."""
-        reply_id = door.params.get("id", "")
-        found = await self.find(caller, reply_id)
-        if found is None:
-            raise not_found(reply_id)
+        reply_id, wire = door.params.get("id", ""), stored_wire(door.dialect.name)
         if door.operation == "list_input":
+            items = await self.input_of(door, caller, reply_id, whole=True)
+            return json_response(Raw(stored.encode_input(items, request.query)))
+        if await self.find(caller, reply_id, door.dialect.name) is None:
+            raise wire.not_found(reply_id)
+        await self.delete(caller, reply_id)
+        return json_response(Raw(wire.encode_deleted(reply_id)))
+
+    async def input_of(self, door: Door, caller: str, reply_id: str, *, whole: bool = False) -> list[Any]:
+        """The input of a reply; `whole`: with all that it continues. Raises if it is gone."""
+        wire = stored_wire(door.dialect.name)
+        found = await self.find(caller, reply_id, door.dialect.name)
+        if found is None:
+            raise wire.not_found(reply_id)
+        before: list[Raw] = []
+        if whole or found.replaced:
             chain = await self.chain(caller, found)
             if chain is None:
-                raise not_found(reply_id)
-            before = history(chain[:-1], stored.reply_items, end=found)
-            items = [msgspec.json.decode(item) for item in (*before, *found.input)]
-            return json_response(Raw(stored.encode_input(items, request.query)))
-        await self.delete(caller, reply_id)
-        return json_response(Raw(stored.encode_deleted(reply_id)))
+                raise wire.not_found(reply_id)
+            before = history(chain[:-1], wire.reply_items, end=found)
+        return [msgspec.json.decode(item) for item in (*before, *found.input)]
 
 
 def history(
@@ -304,12 +314,3 @@ def _digests(messages: Sequence[Raw]) -> list[str]:
         state.update(message)
         made.append(state.hexdigest())
     return made or [state.hexdigest()]
-
-
-def not_found(reply_id: str) -> InvalidRequestError:
-    return InvalidRequestError(
-        f"Response with id '{reply_id}' not found.",
-        code="not_found",
-        status=404,
-        hint="Replies are kept for the callers that asked for them, for as long as gateway.memory.days.",
-    )

@@ -27,8 +27,8 @@ from segue.conversation.events import (
     fold,
 )
 from segue.conversation.usage import NO_USAGE, Usage
-from segue.dialects import stored_replies as stored
 from segue.dialects.reply_translation import ReplyTranslation
+from segue.dialects.stored_wires import stored_wire
 from segue.dialects.whole_reply import WholeReplyDecoder, decoder_for
 from segue.errors import ProtocolError, SegueError
 from segue.exchange.attempt import Attempt, Piece
@@ -329,9 +329,9 @@ class ForwardedAttempt(Attempt):
         turn = self._turn
         if turn.stream:
             # By the ids that the client has, it may ask for the reply and refer to its items.
-            wire = turn.dialect.server.continuations
-            read = stored.reply_in_stream if wire is None else wire.reply_in_stream
-            sent = read(b"".join(self._streamed))
+            server, name = turn.dialect.server, turn.dialect.name
+            kept = server.continuations or (stored_wire(name) if server.stores_replies else None)
+            sent = kept.reply_in_stream(b"".join(self._streamed)) if kept is not None else None
             return sent or turn.dialect.encode_reply(structs.replace(reply, model=turn.asked))
         return renamed(self._whole, turn.dialect.server.reply_model_field, turn.asked)
 

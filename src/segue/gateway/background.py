@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
-from segue.dialects import stored_replies as stored
+from segue.dialects.stored_wires import stored_wire
 from segue.errors import InvalidRequestError, OverloadError, SegueError
 from segue.gateway.accounts.register import ANYONE
-from segue.gateway.archive import ReplyNode, not_found
+from segue.gateway.archive import ReplyNode
 from segue.gateway.byte_budget import weight_of
 from segue.gateway.client_errors import for_client, unexpected
 from segue.gateway.web import ResponseWriter, json_response
@@ -55,10 +55,11 @@ class _Job:
         self.whole = not turn.prepared.is_part
         self.caller = turn.caller
         self.dialect: Dialect = turn.dialect
-        self.events = stored.NumberedEvents(self.id, turn.asked, int(time()))
+        wire = stored_wire(turn.dialect.name)
+        self.events = wire.NumberedEvents(self.id, turn.asked, int(time()))
         prepared = turn.prepared
         self.parent = prepared.parent
-        new = stored.input_items(turn.fields)[prepared.before :]
+        new = wire.input_items(turn.fields)[prepared.before :]
         self.input = [msgspec.Raw(msgspec.json.encode(item)) for item in new]
         self.done = False
         self.stopped: SegueError | None = None
@@ -107,6 +108,7 @@ class _Job:
             reply=msgspec.Raw(body),
             input=self.input,
             parent=self.parent,
+            wire=self.dialect.name,
             whole=self.whole,
             beat=0.0 if self.done else time(),
         )
@@ -214,53 +216,58 @@ class BackgroundReplies:
                 return json_response(reply)
             self._drop((caller, reply_id))
         elif door.operation == "get_reply":
-            return json_response(await self._reply(caller, reply_id))
+            reply = await self._reply(door, caller, reply_id)
+            if stored_wire(door.dialect.name).asks_for_input(request.query):
+                reply = {**reply, "input": await self._archive.input_of(door, caller, reply_id)}
+            return json_response(reply)
         return await self._archive.answer(door, request, caller)
 
-    async def _job(self, caller: str, reply_id: str) -> _Job | None:
+    async def _job(self, door: Door, caller: str, reply_id: str) -> _Job | None:
         """None if the reply is not made here, or was deleted, be it at another gateway."""
         job = self._jobs.get((caller, reply_id))
         if job is not None and job.task.done():
             with suppress(SegueError):  # without the store, what is here is shown
-                if await self._archive.find(caller, reply_id) is None:
+                if await self._archive.find(caller, reply_id, door.dialect.name) is None:
                     self._drop((caller, reply_id))
                     return None
         return job
 
-    async def _reply(self, caller: str, reply_id: str) -> dict[str, Any]:
+    async def _reply(self, door: Door, caller: str, reply_id: str) -> dict[str, Any]:
         """A reply as it stands. Raises if there is none."""
-        job = await self._job(caller, reply_id)
+        job = await self._job(door, caller, reply_id)
         if job is not None:
             return job.events.reply
-        found = await self._archive.find(caller, reply_id)
+        wire = stored_wire(door.dialect.name)
+        found = await self._archive.find(caller, reply_id, door.dialect.name)
         if found is None:
-            raise not_found(reply_id)
+            raise wire.not_found(reply_id)
         reply: dict[str, Any] = msgspec.json.decode(found.reply)
-        if stored.is_running(reply) and time() - found.beat > LOST_SECONDS:
-            lost = stored.NumberedEvents(reply_id, str(reply.get("model")), int(found.beat))
+        if wire.is_running(reply) and time() - found.beat > LOST_SECONDS:
+            lost = wire.NumberedEvents(reply_id, str(reply.get("model")), int(found.beat))
             lost.fail(OverloadError("The gateway that made this reply has stopped."))
             return lost.reply
         return reply
 
     async def _cancelled(self, door: Door, caller: str, reply_id: str) -> dict[str, Any]:
         """The reply, ended. One that is complete stays as it is."""
-        job = await self._job(caller, reply_id)
+        job = await self._job(door, caller, reply_id)
         if job is not None:
             if not job.done:
                 job.task.cancel()
                 await asyncio.wait({job.task})
             return job.events.reply
-        reply = await self._reply(caller, reply_id)
-        if stored.is_running(reply):
+        wire = stored_wire(door.dialect.name)
+        reply = await self._reply(door, caller, reply_id)
+        if wire.is_running(reply):
             await self._archive.cancel(caller, reply_id)
             for _ in range(int(LOST_SECONDS / BEAT_SECONDS)):
                 await asyncio.sleep(BEAT_SECONDS / 2)
-                reply = await self._reply(caller, reply_id)
-                if not stored.is_running(reply):
+                reply = await self._reply(door, caller, reply_id)
+                if not wire.is_running(reply):
                     break
-        elif door.operation == "cancel_reply" and reply.get("background") is not True:
+        elif door.operation == "cancel_reply" and not wire.is_cancellable(reply):
             raise InvalidRequestError(
-                "Cannot cancel a synchronous response.",
+                "Cannot cancel a reply that is complete, or that its client waits for.",
                 code="not_cancellable",
                 hint="Close the connection while the reply is streamed.",
             )
@@ -268,17 +275,17 @@ class BackgroundReplies:
 
     async def follow(self, door: Door, request: WebRequest, caller: str, writer: ResponseWriter) -> None:
         """Stream the events of a reply behind the one with the number that the client names."""
-        reply_id, after = door.params.get("id", ""), request.query.get("starting_after", "")
-        if (job := await self._job(caller, reply_id)) is not None:
-            await self._follow(job, int(after[:9]) + 1 if after.isascii() and after.isdigit() else 0, writer)
+        reply_id, wire = door.params.get("id", ""), stored_wire(door.dialect.name)
+        if (job := await self._job(door, caller, reply_id)) is not None:
+            await self._follow(job, wire.events_seen(request.query), writer)
             return
-        reply = await self._reply(caller, reply_id)
+        reply = await self._reply(door, caller, reply_id)
         await _start_stream(writer, door.dialect)
-        while stored.is_running(reply):
+        while wire.is_running(reply):
             await asyncio.sleep(BEAT_SECONDS)
             await writer.write(door.dialect.server.keep_alive)
-            reply = await self._reply(caller, reply_id)
-        await writer.end(stored.last_frame(reply))
+            reply = await self._reply(door, caller, reply_id)
+        await writer.end(wire.last_frame(reply))
 
     async def _follow(self, job: _Job, sent: int, writer: ResponseWriter) -> None:
         """From behind so many events."""

@@ -66,26 +66,26 @@ def corrupted(contents: list[Content], context: Context) -> Complaints:
             signature = part.get("thought_signature")
             if not signature or signature.rstrip("=") in SENTINELS:
                 continue
-            born = signatures.unseal(context.secret, _canonical(signature), PREFIX)
-            if born is None or any(born[key] != value for key, value in _owner(context).items()):
+            born = signatures.unseal(context.secret, canonical(signature), PREFIX)
+            if born is None or any(born[key] != value for key, value in owner(context).items()):
                 yield refused("GEM-23", "Corrupted thought signature.")
-            elif born["part"] != _bound(part):
+            elif born["part"] != bound(part):
                 # The seal is ours, but it came with something else: moved or stale.
                 yield refused("GEM-20", "Invalid thought signature.")
 
 
 def sign(part: Body, context: Context) -> str:
-    sealed = signatures.seal(context.secret, {**_owner(context), "part": _bound(part)}, PREFIX)
+    sealed = signatures.seal(context.secret, {**owner(context), "part": bound(part)}, PREFIX)
     return sealed.replace("-", "+").replace("_", "/")
 
 
-def _canonical(signature: str) -> str:
+def canonical(signature: str) -> str:
     """Clients re-encode the bytes: in either alphabet, with or without padding."""
     plain = signature.rstrip("=").replace("+", "-").replace("/", "_")
     return plain + "=" * (-len(plain) % 4)
 
 
-def _owner(context: Context) -> dict[str, str]:
+def owner(context: Context) -> dict[str, str]:
     return {
         "platform": context.platform,
         "account": context.account,
@@ -93,6 +93,6 @@ def _owner(context: Context) -> dict[str, str]:
     }
 
 
-def _bound(part: Body) -> str:
+def bound(part: Body) -> str:
     call = part.get("function_call")
     return signatures.digest([call.get("name"), call.get("args") or {}]) if call is not None else "text"

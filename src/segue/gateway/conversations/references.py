@@ -7,7 +7,6 @@ for each route: the field goes to a provider that may hold it, and to all others
 
 from __future__ import annotations
 
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, final
 
 import msgspec
@@ -16,6 +15,7 @@ from msgspec import structs
 from segue.dialects import stored_replies as stored
 from segue.dialects.references import Reference, filled, references_in
 from segue.dialects.registry import DIALECTS
+from segue.dialects.stored_wires import stored_wire
 from segue.gateway.archive import history
 from segue.gateway.conversations.turns import PreparedRequest, read_fields, streams
 from segue.providers.addresses import find_address, is_home
@@ -77,11 +77,14 @@ class ReferenceResolver:
         anything. None if something has to be put in first."""
         server, whole = door.dialect.server, read.fields
         table = server.references
+        kept = False
         if server.stores_replies:
-            named = stored.previous(whole) or stored.conversation(whole)
-            if read.refers or named or stored.is_background(whole):
+            wire = stored_wire(door.dialect.name)
+            named = wire.previous(whole) or (server.item_marks and stored.conversation(whole))
+            if read.refers or named or wire.is_background(whole):
                 return None
-            if stored.insists(whole):
+            kept = wire.keeps(whole)
+            if wire.insists(whole):
                 await self._archive.check()
         if not read.refers:
             table = tuple(field for field in table if not field.marks)
@@ -90,39 +93,42 @@ class ReferenceResolver:
         found = references_in(whole, table, door.dialect.name)
         if any(one.fill for one in found):
             return None
-        kept = server.stores_replies and stored.keeps(whole)
         return PreparedRequest(read.fields, kept=kept, references=tuple(found))
 
     async def _with_stored(self, door: Door, fields: dict[str, Any], caller: str) -> PreparedRequest:
         """With replies and items of them that we have stored."""
         if not door.dialect.server.stores_replies:
             return PreparedRequest(fields)
-        if (error := stored.unserved(fields)) is not None:
+        wire = stored_wire(door.dialect.name)
+        if (error := wire.unserved(fields)) is not None:
             raise error
-        if stored.insists(fields):
+        if wire.insists(fields):
             await self._archive.check()
+        compacts = bool(door.dialect.server.item_marks)
         prepared = PreparedRequest(
-            fields, kept=stored.keeps(fields), asks_for_compaction=stored.asks_for_compaction(fields)
+            fields,
+            kept=wire.keeps(fields),
+            asks_for_compaction=compacts and stored.asks_for_compaction(fields),
         )
-        if stored.is_background(fields):
+        if wire.is_background(fields):
             followed = streams(door, fields)
-            fields = stored.foreground(fields)
-            reply_id = f"resp_{token_hex(24)}"
+            fields = wire.foreground(fields)
+            reply_id = wire.new_id()
             prepared = structs.replace(
                 prepared, fields=fields, changed=True, reply_id=reply_id, followed=followed
             )
-        if previous := stored.previous(fields):
-            found = await self._archive.find(caller, previous)
+        if previous := wire.previous(fields):
+            found = await self._archive.find(caller, previous, door.dialect.name)
             if found is None or not found.whole:  # the field stays, and only its provider knows it
                 return structs.replace(prepared, at="" if found is None else found.provider)
             chain = await self._archive.chain(caller, found)
             # One before it was deleted, or it has no end: nobody gets an answer to a shortened conversation.
-            if chain is None or not stored.can_be_continued(msgspec.json.decode(found.reply)):
+            if chain is None or not wire.can_be_continued(msgspec.json.decode(found.reply)):
                 raise next(
                     iter(references_in(fields, door.dialect.server.references, door.dialect.name))
                 ).refusal
-            before = [msgspec.json.decode(item) for item in history(chain, stored.reply_items)]
-            whole = stored.continued(fields, before)
+            before = [msgspec.json.decode(item) for item in history(chain, wire.reply_items)]
+            whole = wire.continued(fields, before)
             changed = prepared.changed or not found.provider
             prepared = structs.replace(
                 prepared,
@@ -132,6 +138,11 @@ class ReferenceResolver:
                 parent=previous,
                 before=len(before),
             )
+        return await self._with_items(prepared, caller) if compacts else prepared
+
+    async def _with_items(self, prepared: PreparedRequest, caller: str) -> PreparedRequest:
+        """With the conversation that is kept as an object, with items by their ids, and compacted ones as text."""
+        fields = prepared.fields
         if name := stored.conversation(fields):
             held = await self._objects.find(caller, name)
             if held is None:  # the field stays, and only its provider knows it

@@ -14,10 +14,10 @@ from segue.conversation.json_text import parse_json
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
-from segue.dialects import stored_replies as stored
 from segue.dialects.read_cache import ReadRequest
 from segue.dialects.references import Reference, outer_fields
 from segue.dialects.shapes import joined_repairs, known_fields
+from segue.dialects.stored_wires import stored_wire
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.conversations.client_messages import prepared_by
 from segue.gateway.conversations.held import HeldConversation
@@ -123,7 +123,9 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
     def messages_in(self, fields: Mapping[str, Any]) -> list[Any]:
         """The messages among the fields of a request, each as a client of its wire could send it."""
         given = fields.get(self.dialect.messages_field)
-        return stored.input_items(fields) if self.dialect.server.stores_replies else list(given or ())
+        if self.dialect.server.stores_replies:
+            return stored_wire(self.dialect.name).input_items(fields)
+        return list(given or ())
 
     @property
     def changed(self) -> bool:

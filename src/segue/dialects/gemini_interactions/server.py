@@ -1,0 +1,50 @@
+"""Gemini's Interactions as a server serves them: replies that are kept and named, in the background or not (INT-02)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segue.dialects import sse
+from segue.dialects.gemini.server import SERVER as GEMINI_SERVER
+from segue.dialects.gemini_interactions.errors import error_object
+from segue.dialects.gemini_interactions.references import REFERENCES
+from segue.dialects.gemini_interactions.wire import ENCODER
+from segue.dialects.server import ServerFacts, ServerPath
+
+if TYPE_CHECKING:
+    from segue.errors import SegueError
+
+_VERSIONS = ("v1", "v1beta", "v1beta2")
+"""Newer clients use the first, older ones the others."""
+
+
+def _error_frame(error: SegueError) -> bytes:
+    """A stream that is cut ends silently in clients, so this is always sent (INT-09)."""
+    return sse.encode(ENCODER.encode({"event_type": "error", "error": error_object(error)[1]}), "error")
+
+
+SERVER = ServerFacts(
+    paths=tuple(
+        path
+        for version in _VERSIONS
+        for path in (
+            ServerPath(operation="chat", pattern=f"/{version}/interactions"),
+            ServerPath(operation="get_reply", method="GET", pattern=f"/{version}/interactions/{{id}}"),
+            ServerPath(operation="delete_reply", method="DELETE", pattern=f"/{version}/interactions/{{id}}"),
+            ServerPath(operation="cancel_reply", pattern=f"/{version}/interactions/{{id}}/cancel"),
+        )
+    ),
+    prefix="/gemini",
+    client_marks=GEMINI_SERVER.client_marks,
+    key_headers=GEMINI_SERVER.key_headers,
+    key_query=GEMINI_SERVER.key_query,
+    forwarded_headers=GEMINI_SERVER.forwarded_headers,
+    session_headers=GEMINI_SERVER.session_headers,
+    stream_type="text/event-stream",
+    error_frame=_error_frame,
+    references=REFERENCES,
+    obeyed=frozenset({"store", "background"}),
+    stores_replies=True,
+    encode_models=GEMINI_SERVER.encode_models,
+    encode_model=GEMINI_SERVER.encode_model,
+)
