@@ -31,11 +31,13 @@ Operation: TypeAlias = Literal[
     "delete_reply",
     "cancel_reply",
     "list_input",
+    "cache_content",
+    "cached_content",
     "batch",
     "version",
     "hello",
 ]
-"""What a path of a server does. `generate`: one prompt instead of messages. `batch`: batches, and the files that they are made
+"""What a path of a server does. `generate`: one prompt instead of messages. `cache_content`: hold what requests build on. `batch`: batches, and the files that they are made
 of."""
 
 
@@ -261,6 +263,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     wire is not sent them."""
     stores_replies: bool = False
     """Whether clients may ask for replies by their ids, and for compacted conversations (`stored_replies`)."""
+    holds_contents: bool = False
+    """Whether clients may have the beginning of their requests held, and name it in its place (`gemini.cached_contents`)."""
     item_marks: tuple[bytes, ...] = ()
     """No body without one of them holds an item that stands for something, or asks for compaction."""
     decode_embedding: Callable[[Mapping[str, Any]], EmbeddingRequest] | None = None

@@ -44,6 +44,8 @@ class Attempt:
 
     forwarded = False
     """Whether somebody else's bytes are sent as they came."""
+    shortcut = False
+    """Whether it leaves out what its provider holds: what that no longer holds can be sent."""
     streamed = True
     """Whether they ask for a stream; of requests of its own making a provider knows best."""
 

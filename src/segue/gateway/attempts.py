@@ -226,9 +226,11 @@ class ForwardedAttempt(Attempt):
         *,
         route: str,
         repairs: tuple[Repair, ...] = (),
+        shortcut: bool = False,
     ) -> None:
-        """`target`: who answers. `request`: what `body` asks for."""
+        """`target`: who answers. `request`: what `body` asks for. `shortcut`: the target holds a part of that."""
         super().__init__(provider, request, route=route)
+        self.shortcut = shortcut
         self.origin, self.streamed = target, turn.stream
         self.repairs = repairs
         self.headers: Mapping[str, str] = {}
@@ -254,7 +256,10 @@ class ForwardedAttempt(Attempt):
         turn, request = self._turn, self.request
         server, forward = turn.dialect.server, self.provider.capabilities.forward
         assert forward is not None  # noqa: S101 - else nothing is forwarded there
-        refers = bool(turn.prepared.at or turn.prepared.references) or turn.prepared.unread is not None
+        refers = (
+            bool(self.shortcut or turn.prepared.at or turn.prepared.references)
+            or turn.prepared.unread is not None
+        )
         handover = hand_over(self.route, request, size=len(self._body), refers=refers)
         self.handovers.append(handover)
         timing = ReplyTiming()

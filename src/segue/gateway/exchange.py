@@ -196,6 +196,12 @@ class ClientExchange(ReportingAsker):
         refused = [one for one in self._turn.prepared.references if one.refusal is error]
         self._not_held, self._failed = (refused[0], self._failed) if refused else (self._not_held, error)
 
+    async def send_whole(self, route: Route, attempt: Attempt) -> bool:
+        del route, attempt
+        prepared = structs.replace(self._asking.prepared, native=None)
+        self._asking = structs.replace(self._asking, prepared=prepared)
+        return True
+
     async def correct(self, attempt: Attempt, note: str) -> None:
         asked = Message("user", (Text(note),), instruction=True)
         conversation = self._asking.conversation.append(attempt.reply.message).append(asked)

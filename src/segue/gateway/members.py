@@ -15,6 +15,7 @@ from segue.errors import RouteBusyError, SegueError
 from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
 from segue.gateway.client_errors import choices_error, strict_error
 from segue.gateway.conversations.references import body_of_part, lost_in, may_hold
+from segue.gateway.conversations.turns import NativeHold
 from segue.gateway.memory.openings import without_passing_system
 from segue.gateway.model_field import renamed
 from segue.providers.adapter import ChatRequest
@@ -158,7 +159,10 @@ class Members:
     ) -> ForwardedAttempt | None:
         """The client's own bytes, if this provider takes them as they are; None if they have to be planned."""
         forward = provider.capabilities.forward
-        if forward is None or turn.changed or turn.repairs or route.options != _NO_OPTIONS:
+        if forward is None or turn.repairs or route.options != _NO_OPTIONS:
+            return None
+        held = turn.prepared.native
+        if turn.changed and held != NativeHold(route.provider, forward.target(route.model).model):
             return None
         if request.policy.text_form is not None or (turn.stream and provider.lacks(route.model, "stream")):
             return None
@@ -172,7 +176,8 @@ class Members:
         field, body = turn.dialect.server.model_field, turn.request.body
         if field and turn.asked != target.model:
             body = renamed(body, field, target.model, turn.read)
-        return ForwardedAttempt(turn, provider, target, request, body, route=route.name)
+        shortcut = turn.changed  # what was put in here is held there
+        return ForwardedAttempt(turn, provider, target, request, body, route=route.name, shortcut=shortcut)
 
     def _forwarded_to_holder(
         self, turn: ClientTurn, route: Route, provider: ProviderAdapter, request: ChatRequest

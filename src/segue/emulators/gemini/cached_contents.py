@@ -92,9 +92,7 @@ def create(request: Request, emulator: Emulator) -> Response:
         )
     model = body["model"].removeprefix("models/")
     if not facts_for(PROVIDER, model):
-        text = (
-            f"models/{model} is not found for API version v1beta, or is not supported for createCachedContent."
-        )
+        text = f"models/{model} is not found for API version v1beta, or is not supported for createCachedContent."
         raise RefusedError(Refusal("CCH-01", text, status=404, type="NOT_FOUND"), context)
     if not (set(body) & {"contents", *_SHARED}):
         raise RefusedError(refused("CCH-01", "CachedContent has no content."), context)

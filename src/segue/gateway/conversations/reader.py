@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from segue.config.schema import GatewayLimits
     from segue.conversation.blocks import Origin
     from segue.gateway.archive import ReplyArchive
+    from segue.gateway.cached_contents import HeldContents
     from segue.gateway.compaction import ClientCompaction
     from segue.gateway.conversations.turns import ClientTurn, PreparedRequest
     from segue.gateway.doors import Door
@@ -44,13 +45,14 @@ class TurnReader:
         plans: KeptPlans,
         archive: ReplyArchive,
         compactor: ClientCompaction,
+        contents: HeldContents,
         limits: GatewayLimits,
     ) -> None:
         self._names = names
         self._memory = memory
         self._most_messages = limits.messages
         self._requests = RequestReader(names.writer, most_messages=limits.messages)
-        self._references = ReferenceResolver(archive, compactor, memory)
+        self._references = ReferenceResolver(archive, compactor, memory, contents)
         self._warm = CacheBudget(limits.warm_bytes)
         self._warm.share(
             requests=self._requests.cache,

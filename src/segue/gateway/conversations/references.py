@@ -14,9 +14,10 @@ import msgspec
 from msgspec import structs
 
 from segue.dialects import stored_replies as stored
+from segue.dialects.gemini import cached_contents
 from segue.dialects.references import Reference, filled, references_in
 from segue.dialects.registry import DIALECTS
-from segue.gateway.conversations.turns import PreparedRequest, read_fields, streams
+from segue.gateway.conversations.turns import NativeHold, PreparedRequest, read_fields, streams
 from segue.providers.addresses import find_address, is_home
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from segue.dialects.read_cache import ReadRequest
     from segue.errors import SegueError
     from segue.gateway.archive import ReplyArchive
+    from segue.gateway.cached_contents import HeldContents
     from segue.gateway.compaction import ClientCompaction
     from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.doors import Door
@@ -36,10 +38,13 @@ if TYPE_CHECKING:
 class ReferenceResolver:
     """Puts in what requests refer to, as far as we hold it."""
 
-    def __init__(self, archive: ReplyArchive, compactor: ClientCompaction, memory: Memory) -> None:
+    def __init__(
+        self, archive: ReplyArchive, compactor: ClientCompaction, memory: Memory, contents: HeldContents
+    ) -> None:
         self._archive = archive
         self._compactor = compactor
         self._memory = memory
+        self._contents = contents
 
     async def resolve(self, door: Door, fields: dict[str, Any], caller: str) -> PreparedRequest:
         """The body of the chat that a request asks for, with what it refers to: earlier replies, compacted items."""
@@ -47,6 +52,7 @@ class ReferenceResolver:
         if door.operation == "generate":
             return PreparedRequest(server.chat_request(fields), changed=True)
         prepared = await self._with_stored(door, fields, caller)
+        prepared = await self._with_contents(door, prepared, caller)
         found = references_in(prepared.fields, server.references, door.dialect.name)
         return await self._with_words(prepared, found, caller)
 
@@ -73,6 +79,8 @@ class ReferenceResolver:
                 return None
             if stored.insists(whole):
                 await self._archive.check()
+        if server.holds_contents and cached_contents.name_in(whole):
+            return None
         if not read.refers:
             table = tuple(field for field in table if not field.marks)
         elif read.known:
@@ -82,6 +90,16 @@ class ReferenceResolver:
             return None
         kept = server.stores_replies and stored.keeps(whole)
         return PreparedRequest(read.fields, kept=kept, references=tuple(found))
+
+    async def _with_contents(self, door: Door, prepared: PreparedRequest, caller: str) -> PreparedRequest:
+        """With cached contents that its caller had made here."""
+        if not door.dialect.server.holds_contents or not (name := cached_contents.name_in(prepared.fields)):
+            return prepared
+        if (found := await self._contents.find(caller, name)) is None:
+            return prepared
+        whole = cached_contents.inlined(prepared.fields, found.content)
+        native = NativeHold(found.provider, found.model) if found.provider else None
+        return structs.replace(prepared, fields=whole, changed=True, native=native)
 
     async def _with_stored(self, door: Door, fields: dict[str, Any], caller: str) -> PreparedRequest:
         """With replies and items of them that we have stored."""

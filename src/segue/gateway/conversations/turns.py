@@ -38,6 +38,14 @@ if TYPE_CHECKING:
 
 
 @final
+class NativeHold(Struct, frozen=True):
+    """A provider that holds what a request refers to, for one of its models."""
+
+    provider: str
+    model: str
+
+
+@final
 class PreparedRequest(Struct, frozen=True):
     """The body of a chat, with what the request refers to put in."""
 
@@ -58,6 +66,9 @@ class PreparedRequest(Struct, frozen=True):
     """Why we cannot read the request: only a provider of its own wire may."""
     references: tuple[Reference, ...] = ()
     """What the request refers to and we do not have: only another provider may hold it."""
+
+    native: NativeHold | None = None
+    """Who holds what the request refers to by that very name, although it was put in here: its own bytes may go there."""
 
     @property
     def is_part(self) -> bool:
@@ -176,8 +187,8 @@ def read_fields(body: bytes) -> dict[str, Any]:
 def model_of(door: Door, fields: Mapping[str, Any]) -> str:
     """The model's name as the client wrote it; empty if it wrote none."""
     field = door.dialect.server.model_field
-    name = fields.get(field) if field else door.params.get("model")
-    return name if isinstance(name, str) else ""
+    name = fields.get(field) if field else door.params.get("model") or fields.get("model")
+    return name.removeprefix("models/" if not field else "") if isinstance(name, str) else ""
 
 
 def streams(door: Door, fields: Mapping[str, Any]) -> bool:
