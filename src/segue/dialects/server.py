@@ -37,8 +37,8 @@ Operation: TypeAlias = Literal[
     "version",
     "hello",
 ]
-"""What a path of a server does. `generate`: one prompt instead of messages. `cache_content`: hold what requests build on. `batch`: batches, and the files that they are made
-of."""
+"""What a path of a server does. `generate`: one prompt instead of messages. `cache_content`: hold what requests build
+on. `batch`: batches, and the files that they are made of."""
 
 
 class Reframe(Protocol):
@@ -265,6 +265,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """Whether clients may ask for replies by their ids, and for compacted conversations (`stored_replies`)."""
     holds_contents: bool = False
     """Whether clients may have the beginning of their requests held, and name it in its place (`gemini.cached_contents`)."""
+    carried_fields: tuple[str, ...] = ()
+    """Fields that a request which continues a kept reply has from there, if it does not give them itself."""
     item_marks: tuple[bytes, ...] = ()
     """No body without one of them holds an item that stands for something, or asks for compaction."""
     decode_embedding: Callable[[Mapping[str, Any]], EmbeddingRequest] | None = None

@@ -32,6 +32,11 @@ class _LastEvent(Struct):
     response: Raw
 
 
+class _Output(Struct):
+    output: list[Raw] = []
+
+
+_OUTPUT: Final = msgspec.json.Decoder(_Output | None)
 _END: Final = msgspec.json.Decoder(_LastEvent)
 
 
@@ -74,6 +79,12 @@ def output_items(reply: Mapping[str, Any]) -> list[Any]:
     """Of a whole reply."""
     output = reply.get("output")
     return list(output) if isinstance(output, list) else []
+
+
+def reply_items(reply: bytes) -> list[Raw]:
+    """The same, as they are written."""
+    held = _OUTPUT.decode(reply)
+    return held.output if held is not None else []
 
 
 def items_by_id(reply: Mapping[str, Any]) -> dict[str, Any]:
@@ -224,6 +235,11 @@ def encode_deleted(reply_id: str) -> bytes:
 def compacted_item(item_id: str, payload: str) -> dict[str, Any]:
     """The item that stands for a conversation. `payload`: what the client carries."""
     return {"id": f"cmp_{item_id}", "type": "compaction", "encrypted_content": payload}
+
+
+def can_be_continued(reply: Mapping[str, Any] | None) -> bool:
+    """Whether a reply came to an end that a request may build on."""
+    return reply is None or reply.get("status", "completed") in ("completed", "incomplete")
 
 
 def is_running(reply: Mapping[str, Any]) -> bool:

@@ -1,12 +1,21 @@
-"""Replies that a client may ask for by their ids, on wires that keep them: stored, continued, listed, deleted."""
+"""Replies that a client may name by their ids, on wires that keep them: continued, listed, deleted.
+
+A reply is a node that never changes: it knows the node before it, and holds only what is new since then. So a conversation is stored
+once, however many ids lead into it, and from each of them it can be continued any number of times. System prompts and tools
+are kept once for all nodes that share them.
+
+A client that sends its whole history each time gives most of it again: what an earlier node has as its input is not stored again.
+"""
 
 from __future__ import annotations
 
 import logging
+from hashlib import blake2b
+from time import time
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from segue.dialects import stored_replies as stored
 from segue.errors import InvalidRequestError, JournalError, OverloadError
@@ -15,7 +24,7 @@ from segue.gateway.client_errors import STORE_AWAY_SECONDS
 from segue.gateway.web import json_response
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.doors import Door
@@ -26,28 +35,67 @@ _LOG: Final = logging.getLogger("segue.gateway")
 _KIND: Final = "response"
 _ITEM: Final = "item of a response"
 _CANCELLED: Final = "cancelled response"
+_INPUT: Final = "end of an input"
+_SETTINGS: Final = "settings of replies"
+_RESPONSES: Final = "openai_responses"
+_LINEAGE: Final = 32
+"""So many nodes before it are known to a node: a conversation is read in steps of that many."""
+_NEAR: Final = 32
+"""Among so many last messages of a request the place is looked for up to which an earlier one has them."""
+_SHARED_SECONDS: Final = 86_400.0
+"""How old the beginning of a node may be that another one begins with, if that does not read it: what is not read expires."""
 
 
-class StoredReply(Struct):
-    """A reply, and the whole conversation before it."""
+@final
+class ReplyOrigin(Struct, frozen=True, omit_defaults=True):
+    """Who made a reply."""
 
-    reply: Raw
-    input: list[Any]
-    """The items of the request, with those of the replies that it continued."""
+    provider: str = ""
+    endpoint: str = ""
+    model: str = ""
+    id: str = ""
+    """The provider's own id of it."""
+    held: bool = False
+    """Whether the provider was asked to keep it: it can be continued there under that id."""
+    at: float = 0.0
+    """When, in seconds since 1970."""
+
+
+class ReplyNode(Struct, kw_only=True, omit_defaults=True):
+    """A reply, and what its request had beyond the node before it. Records of earlier versions hold all of the input."""
+
+    reply: Raw = Raw(b"null")
+    """As the client got it; null for messages that were only added."""
+    input: list[Raw]
+    """The messages of the request, as they came, without those of the parent."""
+    parent: str = ""
+    """The id of the node before it; empty if there is none."""
+    replaced: bool = False
+    """Whether the input begins behind the parent's input, and holds what the client made of its reply."""
+    lineage: list[str] = []
+    """The ids of the nodes before it, the parent first, as far as they are known here."""
+    began: float = 0.0
+    """When the first of them was written."""
+    settings: str = ""
+    """What leads to the system prompt and the tools, on wires where they carry over."""
+    ambiguous: bool = False
+    """Whether the provider gave its id to another reply before: nobody knows which of them is meant, so neither is continued."""
+    wire: str = _RESPONSES
     whole: bool = True
-    """False if the provider held the beginning of that conversation: then the input is only its end."""
+    """False if the provider holds the beginning of that conversation."""
     provider: str = ""
     """Of a reply whose bytes were forwarded: this provider knows it by its id, too."""
+    origin: ReplyOrigin | None = None
     beat: float = 0.0
     """When a reply that is still being made was seen last; 0 if it is complete."""
 
 
-_DECODER = msgspec.json.Decoder(StoredReply)
+_DECODER: Final = msgspec.json.Decoder(ReplyNode)
 
 
 @final
 class ReplyArchive:
-    """The stored replies of all callers."""
+    """The nodes of all callers."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -64,12 +112,34 @@ class ReplyArchive:
                 hint="Send the request later, or without store: true.",
             ) from error
 
-    async def find(self, caller: str, reply_id: str) -> StoredReply | None:
-        data = await self._memory.get_object(caller, _KIND, reply_id)
-        if data is None:
-            return None
-        hold_for_request(data)
-        return _DECODER.decode(data)
+    async def find(self, caller: str, reply_id: str, wire: str = _RESPONSES) -> ReplyNode | None:
+        """None if there is no such reply, it is another caller's, or of another wire."""
+        found = (await self._find_all(caller, [reply_id])).get(reply_id)
+        return found if found is not None and found.wire == wire else None
+
+    async def chain(self, caller: str, last: ReplyNode) -> list[ReplyNode] | None:
+        """All nodes up to and including this one, the oldest first; None if one of them is gone."""
+        nodes, seen = [last], set[str]()
+        while nodes[-1].parent and not nodes[-1].ambiguous:
+            wanted = nodes[-1].lineage or [nodes[-1].parent]
+            found = await self._find_all(caller, wanted)
+            for name in wanted:
+                if (node := found.get(name)) is None or nodes[-1].parent != name or name in seen:
+                    return None
+                seen.add(name)
+                nodes.append(node)
+        return None if any(node.ambiguous for node in nodes) else nodes[::-1]
+
+    async def _find_all(
+        self, caller: str, ids: Sequence[str], *, charged: bool = True
+    ) -> dict[str, ReplyNode]:
+        """`charged`: for the request that is being served."""
+        found: dict[str, ReplyNode] = {}
+        for name, data in (await self._memory.get_objects(caller, _KIND, ids)).items():
+            if charged:
+                hold_for_request(data)
+            found[name] = _DECODER.decode(data)
+        return found
 
     async def items(self, caller: str, ids: Sequence[str]) -> dict[str, tuple[Any, str]]:
         """Items of stored replies, by their ids, each with the provider that has stored it too."""
@@ -82,30 +152,96 @@ class ReplyArchive:
                 found |= {name: (item, reply.provider) for name, item in items.items()}
         return found
 
-    async def keep(self, turn: ClientTurn, body: bytes, provider: str) -> None:
-        """`provider`: the one that has stored it too; empty if nobody has. A store that fails costs this record, and never the
-        reply."""
-        reply = msgspec.json.decode(body)
-        reply_id = reply.get("id")
+    async def settings(self, caller: str, node: ReplyNode) -> dict[str, Raw] | None:
+        """The fields of a request that this node's conversation has from its beginning; None if they are gone."""
+        if not node.settings:
+            return {}
+        data = await self._memory.get_object(caller, _SETTINGS, node.settings)
+        if data is None:
+            return None
+        hold_for_request(data)
+        return msgspec.json.decode(data, type=dict[str, Raw])
+
+    async def keep(self, turn: ClientTurn, body: bytes, origin: ReplyOrigin) -> None:
+        """A complete reply, as its client gets it. A store that fails costs this record, and never the reply."""
+        prepared, fields = turn.prepared, turn.whole_fields
+        reply_id = msgspec.json.decode(body).get("id")
         if not isinstance(reply_id, str) or not reply_id:
             return
-        record = StoredReply(
-            Raw(body),
-            stored.input_items(turn.whole_fields),
-            whole=not turn.prepared.is_part,
-            provider=provider,
+        carried = turn.dialect.server.carried_fields
+        node = ReplyNode(
+            reply=Raw(body),
+            input=[Raw(msgspec.json.encode(one)) for one in turn.messages_in(fields)[prepared.before :]],
+            parent=prepared.parent,
+            wire=turn.dialect.name,
+            whole=not prepared.is_part,
+            provider=origin.provider if origin.held else "",
+            origin=origin,
         )
+        settings = {name: Raw(msgspec.json.encode(fields[name])) for name in carried if name in fields}
         try:
-            await self.put(turn.caller, reply_id, record)
+            await self.add(turn.caller, reply_id, node, settings)
         except JournalError as error:
             _LOG.warning("A reply was not kept for its client: %s", error)
 
-    async def put(self, caller: str, reply_id: str, record: StoredReply) -> None:
-        """Keep a reply under its id, and where each of its items is under the item's."""
-        names = stored.items_by_id(msgspec.json.decode(record.reply))
-        items = {(_ITEM, name): reply_id.encode() for name in names}
-        written = msgspec.json.encode(record)
-        await self._memory.put_objects(caller, {(_KIND, reply_id): written, **items})
+    async def add(
+        self, caller: str, reply_id: str, node: ReplyNode, settings: dict[str, Raw] | None = None
+    ) -> None:
+        """Keep a new node behind its parent; or, if it has none, behind the node whose input it repeats. `settings`: the fields of
+        the request that carry over to those that continue it."""
+        parent, at, ends = node.parent, 0, ""
+        if not parent and node.whole:
+            digests = _digests(node.input)
+            parent, at = await self._repeated(caller, digests)
+            ends = digests[-1]
+        # Ids of our own are given once; those of providers need not be.
+        given = [reply_id] if node.origin is not None and node.origin.id == reply_id else []
+        wanted = [name for name in (parent, *given) if name]
+        found = await self._find_all(caller, wanted, charged=False) if wanted else {}
+        before = found.get(parent)
+        if at and (before is None or not _is_shareable(before, node)):
+            before, parent, at = None, "", 0
+        linked = structs.replace(
+            node,
+            input=node.input[at:],
+            parent=parent,
+            replaced=bool(at),
+            ambiguous=node.ambiguous or (reply_id in given and reply_id in found),
+            lineage=[parent, *(before.lineage if before is not None else ())][:_LINEAGE] if parent else [],
+            began=before.began if before is not None else time(),
+            settings=_settings_digest(settings) if settings else "",
+        )
+        objects = {(_INPUT, ends): reply_id.encode()} if ends else {}
+        if settings and (before is None or before.settings != linked.settings):
+            objects[_SETTINGS, linked.settings] = msgspec.json.encode(settings)
+        await self.put(caller, reply_id, linked, objects)
+
+    async def _repeated(self, caller: str, digests: Sequence[str]) -> tuple[str, int]:
+        """The last reply whose request had just the first of the messages with these digests, and how many."""
+        ends = digests[:-1][-_NEAR:]
+        found = await self._memory.get_objects(caller, _INPUT, ends) if ends else {}
+        for at in range(len(digests) - 2, len(digests) - 2 - len(ends), -1):
+            if digests[at] in found:
+                return found[digests[at]].decode(), at + 1
+        return "", 0
+
+    async def put(
+        self,
+        caller: str,
+        reply_id: str,
+        node: ReplyNode,
+        beside: Mapping[tuple[str, str], bytes] | None = None,
+    ) -> None:
+        """Keep a node under its id, and where each item of its reply is under the item's; and other objects `beside` it."""
+        objects = {(_KIND, reply_id): msgspec.json.encode(node), **(beside or {})}
+        if node.wire == _RESPONSES:
+            names = stored.items_by_id(msgspec.json.decode(node.reply) or {})
+            objects |= {(_ITEM, name): reply_id.encode() for name in names}
+        await self._memory.put_objects(caller, objects)
+
+    async def delete(self, caller: str, reply_id: str) -> bool:
+        """False if there was none. What continued it can be continued no longer: nobody gets a shortened conversation."""
+        return await self._memory.delete_object(caller, _KIND, reply_id)
 
     async def cancel(self, caller: str, reply_id: str) -> None:
         """Ask whoever makes this reply to end it."""
@@ -114,10 +250,6 @@ class ReplyArchive:
     async def is_cancelled(self, caller: str, reply_id: str) -> bool:
         return await self._memory.get_object(caller, _CANCELLED, reply_id) is not None
 
-    def history(self, found: StoredReply) -> list[Any]:
-        """All items up to and including a reply."""
-        return [*found.input, *stored.output_items(msgspec.json.decode(found.reply))]
-
     async def answer(self, door: Door, request: WebRequest, caller: str) -> WebResponse:
         """List the input of a reply, or delete it."""
         reply_id = door.params.get("id", "")
@@ -125,9 +257,45 @@ class ReplyArchive:
         if found is None:
             raise not_found(reply_id)
         if door.operation == "list_input":
-            return json_response(Raw(stored.encode_input(found.input, request.query)))
-        await self._memory.delete_object(caller, _KIND, reply_id)
+            chain = await self.chain(caller, found)
+            if chain is None:
+                raise not_found(reply_id)
+            before = history(chain[:-1], stored.reply_items, end=found)
+            items = [msgspec.json.decode(item) for item in (*before, *found.input)]
+            return json_response(Raw(stored.encode_input(items, request.query)))
+        await self.delete(caller, reply_id)
         return json_response(Raw(stored.encode_deleted(reply_id)))
+
+
+def history(
+    chain: Sequence[ReplyNode], added: Callable[[Raw], list[Raw]], *, end: ReplyNode | None = None
+) -> list[Raw]:
+    """All messages of these nodes, each with those that its reply adds. `end`: the node behind them, if it is not among them."""
+    messages: list[Raw] = []
+    for node, following in zip(chain, (*chain[1:], end), strict=True):
+        messages += node.input
+        if following is None or not following.replaced:
+            messages += added(node.reply)
+    return messages
+
+
+def _is_shareable(before: ReplyNode, node: ReplyNode) -> bool:
+    """Whether a node may begin with another one's input, which it names and does not read."""
+    return before.wire == node.wire and before.whole and time() - before.began < _SHARED_SECONDS
+
+
+def _settings_digest(settings: Mapping[str, Raw]) -> str:
+    return blake2b(msgspec.json.encode(settings, order="deterministic"), digest_size=20).hexdigest()
+
+
+def _digests(messages: Sequence[Raw]) -> list[str]:
+    """For each number of messages, from one on, a digest of all of them up to there; for none, one of nothing."""
+    state, made = blake2b(digest_size=20), list[str]()
+    for message in messages:
+        state.update(len(message).to_bytes(8, "big"))
+        state.update(message)
+        made.append(state.hexdigest())
+    return made or [state.hexdigest()]
 
 
 def not_found(reply_id: str) -> InvalidRequestError:

@@ -17,7 +17,7 @@ import msgspec
 from segue.dialects import stored_replies as stored
 from segue.errors import InvalidRequestError, OverloadError, SegueError
 from segue.gateway.accounts.register import ANYONE
-from segue.gateway.archive import StoredReply, not_found
+from segue.gateway.archive import ReplyNode, not_found
 from segue.gateway.byte_budget import weight_of
 from segue.gateway.client_errors import for_client, unexpected
 from segue.gateway.web import ResponseWriter, json_response
@@ -56,7 +56,10 @@ class _Job:
         self.caller = turn.caller
         self.dialect: Dialect = turn.dialect
         self.events = stored.NumberedEvents(self.id, turn.asked, int(time()))
-        self.input: list[Any] = stored.input_items(turn.fields)
+        prepared = turn.prepared
+        self.parent = prepared.parent
+        new = stored.input_items(turn.fields)[prepared.before :]
+        self.input = [msgspec.Raw(msgspec.json.encode(item)) for item in new]
         self.done = False
         self.stopped: SegueError | None = None
         """Why it is cancelled; None: its client asked for that."""
@@ -98,9 +101,15 @@ class _Job:
         self.held = held
         held.add(sum(map(len, self.events.frames)))
 
-    def record(self) -> StoredReply:
+    def record(self) -> ReplyNode:
         body = msgspec.json.encode(self.events.reply)
-        return StoredReply(msgspec.Raw(body), self.input, whole=self.whole, beat=0.0 if self.done else time())
+        return ReplyNode(
+            reply=msgspec.Raw(body),
+            input=self.input,
+            parent=self.parent,
+            whole=self.whole,
+            beat=0.0 if self.done else time(),
+        )
 
 
 @final

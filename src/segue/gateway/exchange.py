@@ -17,6 +17,7 @@ from segue.conversation.events import Finished, ReplyStarted, UsageReported
 from segue.conversation.message import Message, mint_missing
 from segue.conversation.usage import NO_USAGE
 from segue.exchange.exchange import Asker, ask_one_after_another
+from segue.gateway.archive import ReplyOrigin
 from segue.gateway.attempts import ForwardedAttempt
 from segue.gateway.client_errors import (
     counts_of,
@@ -102,11 +103,11 @@ class ClientExchange(ReportingAsker):
         *,
         memory: Memory,
         members: Members,
-        keep: Callable[[ClientTurn, bytes, str], Awaitable[None]] | None = None,
+        keep: Callable[[ClientTurn, bytes, ReplyOrigin], Awaitable[None]] | None = None,
         note: Callable[[ConversationInfo], None],
         on_attempt: Callable[[Attempt], None] | None = None,
     ) -> None:
-        """`keep` gets a complete reply as a whole, and the provider that has stored it too, if one has. `note` records the
+        """`keep` gets a complete reply as a whole, and who made it. `note` records the
         conversation where there is no reply to be remembered along with it. `on_attempt` gets each attempt before it is sent."""
         super().__init__(report, members)
         self._turn = turn
@@ -375,8 +376,11 @@ class ClientExchange(ReportingAsker):
                 await memory.remember_words(turn.caller, reply.message)
             self._report.store_seconds += monotonic() - began
         if self._keep is not None and not broken:
-            stored_at = attempt.origin.provider if attempt.forwarded else ""
-            await self._keep(self._turn, attempt.whole(reply), stored_at)
+            made = attempt.origin
+            origin = ReplyOrigin(
+                made.provider, made.endpoint, made.model, reply.id, attempt.forwarded, time()
+            )
+            await self._keep(self._turn, attempt.whole(reply), origin)
 
     def _seen(self) -> ConversationInfo:
         turn, report = self._turn, self._report

@@ -17,6 +17,7 @@ from segue.dialects import stored_replies as stored
 from segue.dialects.gemini import cached_contents
 from segue.dialects.references import Reference, filled, references_in
 from segue.dialects.registry import DIALECTS
+from segue.gateway.archive import history
 from segue.gateway.conversations.turns import NativeHold, PreparedRequest, read_fields, streams
 from segue.providers.addresses import find_address, is_home
 
@@ -123,9 +124,23 @@ class ReferenceResolver:
             found = await self._archive.find(caller, previous)
             if found is None or not found.whole:  # the field stays, and only its provider knows it
                 return structs.replace(prepared, at="" if found is None else found.provider)
-            whole = stored.continued(fields, self._archive.history(found))
+            chain = await self._archive.chain(caller, found)
+            # One before it was deleted, or it has no end: nobody gets an answer to a shortened conversation.
+            if chain is None or not stored.can_be_continued(msgspec.json.decode(found.reply)):
+                raise next(
+                    iter(references_in(fields, door.dialect.server.references, door.dialect.name))
+                ).refusal
+            before = [msgspec.json.decode(item) for item in history(chain, stored.reply_items)]
+            whole = stored.continued(fields, before)
             changed = prepared.changed or not found.provider
-            prepared = structs.replace(prepared, fields=whole, at=found.provider, changed=changed)
+            prepared = structs.replace(
+                prepared,
+                fields=whole,
+                at=found.provider,
+                changed=changed,
+                parent=previous,
+                before=len(before),
+            )
         if references := stored.references(prepared.fields):
             found_items = await self._archive.items(caller, references)
             prepared = _with_items(prepared, references, found_items)

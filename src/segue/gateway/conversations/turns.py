@@ -14,6 +14,7 @@ from segue.conversation.json_text import parse_json
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
+from segue.dialects import stored_replies as stored
 from segue.dialects.read_cache import ReadRequest
 from segue.dialects.references import Reference, outer_fields
 from segue.dialects.shapes import joined_repairs, known_fields
@@ -64,6 +65,10 @@ class PreparedRequest(Struct, frozen=True):
     """The provider that holds the reply which this request continues; its bytes can be forwarded there only."""
     unread: SegueError | None = None
     """Why we cannot read the request: only a provider of its own wire may."""
+    parent: str = ""
+    """The id of the reply that the request continues, and that we hold; empty if there is none."""
+    before: int = 0
+    """How many of the messages come from there."""
     references: tuple[Reference, ...] = ()
     """What the request refers to and we do not have: only another provider may hold it."""
 
@@ -120,6 +125,11 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
         """The same, with all messages also where most of them were known."""
         is_part = self.read is not None and self.read.known
         return read_fields(self.request.body) if is_part else self.fields
+
+    def messages_in(self, fields: Mapping[str, Any]) -> list[Any]:
+        """The messages among the fields of a request, each as a client of its wire could send it."""
+        given = fields.get(self.dialect.messages_field)
+        return stored.input_items(fields) if self.dialect.server.stores_replies else list(given or ())
 
     @property
     def changed(self) -> bool:

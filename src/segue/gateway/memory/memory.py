@@ -225,9 +225,16 @@ class Memory:
 
     async def get_object(self, caller: str, kind: str, object_id: str) -> bytes | None:
         """None if there is none, or it belongs to another caller."""
-        key = self._key.digest("object", caller, kind, object_id)
-        body = (await self.store.read([key])).get(key)
-        return None if body is None else self._key.decrypt(body, bound_to=key)
+        return (await self.get_objects(caller, kind, [object_id])).get(object_id)
+
+    async def get_objects(self, caller: str, kind: str, ids: Sequence[str]) -> dict[str, bytes]:
+        """Those of these objects that there are, by their ids."""
+        keys = {self._key.digest("object", caller, kind, name): name for name in ids}
+        found: dict[str, bytes] = {}
+        for key, body in (await self.store.read([*keys])).items():
+            if (data := self._key.decrypt(body, bound_to=key)) is not None:
+                found[keys[key]] = data
+        return found
 
     async def delete_object(self, caller: str, kind: str, object_id: str) -> bool:
         """False if there was none."""
