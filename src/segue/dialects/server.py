@@ -183,6 +183,26 @@ class RequestSignatures(Protocol):
 
 
 @final
+class ProviderState(Struct, frozen=True, kw_only=True):
+    """How a provider of a wire is asked to hold a conversation, so that the next request sends only what is new."""
+
+    begin: Mapping[str, Any]
+    """Fields of a request whose conversation is to be held from then on."""
+    going_on: Callable[[str], Mapping[str, Any]]
+    """The same for one that continues the reply with this id."""
+    left_out: frozenset[str] = frozenset()
+    """Fields that such a request does not repeat."""
+    is_reply: Callable[[Any], bool]
+    """Whether a message of a request is a part of what the model wrote."""
+    header: tuple[str, str] | None = None
+    """A header that both need."""
+    life: float
+    """Seconds for which a reply is surely held."""
+    fixed: bool = False
+    """Whether system, tools and the choice among them cannot change."""
+
+
+@final
 class ServerFacts(Struct, frozen=True, kw_only=True):
     """One wire format as a server serves it."""
 
@@ -265,6 +285,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """Whether clients may ask for replies by their ids, and for compacted conversations (`stored_replies`)."""
     holds_contents: bool = False
     """Whether clients may have the beginning of their requests held, and name it in its place (`gemini.cached_contents`)."""
+    state: ProviderState | None = None
+    """How the provider whose API this is holds conversations; None if it holds none."""
     carried_fields: tuple[str, ...] = ()
     """Fields that a request which continues a kept reply has from there, if it does not give them itself."""
     item_marks: tuple[bytes, ...] = ()

@@ -135,7 +135,9 @@ class Attempt:
                         portion = portion[1:]  # noqa: PLW2901 - the rest of it
                         # Of a provider without a wire nobody knows what it sends: it is code of this process.
                         size = len(first.body)
-                        handover = hand_over(self.route, self.request, size=size, refers=not size)
+                        handover = hand_over(
+                            self.route, self.request, size=size, refers=self.shortcut or not size
+                        )
                         self.handovers.append(handover)
                         self.begin(first)
                     events: list[Event] = portion  # type: ignore[assignment]  # only the first is no event

@@ -87,9 +87,12 @@ class TranslatedAttempt(Attempt):
         reasoning: Visibility,
         capsule: Callable[[Reasoning], str],
         spent: Usage,
+        held: bool = False,
     ) -> None:
-        """`spent`: on replies before it that could not be read; the client's count includes them."""
+        """`spent`: on replies before it that could not be read; the client's count includes them. `held`: the provider is asked to
+        hold the conversation."""
         super().__init__(provider, request, route=route)
+        self.shortcut, self.held = request.since_reply, held
         self.repairs: tuple[Repair, ...] = turn.repairs
         """Of the request, from the client's bytes on."""
         self.headers: Mapping[str, str] = {}
@@ -215,6 +218,8 @@ class ForwardedAttempt(Attempt):
     """The client's bytes go to a provider of the same wire, and its bytes come back."""
 
     forwarded = True
+    held = True
+    """Whether its provider holds the reply if the client asks for that."""
 
     def __init__(
         self,

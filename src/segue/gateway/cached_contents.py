@@ -246,7 +246,7 @@ class CachedContentService:
         route = self._names.router(cached.asked).routes[0]
         ask = self._asking(route.provider)
         forward = provider_of(route, self._providers).capabilities.forward
-        if ask is None or forward is None:
+        if ask is None or forward is None or not self._members.uses_state:
             return None
         model = forward.target(route.model).model
         tried = AttemptReport(route=route.name, began=time())

@@ -29,6 +29,7 @@ from segue.gateway.client_errors import (
 )
 from segue.gateway.conversations.references import error_of_holder
 from segue.gateway.conversations.turns import plain_turn
+from segue.gateway.held_state import fixed_settings
 from segue.gateway.memory.recent import RecentConversation
 from segue.gateway.memory.replies import RememberedReply
 from segue.gateway.memory.store import ConversationInfo
@@ -199,7 +200,7 @@ class ClientExchange(ReportingAsker):
 
     async def send_whole(self, route: Route, attempt: Attempt) -> bool:
         del route, attempt
-        prepared = structs.replace(self._asking.prepared, native=None)
+        prepared = structs.replace(self._asking.prepared, native=None, changed=True)
         self._asking = structs.replace(self._asking, prepared=prepared)
         return True
 
@@ -378,7 +379,13 @@ class ClientExchange(ReportingAsker):
         if self._keep is not None and not broken:
             made = attempt.origin
             origin = ReplyOrigin(
-                made.provider, made.endpoint, made.model, reply.id, attempt.forwarded, time()
+                made.provider,
+                made.endpoint,
+                made.model,
+                reply.id,
+                attempt.held,
+                time(),
+                fixed_settings(attempt.request) if attempt.held else "",
             )
             await self._keep(self._turn, attempt.whole(reply), origin)
 

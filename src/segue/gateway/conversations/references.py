@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from segue.dialects.read_cache import ReadRequest
     from segue.errors import SegueError
-    from segue.gateway.archive import ReplyArchive
+    from segue.gateway.archive import ReplyArchive, ReplyOrigin
     from segue.gateway.cached_contents import HeldContents
     from segue.gateway.compaction import ClientCompaction
     from segue.gateway.conversations.turns import ClientTurn
@@ -140,6 +140,7 @@ class ReferenceResolver:
                 changed=changed,
                 parent=previous,
                 before=len(before),
+                native=_held_reply(found.origin),
             )
         if references := stored.references(prepared.fields):
             found_items = await self._archive.items(caller, references)
@@ -147,8 +148,17 @@ class ReferenceResolver:
         opened = stored.without_compaction(prepared.fields, self._compactor.opener(caller))
         if opened is not None:
             own = len(stored.input_items(opened)) == len(stored.input_items(prepared.fields))
-            prepared = structs.replace(prepared, fields=opened, changed=prepared.changed or own)
+            prepared = structs.replace(prepared, fields=opened, changed=prepared.changed or own, native=None)
         return prepared
+
+
+def _held_reply(origin: ReplyOrigin | None) -> NativeHold | None:
+    """The reply at the provider that holds it too."""
+    if origin is None or not origin.held or not origin.id:
+        return None
+    return NativeHold(
+        origin.provider, origin.model, origin.endpoint, origin.id, fixed=origin.fixed, at=origin.at
+    )
 
 
 def _with_items(

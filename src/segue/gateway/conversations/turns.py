@@ -44,6 +44,20 @@ class NativeHold(Struct, frozen=True):
 
     provider: str
     model: str
+    endpoint: str = ""
+    """Empty if it holds it wherever it is asked."""
+    reply_id: str = ""
+    """Of the reply that a request continues, as the provider names it; empty if it is no reply."""
+    fixed: str = ""
+    """A digest of what cannot change there from one request to the next."""
+    at: float = 0.0
+    """Since when it is held, in seconds since 1970."""
+
+    def is_at(self, target: Origin) -> bool:
+        return (self.provider, self.model) == (target.provider, target.model) and self.endpoint in (
+            "",
+            target.endpoint,
+        )
 
 
 @final
@@ -161,13 +175,16 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
         last = self.originals.last
         return last.route if last is not None else ""
 
-    def conversation_at(self, provider: str) -> Conversation:
-        """The conversation for a provider of the client's own wire: its forwarded replies in the form in which it got them back."""
+    def conversation_at(self, target: Origin) -> Conversation:
+        """The conversation for a provider of the client's own wire: its forwarded replies in the form in which it got them back. To
+        another of its models they are not its own: what only their maker can read is not sent, nor what depends on that."""
         if not self.originals.returned:
             return self.conversation
         messages = [*self.conversation.messages]
         for index, returned in self.originals.returned.items():
-            if returned.origin is not None and returned.origin.provider == provider:
+            made = self.originals.replies.get(index)
+            maker = made.message.origin if made is not None else returned.origin
+            if maker is not None and (maker.provider, maker.model) == (target.provider, target.model):
                 messages[index] = returned
         return structs.replace(self.conversation, messages=tuple(messages))
 
