@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final
 
 from msgspec import Raw, Struct
 
+from segue.dialects.continuations import Continuations
 from segue.dialects.references import ReferenceField, holds_mark
 from segue.errors import SegueError
 
@@ -287,6 +288,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """Whether clients may have the beginning of their requests held, and name it in its place (`gemini.cached_contents`)."""
     state: ProviderState | None = None
     """How the provider whose API this is holds conversations; None if it holds none."""
+    continuations: Continuations | None = None
+    """How requests may hold only what is new; None if they never do, or only in the way of `stored_replies`."""
     carried_fields: tuple[str, ...] = ()
     """Fields that a request which continues a kept reply has from there, if it does not give them itself."""
     item_marks: tuple[bytes, ...] = ()

@@ -78,6 +78,8 @@ class ReplyNode(Struct, kw_only=True, omit_defaults=True):
     """The ids of the nodes before it, the parent first, as far as they are known here."""
     began: float = 0.0
     """When the first of them was written."""
+    conversation: str = ""
+    """The id of the conversation that it belongs to, as operators see it."""
     settings: str = ""
     """What leads to the system prompt and the tools, on wires where they carry over."""
     ambiguous: bool = False
@@ -170,11 +172,14 @@ class ReplyArchive:
         reply_id = msgspec.json.decode(body).get("id")
         if not isinstance(reply_id, str) or not reply_id:
             return
-        carried = turn.dialect.server.carried_fields
+        wire, carried = turn.dialect.server.continuations, turn.dialect.server.carried_fields
+        if wire is not None and not wire.is_kept(body):
+            return
         node = ReplyNode(
             reply=Raw(body),
             input=[Raw(msgspec.json.encode(one)) for one in turn.messages_in(fields)[prepared.before :]],
             parent=prepared.parent,
+            conversation=turn.conversation_id,
             wire=turn.dialect.name,
             whole=not prepared.is_part,
             provider=origin.provider if origin.held and origin.id == reply_id else "",

@@ -327,7 +327,9 @@ class ForwardedAttempt(Attempt):
         turn = self._turn
         if turn.stream:
             # By the ids that the client has, it may ask for the reply and refer to its items.
-            sent = stored.reply_in_stream(b"".join(self._streamed))
+            wire = turn.dialect.server.continuations
+            read = stored.reply_in_stream if wire is None else wire.reply_in_stream
+            sent = read(b"".join(self._streamed))
             return sent or turn.dialect.encode_reply(structs.replace(reply, model=turn.asked))
         return renamed(self._whole, turn.dialect.server.reply_model_field, turn.asked)
 

@@ -128,6 +128,8 @@ class ClientExchange(ReportingAsker):
         self._failed: SegueError | None = None
         """What is referred to and a route does not hold; and why another one failed, that may hold it."""
         self._held: list[bytes] = []
+        self._end: list[bytes] = []
+        """Of a forwarded stream, what comes from its end on."""
         self._reframe: Reframe | None = turn.door.reframed(turn.request.query, stream=turn.stream)
         writer.reframe = self._reframe
         self._alive: asyncio.TimerHandle | None = None
@@ -188,8 +190,18 @@ class ClientExchange(ReportingAsker):
             attempt.first_content = self._report.first_content = attempt.passed
             if self._turn.stream:
                 return self._commit(data)
+        if self._keeps_end(attempt, events):
+            self._end.append(data)
+            return None
         outgoing = self._outgoing(data)
         return self._writer.write(outgoing) if outgoing else None
+
+    def _keeps_end(self, attempt: Attempt, events: list[Event]) -> bool:
+        """Whether the end of a forwarded stream has come that its client may continue as soon as it has it: it leaves when the
+        reply is kept."""
+        if self._keep is None or not attempt.forwarded or not self._committed:
+            return False
+        return bool(self._end) or (bool(events) and type(events[-1]) is Finished)
 
     def ended(self, route: Route, attempt: Attempt | None, error: SegueError | None) -> None:
         super().ended(route, attempt, error)
@@ -270,7 +282,7 @@ class ClientExchange(ReportingAsker):
             await self._commit(b"")
         self._stop_beat()
         await self._remember(attempt, reply)
-        last = attempt.close()
+        last = b"".join(self._end) + attempt.close()
         if self._reframe is not None:
             last = self._reframe.feed(last) + self._reframe.close()
         await self._writer.end(last)
@@ -279,7 +291,7 @@ class ClientExchange(ReportingAsker):
         self._stop_beat()
         self._report.error = error.code
         await self._remember_broken(attempt, too_large=error.code in TOO_LARGE)
-        last = attempt.broken(for_client(error))
+        last = b"".join(self._end) + attempt.broken(for_client(error))
         if self._reframe is not None:
             last = self._reframe.feed(last) + self._reframe.close()
         await self._writer.end(last)

@@ -11,6 +11,7 @@ from segue.dialects import sse
 from segue.dialects.anthropic_messages.cache_marks import MOST_MARKS
 from segue.dialects.anthropic_messages.errors import encode_error
 from segue.dialects.anthropic_messages.invoke_frames import FramedEvents
+from segue.dialects.anthropic_messages.threads import CARRIED, THREADS
 from segue.dialects.anthropic_messages.wire import ENCODER
 from segue.dialects.references import UNNAMED, ReferenceField, member_name, whole_name
 from segue.dialects.server import (
@@ -258,6 +259,8 @@ SERVER = ServerFacts(
     most_counted=MOST_MARKS,
     passing_system=("x-anthropic-billing-header:",),
     references=REFERENCES,
+    continuations=THREADS,
+    carried_fields=CARRIED,
     # THR-16: to hold one is a favour; without it the client sends everything again.
     obeyed=frozenset({"thread"}),
     session_headers=(

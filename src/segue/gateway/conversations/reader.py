@@ -10,9 +10,13 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
+import msgspec
+from msgspec import structs
+
 from segue.cache_budget import CacheBudget
 from segue.errors import TranscriptError
 from segue.gateway.conversations.client_requests import RequestReader
+from segue.gateway.conversations.continuations import ContinuationReader
 from segue.gateway.conversations.references import ReferenceResolver
 from segue.gateway.conversations.turns import model_of, read_fields, read_turn, unread_turn
 from segue.gateway.large_bodies import read_beside
@@ -53,6 +57,7 @@ class TurnReader:
         self._most_messages = limits.messages
         self._requests = RequestReader(names.writer, most_messages=limits.messages)
         self._references = ReferenceResolver(archive, compactor, memory, contents)
+        self._continuations = ContinuationReader(archive)
         self._warm = CacheBudget(limits.warm_bytes)
         self._warm.share(
             requests=self._requests.cache,
@@ -69,14 +74,17 @@ class TurnReader:
 
     async def read_chat(self, door: Door, request: WebRequest, caller: str) -> ClientTurn:
         """A request for a reply."""
+        request, continued = await self._continuations.read(door, request, caller)
         read = await read_beside(request.weight, partial(self._requests.read, door, request, caller))
         known = None if read is None else await self._references.read_before(door, request.body, read)
         if known is not None:
+            known = known if continued is None else continued.noted_in(known)
             writer = self._writer(door, known)
             return await read_turn(
                 door, request, known, caller=caller, memory=self._memory, writer=writer, read=read
             )
         prepared = await self._references.resolve(door, read_fields(request.body), caller)
+        prepared = prepared if continued is None else continued.noted_in(prepared)
         try:
             return await self._read(door, request, prepared, caller)
         except TranscriptError as error:
@@ -86,6 +94,11 @@ class TurnReader:
 
     async def read(self, door: Door, request: WebRequest, fields: dict[str, Any], caller: str) -> ClientTurn:
         """What a request asks about a chat with these fields: to count it, to compact it, to explain it."""
+        server = door.dialect.server
+        if server.continuations is not None:
+            asked = structs.replace(request, body=msgspec.json.encode(fields))
+            whole, continued = await self._continuations.read(door, asked, caller)
+            request, fields = (request, fields) if continued is None else (whole, read_fields(whole.body))
         prepared = await self._references.resolve(door, fields, caller)
         return await self._read(door, request, prepared, caller)
 

@@ -83,6 +83,8 @@ class PreparedRequest(Struct, frozen=True):
     """The id of the reply that the request continues, and that we hold; empty if there is none."""
     before: int = 0
     """How many of the messages come from there."""
+    conversation_id: str = ""
+    """The conversation of that reply; empty if it is not known."""
     references: tuple[Reference, ...] = ()
     """What the request refers to and we do not have: only another provider may hold it."""
 
@@ -270,7 +272,8 @@ async def read_turn(
     size = max(request.weight, len(request.body))
     originals = await recall_originals(memory, caller, messages, opening=opening, size=size)
     conversation = structs.replace(read.conversation, messages=originals.messages)
-    known_as = await known_conversation(memory, caller, messages, originals, opening)
+    known_as = "" if opening.name.exact else prepared.conversation_id
+    known_as = known_as or await known_conversation(memory, caller, messages, originals, opening)
     return ClientTurn(
         door=door,
         request=request,
