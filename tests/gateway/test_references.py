@@ -242,7 +242,7 @@ def test_cached_content_is_built_upon_at_its_own_provider() -> None:
             "model": "models/gemini-3.5-flash",
             "contents": [{"role": "user", "parts": [{"text": "A."}]}],
         }
-        keys = {"x-goog-api-key": "any"}
+        keys = {"x-goog-api-key": "sk-emulated"}
         made = await world.ask("/gemini/v1beta/cachedContents", content, headers=keys, app=world.app)
         case = next(case for case in REFERRING if case.name == "cachedContent")
         body = {**case.fields, "cachedContent": made.json()["name"]}

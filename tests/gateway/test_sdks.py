@@ -174,6 +174,35 @@ def test_google_genai(address: str) -> None:
     client.close()
 
 
+@pytest.mark.parametrize("version", ["v1beta", "v1"])
+@pytest.mark.parametrize("target", ["gemini", "anthropic"])
+def test_google_genai_caches(address: str, version: str, target: str) -> None:
+    genai = imported("google.genai")
+    types = imported("google.genai.types")
+    options = types.HttpOptions(base_url=address, api_version=version)
+    client = genai.Client(api_key="any", http_options=options)
+    config = types.CreateCachedContentConfig(
+        contents=["A long document."], system_instruction="Be brief.", ttl="300s", display_name="papers"
+    )
+    made = client.caches.create(model=ROUTES[target], config=config)
+    assert made.usage_metadata.total_token_count > 0
+    assert client.caches.get(name=made.name).expire_time == made.expire_time
+    longer = client.caches.update(name=made.name, config=types.UpdateCachedContentConfig(ttl="900s"))
+    assert longer.expire_time > made.expire_time
+    assert made.name in [one.name for one in client.caches.list()]
+    asked = types.GenerateContentConfig(cached_content=made.name)
+    for model in (ROUTES["gemini"], ROUTES["anthropic"], ROUTES["responses"]):
+        reply = client.models.generate_content(model=model, contents="Hello.", config=asked)
+        assert reply.text == ANSWER
+        chunks = client.models.generate_content_stream(model=model, contents="Hello.", config=asked)
+        assert "".join(chunk.text or "" for chunk in chunks) == ANSWER
+    client.caches.delete(name=made.name)
+    errors = imported("google.genai.errors")
+    with pytest.raises(errors.ClientError, match="not found"):
+        client.caches.get(name=made.name)
+    client.close()
+
+
 def test_mistral(address: str) -> None:
     mistralai = imported("mistralai.client")
     with mistralai.Mistral(api_key="any", server_url=address) as client:

@@ -310,6 +310,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Whether lists of models hold those that the configured providers report, too."""
     reasoning: Literal["safe", "show", "hide"] = "safe"
     """Thoughts of another provider: where the client's own provider accepts them back, everywhere, or nowhere."""
+    provider_state: Literal["use", "never"] = "use"
+    """Conversations that a client has its own provider hold: continued there by their ids, or sent whole each time."""
     on_disconnect: Literal["cancel", "finish"] = "cancel"
     """When a client goes away: end the provider's reply too, or read it to its end for the usage."""
     origins: list[str] = []

@@ -33,12 +33,14 @@ Operation: TypeAlias = Literal[
     "cancel_reply",
     "list_input",
     "conversation",
+    "cache_content",
+    "cached_content",
     "batch",
     "version",
     "hello",
 ]
-"""What a path of a server does. `generate`: one prompt instead of messages. `batch`: batches, and the files that they are made
-of. `conversation`: conversations that the server keeps, and their items."""
+"""What a path of a server does. `generate`: one prompt instead of messages. `conversation`: conversations that the server keeps,
+and their items. `cache_content`: hold what requests build on. `batch`: batches, and the files that they are made of."""
 
 
 class Reframe(Protocol):
@@ -183,6 +185,26 @@ class RequestSignatures(Protocol):
 
 
 @final
+class ProviderState(Struct, frozen=True, kw_only=True):
+    """How a provider of a wire is asked to hold a conversation, so that the next request sends only what is new."""
+
+    begin: Mapping[str, Any]
+    """Fields of a request whose conversation is to be held from then on."""
+    going_on: Callable[[str], Mapping[str, Any]]
+    """The same for one that continues the reply with this id."""
+    left_out: frozenset[str] = frozenset()
+    """Fields that such a request does not repeat."""
+    is_reply: Callable[[Any], bool]
+    """Whether a message of a request is a part of what the model wrote."""
+    header: tuple[str, str] | None = None
+    """A header that both need."""
+    life: float
+    """Seconds for which a reply is surely held."""
+    fixed: bool = False
+    """Whether system, tools and the choice among them cannot change."""
+
+
+@final
 class ServerFacts(Struct, frozen=True, kw_only=True):
     """One wire format as a server serves it."""
 
@@ -263,6 +285,10 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     wire is not sent them."""
     stores_replies: bool = False
     """Whether clients may ask for replies by their ids, and for compacted conversations (`stored_replies`)."""
+    holds_contents: bool = False
+    """Whether clients may have the beginning of their requests held, and name it in its place (`gemini.cached_contents`)."""
+    state: ProviderState | None = None
+    """How the provider whose API this is holds conversations; None if it holds none."""
     continuations: Continuations | None = None
     """How requests may hold only what is new; None if they never do, or only in the way of `stored_replies`."""
     carried_fields: tuple[str, ...] = ()

@@ -44,6 +44,8 @@ class Attempt:
 
     forwarded = False
     """Whether somebody else's bytes are sent as they came."""
+    shortcut = False
+    """Whether it leaves out what its provider holds: what that no longer holds can be sent."""
     streamed = True
     """Whether they ask for a stream; of requests of its own making a provider knows best."""
 
@@ -133,7 +135,9 @@ class Attempt:
                         portion = portion[1:]  # noqa: PLW2901 - the rest of it
                         # Of a provider without a wire nobody knows what it sends: it is code of this process.
                         size = len(first.body)
-                        handover = hand_over(self.route, self.request, size=size, refers=not size)
+                        handover = hand_over(
+                            self.route, self.request, size=size, refers=self.shortcut or not size
+                        )
                         self.handovers.append(handover)
                         self.begin(first)
                     events: list[Event] = portion  # type: ignore[assignment]  # only the first is no event

@@ -61,6 +61,11 @@ class Asker:
         del route, error
         return False
 
+    async def send_whole(self, route: Route, attempt: Attempt) -> bool:
+        """Whether what its provider was believed to hold is sent from now on."""
+        del route, attempt
+        return False
+
     async def simplify(self, route: Route, attempt: Attempt, error: SegueError) -> bool:
         """Whether what is asked can do without something that only another account or model may know. Raises if it must not."""
         del route, attempt, error

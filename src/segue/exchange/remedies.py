@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from segue.dialects.errors import TOOLS_UNSUPPORTED, refuses_stream
-from segue.errors import InvalidRequestError, SegueError
+from segue.errors import InvalidRequestError, ProviderError, SegueError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,6 +24,10 @@ WOULD_LOSE: Final = "would_lose"
 """The code of the error for a client that refuses losses."""
 
 
+_LOST: Final = frozenset({400, 403, 404, 409, 410, 422})
+"""Whatever the words: providers have several for one loss."""
+
+
 def is_refusal(error: SegueError) -> bool:
     """Whether the provider did not accept the request as it is."""
     if not isinstance(error, InvalidRequestError) or error.code == WOULD_LOSE:
@@ -31,6 +35,14 @@ def is_refusal(error: SegueError) -> bool:
     # What is not found may also be an item of the history, which this account does not keep.
     missing = error.status == 404 and error.path not in ("", "model")
     return missing or error.status in (400, 422)
+
+
+async def send_whole(asker: Asker, route: Route, attempt: Attempt | None, error: SegueError) -> bool:
+    """A provider that refuses what builds on its own state may have lost that: it gets everything."""
+    if attempt is None or not attempt.shortcut or not isinstance(error, ProviderError):
+        return False
+    lost = error.status in _LOST or (error.status is None and isinstance(error, InvalidRequestError))
+    return lost and await asker.send_whole(route, attempt)
 
 
 async def describe_tools(_: Asker, route: Route, attempt: Attempt | None, error: SegueError) -> bool:
@@ -60,4 +72,4 @@ async def simplify(asker: Asker, route: Route, attempt: Attempt | None, error: S
     return attempt is not None and is_refusal(error) and await asker.simplify(route, attempt, error)
 
 
-REMEDIES: Final[tuple[Remedying, ...]] = (describe_tools, ask_whole, shrink, simplify)
+REMEDIES: Final[tuple[Remedying, ...]] = (send_whole, describe_tools, ask_whole, shrink, simplify)

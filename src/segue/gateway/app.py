@@ -26,6 +26,7 @@ from segue.gateway.archive import ReplyArchive
 from segue.gateway.background import BackgroundReplies
 from segue.gateway.batches import ClientBatches
 from segue.gateway.byte_budget import ByteBudget
+from segue.gateway.cached_contents import HeldContents
 from segue.gateway.client_errors import busy_error, error_response, path_error, unexpected, write_error
 from segue.gateway.compaction import ClientCompaction
 from segue.gateway.control import METRICS, open_control
@@ -113,12 +114,27 @@ class Gateway:
         self._archive = archive = ReplyArchive(memory)
         self._objects = objects = ConversationObjects(memory, archive, self.settings.limits.reply_timeout)
         self._compactor = ClientCompaction(self.members, providers, memory)
+        contents = HeldContents(memory, self.settings.memory.days)
         self._reader = TurnReader(
-            self.names, memory, self.members.plans, archive, objects, self._compactor, self.settings.limits
+            self.names,
+            memory,
+            self.members.plans,
+            archive,
+            objects,
+            self._compactor,
+            contents,
+            self.settings.limits,
         )
         self._jobs = BackgroundReplies(archive, self.settings.limits, budget)
         self._services = ClientServices(
-            self.names, self.members, providers, self._reader, self._compactor, self._jobs, objects
+            self.names,
+            self.members,
+            providers,
+            self._reader,
+            self._compactor,
+            self._jobs,
+            objects,
+            contents,
         )
         self._batches = ClientBatches(self.names, providers, memory, self.accounts)
         self._callers = RunningRequests()

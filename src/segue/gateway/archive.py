@@ -60,6 +60,8 @@ class ReplyOrigin(Struct, frozen=True, omit_defaults=True):
     """Whether the provider was asked to keep it: it can be continued there under that id."""
     at: float = 0.0
     """When, in seconds since 1970."""
+    fixed: str = ""
+    """A digest of the settings that it cannot be continued without there."""
 
 
 class ReplyNode(Struct, kw_only=True, omit_defaults=True):
@@ -182,7 +184,7 @@ class ReplyArchive:
             conversation=turn.conversation_id,
             wire=turn.dialect.name,
             whole=not prepared.is_part,
-            provider=origin.provider if origin.held else "",
+            provider=origin.provider if origin.held and origin.id == reply_id else "",
             origin=origin,
         )
         settings = {name: Raw(msgspec.json.encode(fields[name])) for name in carried if name in fields}

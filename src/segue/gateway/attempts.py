@@ -27,6 +27,7 @@ from segue.conversation.events import (
     fold,
 )
 from segue.conversation.usage import NO_USAGE, Usage
+from segue.dialects import stored_replies as stored
 from segue.dialects.reply_translation import ReplyTranslation
 from segue.dialects.stored_wires import stored_wire
 from segue.dialects.whole_reply import WholeReplyDecoder, decoder_for
@@ -88,9 +89,12 @@ class TranslatedAttempt(Attempt):
         reasoning: Visibility,
         capsule: Callable[[Reasoning], str],
         spent: Usage,
+        held: bool = False,
     ) -> None:
-        """`spent`: on replies before it that could not be read; the client's count includes them."""
+        """`spent`: on replies before it that could not be read; the client's count includes them. `held`: the provider is asked to
+        hold the conversation."""
         super().__init__(provider, request, route=route)
+        self.shortcut, self.held = request.since_reply, held
         self.repairs: tuple[Repair, ...] = turn.repairs
         """Of the request, from the client's bytes on."""
         self.headers: Mapping[str, str] = {}
@@ -227,6 +231,8 @@ class ForwardedAttempt(Attempt):
     """The client's bytes go to a provider of the same wire, and its bytes come back."""
 
     forwarded = True
+    held = True
+    """Whether its provider holds the reply if the client asks for that."""
 
     def __init__(
         self,
@@ -238,9 +244,11 @@ class ForwardedAttempt(Attempt):
         *,
         route: str,
         repairs: tuple[Repair, ...] = (),
+        shortcut: bool = False,
     ) -> None:
-        """`target`: who answers. `request`: what `body` asks for."""
+        """`target`: who answers. `request`: what `body` asks for. `shortcut`: the target holds a part of that."""
         super().__init__(provider, request, route=route)
+        self.shortcut = shortcut
         self.origin, self.streamed = target, turn.stream
         self.repairs = repairs
         self.headers: Mapping[str, str] = {}
@@ -266,7 +274,10 @@ class ForwardedAttempt(Attempt):
         turn, request = self._turn, self.request
         server, forward = turn.dialect.server, self.provider.capabilities.forward
         assert forward is not None  # noqa: S101 - else nothing is forwarded there
-        refers = bool(turn.prepared.at or turn.prepared.references) or turn.prepared.unread is not None
+        refers = (
+            bool(self.shortcut or turn.prepared.at or turn.prepared.references)
+            or turn.prepared.unread is not None
+        )
         handover = hand_over(self.route, request, size=len(self._body), refers=refers)
         self.handovers.append(handover)
         timing = ReplyTiming()

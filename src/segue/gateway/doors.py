@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 USUAL: Final = "openai_chat"
 """The wire of clients without marks, and of errors on paths that no wire has."""
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_METHODS: Final = ("POST", "GET", "DELETE")
+_METHODS: Final = ("POST", "GET", "PATCH", "DELETE")
 _USUAL_PUBLISHER: Final = "google"
 
 

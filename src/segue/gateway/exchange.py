@@ -29,6 +29,7 @@ from segue.gateway.client_errors import (
 )
 from segue.gateway.conversations.references import error_of_holder
 from segue.gateway.conversations.turns import plain_turn
+from segue.gateway.held_state import fixed_settings
 from segue.gateway.memory.recent import RecentConversation
 from segue.gateway.memory.replies import RememberedReply
 from segue.gateway.memory.store import ConversationInfo
@@ -209,6 +210,12 @@ class ClientExchange(ReportingAsker):
         refused = [one for one in self._turn.prepared.references if one.refusal is error]
         self._not_held, self._failed = (refused[0], self._failed) if refused else (self._not_held, error)
 
+    async def send_whole(self, route: Route, attempt: Attempt) -> bool:
+        del route, attempt
+        prepared = structs.replace(self._asking.prepared, native=None, changed=True)
+        self._asking = structs.replace(self._asking, prepared=prepared)
+        return True
+
     async def correct(self, attempt: Attempt, note: str) -> None:
         asked = Message("user", (Text(note),), instruction=True)
         conversation = self._asking.conversation.append(attempt.reply.message).append(asked)
@@ -384,7 +391,13 @@ class ClientExchange(ReportingAsker):
         if self._keep is not None and not broken:
             made = attempt.origin
             origin = ReplyOrigin(
-                made.provider, made.endpoint, made.model, reply.id, attempt.forwarded, time()
+                made.provider,
+                made.endpoint,
+                made.model,
+                reply.id,
+                attempt.held,
+                time(),
+                fixed_settings(attempt.request) if attempt.held else "",
             )
             await self._keep(self._turn, attempt.whole(reply), origin)
 

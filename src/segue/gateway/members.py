@@ -15,6 +15,7 @@ from segue.errors import RouteBusyError, SegueError
 from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
 from segue.gateway.client_errors import choices_error, strict_error
 from segue.gateway.conversations.references import body_of_part, lost_in, may_hold
+from segue.gateway.held_state import with_state
 from segue.gateway.memory.openings import without_passing_system
 from segue.gateway.model_field import renamed
 from segue.providers.adapter import ChatRequest
@@ -59,6 +60,8 @@ class Members:
         self._memory = memory
         self.limits = settings.limits
         self.lists_models = settings.provider_models
+        self.uses_state = settings.provider_state == "use"
+        """Whether providers may hold what clients ask them to hold, and be sent only what is new."""
         self.keep_alive = settings.limits.keep_alive
         """Seconds of silence after which a stream gets a frame that keeps its connection open."""
         self.plans = KeptPlans()
@@ -90,6 +93,7 @@ class Members:
         """Raises what keeps the request from being sent there. `spent`: on replies of this route that could not be read."""
         provider = provider_of(route, self._providers)
         request = self.request(turn, route)
+        held = self._held(turn, route, provider)
         if turn.prepared.references:
             forwarded = self._forwarded_to_holder(turn, route, provider, request)
         else:
@@ -100,6 +104,8 @@ class Members:
             raise turn.prepared.unread
         if (wanted := turn.dialect.server.choices_in(turn.fields)) > 1:
             raise choices_error(turn.dialect, wanted)
+        if held is not None:
+            request = with_state(turn, request, held)
         if turn.strict:
             sent = _preview(provider, request)
             repairs = (*turn.repairs, *(sent.repairs if sent is not None else ()))
@@ -115,7 +121,18 @@ class Members:
             reasoning=self._settings.reasoning,
             capsule=lambda thought: self._memory.seal_capsule(turn.caller, thought.text.encode()),
             spent=spent,
+            held=held is not None,
         )
+
+    def _held(self, turn: ClientTurn, route: Route, provider: ProviderAdapter) -> Origin | None:
+        """The provider that is asked to hold a conversation because its client asks for that, on the wire that it asks on; None if
+        there is none."""
+        forward = provider.capabilities.forward
+        if not self.uses_state or not turn.prepared.kept or forward is None:
+            return None
+        target = forward.target(route.model)
+        is_its_own = target.dialect == turn.dialect.name and is_home(route.provider, target.dialect)
+        return target if is_its_own and turn.dialect.server.state is not None else None
 
     def require_whole(self, turn: ClientTurn, provider: ProviderAdapter, request: ChatRequest) -> None:
         """Raises the words of the client's wire if a plan of the turn would be without something that it refers to."""
@@ -137,11 +154,13 @@ class Members:
 
     def request(self, turn: ClientTurn, route: Route) -> ChatRequest:
         """The turn for a route; its provider plans it. What its model lacks it gets in words."""
-        same = self.uses_wire_of(turn, route)
+        forward = provider_of(route, self._providers).capabilities.forward
+        target = forward.target(route.model) if forward is not None else None
+        same = target is not None and target.dialect == turn.dialect.name
         request = ChatRequest(
             model=route.model,
-            conversation=turn.conversation_at(route.provider)
-            if same
+            conversation=turn.conversation_at(target)
+            if same and target is not None
             else without_passing_system(turn.dialect, turn.conversation),
             tools=turn.tools,
             options=route.options.over(turn.options),
@@ -158,7 +177,14 @@ class Members:
     ) -> ForwardedAttempt | None:
         """The client's own bytes, if this provider takes them as they are; None if they have to be planned."""
         forward = provider.capabilities.forward
-        if forward is None or turn.changed or turn.repairs or route.options != _NO_OPTIONS:
+        if forward is None or turn.repairs or route.options != _NO_OPTIONS:
+            return None
+        held = turn.prepared.native
+        if held is not None and not self.uses_state:
+            return None
+        if held is not None and not held.is_at(forward.target(route.model)):
+            return None
+        if turn.changed and (held is None or held.reply_id):
             return None
         if request.policy.text_form is not None or (turn.stream and provider.lacks(route.model, "stream")):
             return None
@@ -172,7 +198,8 @@ class Members:
         field, body = turn.dialect.server.model_field, turn.request.body
         if field and turn.asked != target.model:
             body = renamed(body, field, target.model, turn.read)
-        return ForwardedAttempt(turn, provider, target, request, body, route=route.name)
+        shortcut = turn.changed or bool(turn.prepared.at)  # what was put in here is held there
+        return ForwardedAttempt(turn, provider, target, request, body, route=route.name, shortcut=shortcut)
 
     def _forwarded_to_holder(
         self, turn: ClientTurn, route: Route, provider: ProviderAdapter, request: ChatRequest

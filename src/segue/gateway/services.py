@@ -15,6 +15,7 @@ from segue.dialects import stored_replies as stored
 from segue.dialects.registry import DIALECTS, proper_name
 from segue.errors import InvalidRequestError, SegueError, UsageError
 from segue.exchange.handovers import Handover
+from segue.gateway.cached_contents import CachedContentService
 from segue.gateway.client_errors import model_error
 from segue.gateway.conversations.turns import model_of, read_fields
 from segue.gateway.doors import Door
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from segue.dialects.server import ServedModel
     from segue.gateway.accounts.account import Account
     from segue.gateway.background import BackgroundReplies
+    from segue.gateway.cached_contents import HeldContents
     from segue.gateway.compaction import ClientCompaction
     from segue.gateway.conversation_objects import ConversationObjects
     from segue.gateway.conversations.reader import TurnReader
@@ -63,6 +65,7 @@ class ClientServices:
         compactor: ClientCompaction,
         background: BackgroundReplies,
         objects: ConversationObjects,
+        contents: HeldContents,
     ) -> None:
         self._names = names
         self._members = members
@@ -71,6 +74,7 @@ class ClientServices:
         self._compactor = compactor
         self._background = background
         self._objects = objects
+        self._contents = CachedContentService(contents, names, members, providers, reader)
         self._plain = PlainServices(names, providers)
         self._provider_models = ProviderModels(providers) if members.lists_models else None
 
@@ -91,13 +95,13 @@ class ClientServices:
                 return await serve(door, request, account, report)
             case "compact":
                 return await self._compact(door, request, caller, report)
+            case "cache_content" | "cached_content":
+                return await self._contents.answer(door, request, caller, report)
             case "get_reply" | "delete_reply" | "cancel_reply" | "list_input" | "conversation":
                 keeper = self._objects if door.operation == "conversation" else self._background
                 return await keeper.answer(door, request, caller)
-            case "version":
-                return _json(msgspec.json.encode({"version": version("segue-llm")}))
-            case "hello":
-                return WebResponse(headers={"content-type": "text/plain"}, body=b"")
+            case "version" | "hello":
+                return _version() if door.operation == "version" else _HELLO
             case _:
                 raise InvalidRequestError(
                     f"{request.method} {request.path} is not served here.", code="not_found", status=404
@@ -273,6 +277,13 @@ class ClientServices:
             "repairs": [repair.as_dict() for repair in repairs],
             "losses": [repair.as_dict() for repair in repairs if repair.lossy],
         }
+
+
+_HELLO: Final = WebResponse(headers={"content-type": "text/plain"}, body=b"")
+
+
+def _version() -> WebResponse:
+    return _json(msgspec.json.encode({"version": version("segue-llm")}))
 
 
 def _json(body: bytes, headers: Mapping[str, str] | None = None) -> WebResponse:

@@ -52,6 +52,8 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
     """Sent beside the provider's own: those of a client on the same wire."""
     came: bytes = b""
     """The request of such a client, as it came: what is still the same is sent in its bytes."""
+    since_reply: bool = False
+    """Whether only what follows the last reply is sent, since the provider holds the rest: its options say under which name."""
     abort: Abort | None = None
     """Set it, and the stream ends with one `Finished("cancelled")`."""
 

@@ -135,6 +135,14 @@ class Forward(Protocol):
         ...
 
 
+class AskCachedContents(Protocol):
+    """Asks about contents that a provider of Gemini's wire holds. `name`: of one of them, without what all names begin with."""
+
+    async def __call__(
+        self, method: str, name: str = "", body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]: ...
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
@@ -157,6 +165,7 @@ class Capabilities:
     embedding_model: str = ""
     """The one that is used if none is named."""
     embedding_dimensions: EmbeddingDimensions | None = None
+    cached_contents: AskCachedContents | None = None
     batches: BatchAccess | None = None
     """Its batch endpoint."""
     health: Callable[[], Awaitable[Health]] | None = None

@@ -137,6 +137,9 @@ class Provider(ProviderAdapter):
             embed=embeddings and embeddings.embed,
             embedding_model="" if embeddings is None else embeddings.model,
             embedding_dimensions=embeddings and embeddings.dimensions,
+            cached_contents=None
+            if services.cached_contents is None
+            else partial(services.cached_contents, endpoint),
             batches=self._batches(),
             health=self.health,
             validate_config=self.validate_config,

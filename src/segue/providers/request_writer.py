@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
+import msgspec
 from msgspec import Struct
 
 from segue.conversation.blocks import Origin
 from segue.dialects.client_bytes import spelled_as
 from segue.dialects.plan import plan, repairs_of_plan
 from segue.dialects.registry import DIALECTS
+from segue.errors import InvalidRequestError
 from segue.providers.adapter import RequestSent
 from segue.providers.kept_plans import KeptPlans
 from segue.transcript.steps import ModelStep, Transcript
@@ -60,6 +62,8 @@ class RequestWriter(Struct):
         )
         self._keep(request, target, planned.state, len(planned.body))
         body = planned.body
+        if request.since_reply:
+            body = self._since_reply(planned.transcript, request, options, card)
         if request.came:
             body = spelled_as(body, request.came, DIALECTS[self.dialect].messages_field)
         sent = RequestSent(
@@ -70,6 +74,27 @@ class RequestWriter(Struct):
             url=url,
         )
         return WrittenRequest(sent, planned.names, planned.transcript)
+
+    def _since_reply(
+        self, transcript: Transcript, request: ChatRequest, options: Options, card: ModelCard
+    ) -> bytes:
+        """The request without what its provider holds: all messages up to and including the last reply. What was planned whole is
+        what the provider and we have in common, so that what is new means the same in both."""
+        dialect = DIALECTS[self.dialect]
+        state, steps = dialect.server.state, transcript.steps
+        reply = next((at for at in range(len(steps) - 1, -1, -1) if type(steps[at]) is ModelStep), None)
+        if state is None or reply is None:
+            raise InvalidRequestError("There is no reply that the provider could hold.", code="nothing_held")
+        encoded = dialect.encode_request(transcript, request.tools, options, card, after=reply)
+        messages = encoded.fields[dialect.messages_field]
+        if encoded.is_linked or type(messages) is not list:
+            raise InvalidRequestError(
+                "The new messages cannot be sent without the others.", code="nothing_held"
+            )
+        sent = msgspec.json.decode(msgspec.json.encode(messages))
+        new = [message for message in sent if not state.is_reply(message)]
+        fields = {name: value for name, value in encoded.fields.items() if name not in state.left_out}
+        return msgspec.json.encode({**fields, dialect.messages_field: new})
 
     def repairs(
         self, request: ChatRequest, options: Options, card: ModelCard, size: int

@@ -16,6 +16,7 @@ from segue.dialects.anthropic_messages.wire import ENCODER
 from segue.dialects.references import UNNAMED, ReferenceField, member_name, whole_name
 from segue.dialects.server import (
     CallerStanding,
+    ProviderState,
     ServedModel,
     ServerFacts,
     ServerPath,
@@ -109,6 +110,16 @@ REFERENCES: Final = (
     _files("messages[].content[].content[].source"),
 )
 
+
+STATE: Final = ProviderState(
+    begin={"thread": {"type": "create"}},
+    going_on=lambda reply_id: {"thread": {"type": "continue", "previous_message_id": reply_id}},
+    left_out=frozenset({"system", "tools"}),  # THR-03: a thread has them from its beginning
+    is_reply=lambda message: isinstance(message, dict) and message.get("role") == "assistant",
+    header=("anthropic-beta", "message-threads-2026-08-12"),
+    life=280.0,  # THR-05: five minutes, and the way there
+    fixed=True,  # THR-04
+)
 
 _PAGE = 20
 _RATE = "anthropic-ratelimit-"

@@ -218,6 +218,12 @@ _VERSIONS = ("v1beta", "v1", "v1beta1", "v1alpha")
 _AT_VERTEX = ("/projects/{project}/locations/{location}/publishers/{publisher}", "/publishers/{publisher}")
 """VTX-01: of a project, and of express mode, which has none."""
 
+_CACHED: Final[tuple[tuple[Operation, str, str], ...]] = (
+    ("cache_content", "POST", ""),
+    ("cached_content", "GET", ""),
+    *(("cached_content", method, "/{id}") for method in ("GET", "PATCH", "DELETE")),
+)
+
 SERVER = ServerFacts(
     paths=tuple(
         path
@@ -249,6 +255,11 @@ SERVER = ServerFacts(
         ServerPath(operation="list_models", method="GET", pattern=f"/{version}/models")
         for version in _VERSIONS
     )
+    + tuple(
+        ServerPath(operation=operation, method=method, pattern=f"/{version}/cachedContents{which}")
+        for version in _VERSIONS
+        for operation, method, which in _CACHED
+    )
     + batch_paths(
         *(
             f"{method} /{version}{path}"
@@ -275,6 +286,7 @@ SERVER = ServerFacts(
     stream_type="text/event-stream",
     error_frame=lambda error: sse.encode(encode_error(error)[1]),
     references=REFERENCES,
+    holds_contents=True,
     chat_request=_counted_request,
     reframe=_reframe,
     encode_models=_encode_models,

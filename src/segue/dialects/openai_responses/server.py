@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from segue.dialects import sse
 from segue.dialects.openai_lists import encode_model, encode_models
 from segue.dialects.openai_responses.errors import error_object
 from segue.dialects.openai_responses.references import REFERENCES
 from segue.dialects.openai_responses.wire import ENCODER
-from segue.dialects.server import ServerFacts, ServerPath, error_headers_with_advice, rate_headers
+from segue.dialects.server import (
+    ProviderState,
+    ServerFacts,
+    ServerPath,
+    error_headers_with_advice,
+    rate_headers,
+)
 from segue.dialects.signed_requests import SignedRequests
 
 if TYPE_CHECKING:
@@ -23,6 +29,24 @@ def _error_frame(error: SegueError) -> bytes:
     return sse.encode(ENCODER.encode({"type": "error", **shown, "sequence_number": 0}), "error")
 
 
+def _is_reply(item: Any) -> bool:
+    """What is not surely the model's is the client's: it must not be left out."""
+    if not isinstance(item, dict):
+        return False
+    kind = item.get("type", "message")
+    return (
+        item.get("role") == "assistant"
+        if kind == "message"
+        else kind == "reasoning" or kind.endswith("_call")
+    )
+
+
+_STATE = ProviderState(
+    begin={"store": True},
+    going_on=lambda reply_id: {"store": True, "previous_response_id": reply_id},
+    is_reply=_is_reply,
+    life=29 * 86_400.0,  # RST-02, with a day to spare
+)
 _PREFIXES = ("/v1", "")
 """Some clients add the version to a base URL, some expect it in there."""
 
@@ -80,5 +104,6 @@ SERVER = ServerFacts(
     references=REFERENCES,
     obeyed=frozenset({"store", "background", "stream_options", "prompt_cache_key"}),
     stores_replies=True,
+    state=_STATE,
     item_marks=(b'"item_reference"', b'"compaction'),
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.gemini import checks, prompt, thoughts, typed_contents
+from segue.emulators.gemini import cached_contents, checks, prompt, thoughts, typed_contents
 from segue.emulators.model_reply import Call, Piece, Reply, Say, Think, piece_tokens, portions
 from segue.emulators.prompt_cache import size
 from segue.emulators.rules import Context, rule
@@ -157,7 +157,7 @@ def _sign(parts: list[dict[str, Any]], context: Context) -> None:
 
 @rule("GEM-56")
 def _usage(pieces: tuple[Piece, ...], body: typed_contents.Body, context: Context) -> dict[str, Any]:
-    read = size(prompt.segments(body))
+    read = size(prompt.segments(cached_contents.whole(body, context)))
     thinks = prompt.thinks(body, context)
     thought = sum(piece_tokens(piece) for piece in pieces if isinstance(piece, Think) and thinks)
     answered = sum(piece_tokens(piece) for piece in pieces if not isinstance(piece, Think))
@@ -169,6 +169,7 @@ def _usage(pieces: tuple[Piece, ...], body: typed_contents.Body, context: Contex
     }
     if thought:
         usage["thoughtsTokenCount"] = thought
-    if context.cached_tokens >= CACHE_MINIMUM:
+    named = body.get("cached_content")
+    if context.cached_tokens >= (1 if named else CACHE_MINIMUM):
         usage["cachedContentTokenCount"] = min(context.cached_tokens, read)
     return usage

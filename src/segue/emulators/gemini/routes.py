@@ -51,20 +51,24 @@ def stream(request: Request, emulator: Emulator) -> Response:
 
 def _replied(request: Request, emulator: Emulator) -> tuple[dict[str, Any], Context, Reply]:
     emulator.memory(PROVIDER).setdefault(cached_contents.HELD, {})
-    body, context = admitted(request, emulator, PROVIDER, errors, checks.complaints, _segments)
+    alone = emulator.context(request, provider=PROVIDER)
+
+    def read_by_model(body: Mapping[str, Any]) -> list[object]:
+        """With what is cached: it is read and counted like the rest."""
+        return segments(cached_contents.whole(checks.parsed(body, "GenerateContentRequest")[0], alone))
+
+    body, context = admitted(request, emulator, PROVIDER, errors, checks.complaints, read_by_model)
     read, _ = checks.parsed(body, "GenerateContentRequest")
     return body, context, emulator.reply(prompt(cached_contents.whole(read, context), context))
-
-
-def _segments(body: object) -> list[object]:
-    return segments(checks.parsed(body, "GenerateContentRequest")[0])
 
 
 @rule("GEM-46")
 def count(request: Request, emulator: Emulator) -> Response:
     body, context = admitted(request, emulator, PROVIDER, errors, checks.count_complaints)
     read, _ = checks.parsed(body, "CountTokensRequest")
-    total = tokens_of(segments(read.get("generate_content_request") or read))
+    asked = read.get("generate_content_request") or read
+    enforce(cached_contents.complaints(asked, context), context)
+    total = tokens_of(segments(cached_contents.whole(asked, context)))
     details = [{"modality": "TEXT", "tokenCount": total}]
     answer = {"totalTokens": total, "promptTokensDetails": details}
     return json_response(answer, headers=errors.headers(None, context))

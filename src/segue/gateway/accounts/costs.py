@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from segue.providers.models.prices import PriceBook
     from segue.routing.route import Route
 
-_SERVICES: Final = frozenset({"embed", "complete", "count_tokens", "compact"})
+_SERVICES: Final = frozenset({"embed", "complete", "count_tokens", "compact", "cache_content"})
 ASKS_A_MODEL: Final = _SERVICES | {"chat", "generate"}
 """The operations that count for a caller's limits."""
 USUAL_OUTPUT: Final = 1000

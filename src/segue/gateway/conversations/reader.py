@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from segue.config.schema import GatewayLimits
     from segue.conversation.blocks import Origin
     from segue.gateway.archive import ReplyArchive
+    from segue.gateway.cached_contents import HeldContents
     from segue.gateway.compaction import ClientCompaction
     from segue.gateway.conversation_objects import ConversationObjects
     from segue.gateway.conversations.turns import ClientTurn, PreparedRequest
@@ -50,13 +51,14 @@ class TurnReader:
         archive: ReplyArchive,
         objects: ConversationObjects,
         compactor: ClientCompaction,
+        contents: HeldContents,
         limits: GatewayLimits,
     ) -> None:
         self._names = names
         self._memory = memory
         self._most_messages = limits.messages
         self._requests = RequestReader(names.writer, most_messages=limits.messages)
-        self._references = ReferenceResolver(archive, objects, compactor, memory)
+        self._references = ReferenceResolver(archive, objects, compactor, memory, contents)
         self._continuations = ContinuationReader(archive)
         self._warm = CacheBudget(limits.warm_bytes)
         self._warm.share(

@@ -13,11 +13,12 @@ import msgspec
 from msgspec import structs
 
 from segue.dialects import stored_replies as stored
+from segue.dialects.gemini import cached_contents
 from segue.dialects.references import Reference, filled, references_in
 from segue.dialects.registry import DIALECTS
 from segue.dialects.stored_wires import stored_wire
 from segue.gateway.archive import history
-from segue.gateway.conversations.turns import PreparedRequest, read_fields, streams
+from segue.gateway.conversations.turns import NativeHold, PreparedRequest, read_fields, streams
 from segue.providers.addresses import find_address, is_home
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from segue.dialects.read_cache import ReadRequest
     from segue.errors import SegueError
-    from segue.gateway.archive import ReplyArchive
+    from segue.gateway.archive import ReplyArchive, ReplyOrigin
+    from segue.gateway.cached_contents import HeldContents
     from segue.gateway.compaction import ClientCompaction
     from segue.gateway.conversation_objects import ConversationObjects
     from segue.gateway.conversations.turns import ClientTurn
@@ -44,11 +46,13 @@ class ReferenceResolver:
         objects: ConversationObjects,
         compactor: ClientCompaction,
         memory: Memory,
+        contents: HeldContents,
     ) -> None:
         self._archive = archive
         self._objects = objects
         self._compactor = compactor
         self._memory = memory
+        self._contents = contents
 
     async def resolve(self, door: Door, fields: dict[str, Any], caller: str) -> PreparedRequest:
         """The body of the chat that a request asks for, with what it refers to: earlier replies, compacted items."""
@@ -56,6 +60,7 @@ class ReferenceResolver:
         if door.operation == "generate":
             return PreparedRequest(server.chat_request(fields), changed=True)
         prepared = await self._with_stored(door, fields, caller)
+        prepared = await self._with_contents(door, prepared, caller)
         found = references_in(prepared.fields, server.references, door.dialect.name)
         return await self._with_words(prepared, found, caller)
 
@@ -86,6 +91,8 @@ class ReferenceResolver:
             kept = wire.keeps(whole)
             if wire.insists(whole):
                 await self._archive.check()
+        if server.holds_contents and cached_contents.name_in(whole):
+            return None
         if not read.refers:
             table = tuple(field for field in table if not field.marks)
         elif read.known:
@@ -94,6 +101,16 @@ class ReferenceResolver:
         if any(one.fill for one in found):
             return None
         return PreparedRequest(read.fields, kept=kept, references=tuple(found))
+
+    async def _with_contents(self, door: Door, prepared: PreparedRequest, caller: str) -> PreparedRequest:
+        """With cached contents that its caller had made here."""
+        if not door.dialect.server.holds_contents or not (name := cached_contents.name_in(prepared.fields)):
+            return prepared
+        if (found := await self._contents.find(caller, name)) is None:
+            return prepared
+        whole = cached_contents.inlined(prepared.fields, found.content)
+        native = NativeHold(found.provider, found.model) if found.provider else None
+        return structs.replace(prepared, fields=whole, changed=True, native=native)
 
     async def _with_stored(self, door: Door, fields: dict[str, Any], caller: str) -> PreparedRequest:
         """With replies and items of them that we have stored."""
@@ -137,6 +154,7 @@ class ReferenceResolver:
                 changed=changed,
                 parent=previous,
                 before=len(before),
+                native=_held_reply(found.origin),
             )
         return await self._with_items(prepared, caller) if compacts else prepared
 
@@ -164,8 +182,17 @@ class ReferenceResolver:
         opened = stored.without_compaction(prepared.fields, self._compactor.opener(caller))
         if opened is not None:
             own = len(stored.input_items(opened)) == len(stored.input_items(prepared.fields))
-            prepared = structs.replace(prepared, fields=opened, changed=prepared.changed or own)
+            prepared = structs.replace(prepared, fields=opened, changed=prepared.changed or own, native=None)
         return prepared
+
+
+def _held_reply(origin: ReplyOrigin | None) -> NativeHold | None:
+    """The reply at the provider that holds it too."""
+    if origin is None or not origin.held or not origin.id:
+        return None
+    return NativeHold(
+        origin.provider, origin.model, origin.endpoint, origin.id, fixed=origin.fixed, at=origin.at
+    )
 
 
 def _with_items(

@@ -40,6 +40,28 @@ if TYPE_CHECKING:
 
 
 @final
+class NativeHold(Struct, frozen=True):
+    """A provider that holds what a request refers to, for one of its models."""
+
+    provider: str
+    model: str
+    endpoint: str = ""
+    """Empty if it holds it wherever it is asked."""
+    reply_id: str = ""
+    """Of the reply that a request continues, as the provider names it; empty if it is no reply."""
+    fixed: str = ""
+    """A digest of what cannot change there from one request to the next."""
+    at: float = 0.0
+    """Since when it is held, in seconds since 1970."""
+
+    def is_at(self, target: Origin) -> bool:
+        return (self.provider, self.model) == (target.provider, target.model) and self.endpoint in (
+            "",
+            target.endpoint,
+        )
+
+
+@final
 class PreparedRequest(Struct, frozen=True):
     """The body of a chat, with what the request refers to put in."""
 
@@ -68,6 +90,9 @@ class PreparedRequest(Struct, frozen=True):
     """The conversation that the turn is added to, if it is an object that we keep."""
     references: tuple[Reference, ...] = ()
     """What the request refers to and we do not have: only another provider may hold it."""
+
+    native: NativeHold | None = None
+    """Who holds what the request refers to by that very name, although it was put in here: its own bytes may go there."""
 
     @property
     def is_part(self) -> bool:
@@ -157,13 +182,16 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
         last = self.originals.last
         return last.route if last is not None else ""
 
-    def conversation_at(self, provider: str) -> Conversation:
-        """The conversation for a provider of the client's own wire: its forwarded replies in the form in which it got them back."""
+    def conversation_at(self, target: Origin) -> Conversation:
+        """The conversation for a provider of the client's own wire: its forwarded replies in the form in which it got them back. To
+        another of its models they are not its own: what only their maker can read is not sent, nor what depends on that."""
         if not self.originals.returned:
             return self.conversation
         messages = [*self.conversation.messages]
         for index, returned in self.originals.returned.items():
-            if returned.origin is not None and returned.origin.provider == provider:
+            made = self.originals.replies.get(index)
+            maker = made.message.origin if made is not None else returned.origin
+            if maker is not None and (maker.provider, maker.model) == (target.provider, target.model):
                 messages[index] = returned
         return structs.replace(self.conversation, messages=tuple(messages))
 
@@ -193,8 +221,8 @@ def read_fields(body: bytes) -> dict[str, Any]:
 def model_of(door: Door, fields: Mapping[str, Any]) -> str:
     """The model's name as the client wrote it; empty if it wrote none."""
     field = door.dialect.server.model_field
-    name = fields.get(field) if field else door.params.get("model")
-    return name if isinstance(name, str) else ""
+    name = fields.get(field) if field else door.params.get("model") or fields.get("model")
+    return name.removeprefix("models/" if not field else "") if isinstance(name, str) else ""
 
 
 def streams(door: Door, fields: Mapping[str, Any]) -> bool:

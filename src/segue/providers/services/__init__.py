@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
-from typing import Final, Protocol, TypeAlias, final
+from typing import Any, Final, Protocol, TypeAlias, final
 
 from msgspec import Struct, structs
 
@@ -56,6 +56,14 @@ class PullService(Protocol):
     async def __call__(self, endpoint: Endpoint, name: str, on_progress: OnPull | None = None) -> None: ...
 
 
+class CacheService(Protocol):
+    """Method, name and body of a request about contents that the server holds."""
+
+    async def __call__(
+        self, endpoint: Endpoint, method: str, name: str = "", body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]: ...
+
+
 @final
 class Services(Struct, frozen=True, kw_only=True):
     """What a server offers besides chat. `None`: not offered."""
@@ -71,6 +79,7 @@ class Services(Struct, frozen=True, kw_only=True):
     embed: EmbedService | None = None
     embedding_limits: EmbeddingLimits = EmbeddingLimits()
     count_tokens: CountService | None = None
+    cached_contents: CacheService | None = None
 
 
 def services_for(endpoint: Endpoint) -> Services:

@@ -14,7 +14,7 @@ from segue.providers.services import Counted, Services
 from segue.providers.services.json_answer import in_path, request_json, text, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from segue.providers.endpoint import Endpoint
 
@@ -28,7 +28,18 @@ def services(dialect: str) -> Services:
         embed=embed,
         embedding_limits=catalog().embeddings.get(dialect, EmbeddingLimits()),
         count_tokens=count_tokens,
+        cached_contents=cached_contents,
     )
+
+
+# Contents that it holds (CCH-01)
+
+
+async def cached_contents(
+    endpoint: Endpoint, method: str, name: str = "", body: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    path = f"/cachedContents/{in_path(name)}" if name else "/cachedContents"
+    return await request_json(endpoint, method, path, dict[str, Any], body)
 
 
 # Models (GEM-45)

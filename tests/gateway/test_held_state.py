@@ -1,0 +1,209 @@
+"""Conversations that a provider holds for a client which asks for that: only what is new is sent, and a loss is never seen."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from gateway.world import ROUTES, GatewayWorld
+from segue.emulators.emulator import Entry
+from segue.emulators.faults import Fault
+
+A, B = ROUTES["responses"], ROUTES["anthropic"]
+TOOLS = [
+    {
+        "type": "function",
+        "name": "weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+        "strict": False,
+    }
+]
+
+
+class Chain:
+    """A client of the Responses API that sends only what is new."""
+
+    def __init__(self, world: GatewayWorld, **fields: Any) -> None:
+        self.world = world
+        self.fields = {"model": "agent", "instructions": "Be brief.", **fields}
+        self.last: dict[str, Any] = {}
+        self.id = ""
+
+    async def say(self, *items: Any, stream: bool = False, **fields: Any) -> list[Entry]:
+        """What providers were asked for one turn."""
+        before = len(self.world.emulator.log)
+        given = [{"role": "user", "content": one} if isinstance(one, str) else one for one in items]
+        body = {**self.fields, "input": given, "stream": stream, **fields}
+        if self.id:
+            body["previous_response_id"] = self.id
+        reply = await self.world.ask("/v1/responses", body)
+        assert reply.status == 200, reply.body
+        if stream:
+            frames = [line[6:] for line in reply.body.decode().split("\n") if line.startswith("data: ")]
+            events = [json.loads(frame) for frame in frames if frame != "[DONE]"]
+            self.last = next(event for event in events if event["type"] == "response.completed")["response"]
+        else:
+            self.last = reply.json()
+        self.id, self.conversation = self.last["id"], reply.headers["x-segue-conversation"]
+        return list(self.world.emulator.log)[before:]
+
+    async def switch(self, model: str) -> None:
+        assert await self.world.store.switch(self.conversation, model)
+
+    def outputs(self) -> list[dict[str, Any]]:
+        calls = [item for item in self.last["output"] if item["type"] == "function_call"]
+        return [
+            {"type": "function_call_output", "call_id": call["call_id"], "output": "rain"} for call in calls
+        ]
+
+
+def world(**settings: Any) -> GatewayWorld:
+    return GatewayWorld(models={"agent": A}, **settings)
+
+
+def is_delta(entry: Entry) -> bool:
+    return bool(entry.body.get("previous_response_id") or "continue" in json.dumps(entry.body.get("thread")))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_switch_away_and_back_sends_all_once_and_then_what_is_new(stream: bool) -> None:
+    async def main() -> None:
+        chain = Chain(world())
+        (first,) = await chain.say("One.", stream=stream)
+        (second,) = await chain.say("Two.", stream=stream)
+        assert not is_delta(first)
+        assert is_delta(second)
+        assert "One." not in json.dumps(second.body)
+        await chain.switch(B)
+        (third,) = await chain.say("Three.", stream=stream)
+        assert [word in json.dumps(third.body) for word in ("One.", "Two.", "Three.")] == [True] * 3
+        await chain.switch("")
+        (fourth,) = await chain.say("Four.", stream=stream)
+        assert not is_delta(fourth)
+        assert all(word in json.dumps(fourth.body) for word in ("One.", "Two.", "Three.", "Four."))
+        for word in ("Five.", "Six."):
+            (again,) = await chain.say(word, stream=stream)
+            assert is_delta(again)
+            assert [word in json.dumps(again.body), "Four." in json.dumps(again.body)] == [True, False]
+        assert not chain.world.refusals()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_results_of_calls_are_new_and_calls_are_held(stream: bool) -> None:
+    async def main() -> None:
+        chain = Chain(world(), tools=TOOLS)
+        await chain.say("Hello.", stream=stream)
+        await chain.switch(B)
+        await chain.say("Hello again.", stream=stream)
+        await chain.switch("")
+        (whole,) = await chain.say("Please look.", stream=stream)
+        assert not is_delta(whole)
+        assert len(chain.outputs()) == 2
+        (results,) = await chain.say(*chain.outputs(), stream=stream)
+        assert is_delta(results)
+        assert [item["type"] for item in results.body["input"]] == ["function_call_output"] * 2
+        (after,) = await chain.say("Thanks.", stream=stream)
+        assert is_delta(after)
+        assert not chain.world.refusals()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("translated", [False, True])
+def test_what_the_provider_has_lost_is_sent_and_nobody_sees_it(stream: bool, translated: bool) -> None:
+    async def main() -> None:
+        chain = Chain(world(), tools=TOOLS)
+        await chain.say("One.", stream=stream)
+        if translated:
+            await chain.switch(B)
+            await chain.say("Two.", stream=stream)
+            await chain.switch("")
+        await chain.say("Please look.", stream=stream)
+        chain.world.emulator.memory("openai")["responses"].clear()
+        lost, whole = await chain.say(*chain.outputs(), stream=stream)
+        assert is_delta(lost)
+        assert lost.status == 400
+        assert not is_delta(whole)
+        assert "One." in json.dumps(whole.body)
+        (again,) = await chain.say("And now?", stream=stream)
+        assert is_delta(again)
+
+    asyncio.run(main())
+
+
+def test_forks_of_one_reply_do_not_see_each_other() -> None:
+    async def main() -> None:
+        chain = Chain(world())
+        await chain.say("One.")
+        parent = chain.id
+        await chain.say("Left.")
+        left, chain.id = chain.id, parent
+        await chain.say("Right.")
+        right, chain.id = chain.id, left
+        (entry,) = await chain.say("Go on.")
+        assert "Right." not in json.dumps(entry.body)
+        await chain.switch(B)
+        for parent, seen in ((left, "Left."), (right, "Right.")):
+            chain.id = parent
+            (entry,) = await chain.say("What was it?")
+            words = json.dumps(entry.body)
+            if "previous_response_id" not in words:
+                assert [word in words for word in ("Left.", "Right.")] == [seen == "Left.", seen == "Right."]
+
+    asyncio.run(main())
+
+
+def test_the_setting_turns_it_off() -> None:
+    async def main() -> None:
+        chain = Chain(world(provider_state="never"))
+        for number in range(4):
+            (entry,) = await chain.say(f"Word {number}.")
+            assert not is_delta(entry)
+            assert "Word 0." in json.dumps(entry.body)
+
+    asyncio.run(main())
+
+
+def test_a_client_that_stores_nothing_has_nothing_stored() -> None:
+    async def main() -> None:
+        world_ = world()
+        for model in (A, B, A):
+            body = {"model": model, "input": [{"role": "user", "content": "One."}], "store": False}
+            await world_.ask("/v1/responses", body)
+        messages = {"model": A, "max_tokens": 50, "messages": [{"role": "user", "content": "One."}]}
+        await world_.ask("/v1/messages", messages)
+        asked = [entry.body for entry in world_.emulator.log if entry.provider == "openai"]
+        assert [body["store"] for body in asked] == [False] * 3
+
+    asyncio.run(main())
+
+
+def test_another_model_of_the_same_provider_gets_everything() -> None:
+    async def main() -> None:
+        chain = Chain(world())
+        await chain.say("One.")
+        (entry,) = await chain.say("Two.", model="openai/gpt-5.4")
+        assert not is_delta(entry)
+        assert "One." in json.dumps(entry.body)
+
+    asyncio.run(main())
+
+
+def test_a_refusal_of_the_whole_reaches_the_client() -> None:
+    async def main() -> None:
+        chain = Chain(world())
+        await chain.say("One.")
+        faults = [Fault(kind="status", status=400, message="Not this.", provider="openai") for _ in range(3)]
+        chain.world.emulator.faults += faults
+        body = {**chain.fields, "input": "Two.", "previous_response_id": chain.id}
+        reply = await chain.world.ask("/v1/responses", body)
+        assert reply.status == 400
+        assert "Not this." in reply.json()["error"]["message"]
+
+    asyncio.run(main())
