@@ -7,6 +7,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from time import monotonic
@@ -20,6 +21,15 @@ from segue.transports.transport import Timeouts, WireRequest
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n"
+
+
+@pytest.fixture(params=["direct", "aiohttp"], autouse=True)
+def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Every test is about both clients: what one does, the other does too."""
+    make = partial(HttpTransport, direct=request.param == "direct")
+    monkeypatch.setitem(globals(), "HttpTransport", make)
+    monkeypatch.setitem(globals(), "DEFAULT_TRANSPORT", make())
+    return str(request.param)
 
 
 @asynccontextmanager
