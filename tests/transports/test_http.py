@@ -418,7 +418,7 @@ def test_a_server_on_this_machine_is_never_asked_through_a_proxy(
     assert asyncio.run(main()) == b"direct"
 
 
-def certificate(folder: Path) -> tuple[Path, Path]:
+def certificate(folder: Path, host: str = "127.0.0.1") -> tuple[Path, Path]:
     """A certificate for this machine that nobody vouches for, and its key."""
     pytest.importorskip("cryptography")
     from cryptography import x509
@@ -432,7 +432,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(host))]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )

@@ -116,7 +116,7 @@ class AiohttpAnswer(HttpAnswer):
                 portion = await self._content.readany()
         except TimeoutError as error:
             raise limits.too_long("idle") from error
-        except (aiohttp.ClientError, HttpProcessingError, OSError) as error:
+        except (aiohttp.ClientError, HttpProcessingError, OSError, RuntimeError) as error:  # the last: closed
             raise broken(limits.request.place, _reason(error)) from error
         limits.begun = True
         if not portion:

@@ -45,6 +45,8 @@ _NEXT_FAMILY_SECONDS: Final = 0.25
 _METHODS: Final = frozenset({"DELETE", "GET", "PATCH", "POST", "PUT"})
 _ASKED_TWICE: Final = frozenset({"DELETE", "GET", "PUT"})
 """They may be asked again if a kept connection turns out to be closed."""
+_WITHOUT_BODY: Final = frozenset({"DELETE", "GET"})
+"""Most of their requests have none."""
 _OWN_HEADERS: Final = frozenset({"connection", "content-length", "expect", "transfer-encoding", "upgrade"})
 _ADDRESS: Final = re.compile(
     r"(https?)://([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?([/?][!-~]*)?"
@@ -496,7 +498,7 @@ def _text(data: bytes) -> str:
 
 def _head(request: WireRequest, address: Address) -> bytes:
     fields = {"user-agent": USER_AGENT, "accept": "*/*", "accept-encoding": ENCODINGS}
-    if request.body:
+    if request.method not in _WITHOUT_BODY or request.body:
         fields["content-type"] = "application/octet-stream"
     fields |= {name.lower(): value for name, value in request.headers.items()}
     host = b"" if "host" in fields else address.head

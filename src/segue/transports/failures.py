@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from segue.errors import TransportError, UsageError
 
 if TYPE_CHECKING:
     from segue.transports.transport import WireRequest
 
-_OTHER_HOST = 62
-"""OpenSSL's number; its text names the host."""
+_OTHER_HOST: Final = frozenset({62, 64})
+"""OpenSSL's numbers, for names and for addresses; its texts name the host."""
 
 
 def unreachable(place: str, why: str) -> TransportError:
@@ -61,7 +61,7 @@ def reason_of(error: BaseException) -> str:
 
 def _distrust(error: ssl.SSLCertVerificationError) -> str:
     words = "the server's certificate is not trusted"
-    if getattr(error, "verify_code", 0) == _OTHER_HOST:
+    if getattr(error, "verify_code", 0) in _OTHER_HOST:
         return f"{words}: it is for another host"
     why = str(getattr(error, "verify_message", "") or "").rstrip(".")
     return f"{words}: {why}" if why else words
