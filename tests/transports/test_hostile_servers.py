@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from socket import SO_LINGER, SOL_SOCKET
@@ -17,12 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.errors import SegueError, TransportError
-from segue.transports.direct_session import AHEAD_BYTES, KEEP_SECONDS, DirectSession, address_of
+from segue.transports.direct_session import KEEP_SECONDS, DirectSession, address_of
 from segue.transports.http import HttpTransport
-from segue.transports.transport import Timeouts, WireRequest, WireResponse
-from tests.transports.test_http import certificate
+from segue.transports.transport import Timeouts, WireRequest
+from transports.raw_server import Serve, certificate, server
 
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
 LIMITS = Timeouts(connect=5, first_byte=10, idle=10)
@@ -32,23 +30,6 @@ LIMITS = Timeouts(connect=5, first_byte=10, idle=10)
 def transport(request: pytest.FixtureRequest) -> Callable[[], HttpTransport]:
     """A new one; `direct`: by our own client."""
     return partial(HttpTransport, direct=request.param == "direct")
-
-
-@asynccontextmanager
-async def server(answer: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await answer(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
-
-    listening = await asyncio.start_server(served, "127.0.0.1", 0, ssl=tls)
-    try:
-        yield f"http{'s' if tls else ''}://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    finally:
-        listening.close()
 
 
 async def request_of(reader: asyncio.StreamReader) -> bytes:
@@ -186,7 +167,8 @@ def test_an_answer_that_is_cut_anywhere_is_never_taken_for_a_whole_one(
         nonlocal cut
         made = transport()
         async with server(answer) as url:
-            for cut in range(len(said)):
+            for place in range(len(said)):
+                cut = place
                 with pytest.raises(TransportError) as caught:
                     await told(made, url)
                 assert caught.value.code == "connection_broken"
@@ -443,7 +425,7 @@ def test_a_closed_transport_ends_what_is_under_way(transport: Callable[[], HttpT
             assert await anext(portions) == b"hi"
             await made.close()
             with pytest.raises(TransportError) as caught:
-                await asyncio.wait_for(anext(portions), 5)  # type: ignore[arg-type]
+                await asyncio.wait_for(anext(portions), 5)
             return caught.value.code
 
     assert asyncio.run(main()) == "connection_broken"
@@ -476,8 +458,8 @@ def test_a_certificate_counts_for_its_host_alone(
     async def main() -> list[tuple[int, bytes]]:
         made = transport()
         async with server(serve, context) as url:
-            url = url.replace("127.0.0.1", host)
-            answers = [await told(made, url, body=b"x" * 600_000) for _ in range(3)]
+            named_url = url.replace("127.0.0.1", host)
+            answers = [await told(made, named_url, body=b"x" * 600_000) for _ in range(3)]
             await made.close()
             return answers
 
@@ -592,27 +574,5 @@ def test_connections_that_nobody_uses_are_closed(monkeypatch: pytest.MonkeyPatch
         async with server(answer) as url:
             await told(HttpTransport(direct=True), url)
             await asyncio.wait_for(gone.wait(), 2)
-
-    asyncio.run(main())
-
-
-def test_no_more_of_an_answer_is_kept_than_it_may_be_ahead() -> None:
-    class Counting:
-        paused = 0
-
-        def pause(self) -> None:
-            self.paused += 1
-
-    async def main() -> WireResponse:
-        from segue.transports.deadline import WaitLimits
-        from segue.transports.direct_session import DirectAnswer
-
-        connection = Counting()
-        answer = DirectAnswer(connection, WaitLimits(WireRequest(url="http://host/")))  # type: ignore[arg-type]
-        answer.add(b"x" * AHEAD_BYTES)
-        assert not connection.paused
-        answer.add(b"x")
-        assert connection.paused
-        return answer
 
     asyncio.run(main())
