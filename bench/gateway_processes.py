@@ -148,6 +148,7 @@ log = "text"
 models = {{ "claude-*" = "openai/gpt-4.1" }}
 [gateway.limits]
 concurrent = 1000
+lag = {3600 if under else 1}
 [gateway.memory]
 directory = "{folder}"
 [gateway.callers.bench]
