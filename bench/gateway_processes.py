@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
@@ -56,10 +57,23 @@ class Bench:
         self.upstream_port = int(_line(upstream))
         self._load = self._start([sys.executable, "-m", "bench.gateway_load"], _OTHERS)
         _line(self._load)
-        bare = self._start([sys.executable, "-m", "bench.gateway_bare", self.upstream_url])
-        self.bare = Measured(bare, int(_line(bare)))
-        self.gateway = self.open_gateway()
-        self.litellm = self._open_litellm()
+
+    @cached_property
+    def gateway(self) -> Measured:
+        return self.open_gateway()
+
+    @cached_property
+    def bare(self) -> Measured:
+        return self.open_bare()
+
+    @cached_property
+    def litellm(self) -> Measured | None:
+        """None if it is not installed."""
+        return self._open_litellm()
+
+    def open_bare(self, under: tuple[str, ...] = ()) -> Measured:
+        bare = self._start([*under, sys.executable, "-m", "bench.gateway_bare", self.upstream_url])
+        return Measured(bare, int(_line(bare)))
 
     @property
     def upstream_url(self) -> str:
@@ -113,10 +127,16 @@ class Bench:
         return process
 
     def open_gateway(
-        self, name: str = "gateway", *, limits: str = "", settings: str = "", **environment: str
+        self,
+        name: str = "gateway",
+        *,
+        limits: str = "",
+        settings: str = "",
+        under: tuple[str, ...] = (),
+        **environment: str,
     ) -> Measured:
         """As an installation would run it: a caller with a key, an access log, the memory in a file. `limits` of the caller and
-        more `settings`, as TOML."""
+        more `settings`, as TOML. `under`: the words of a program that runs it."""
         folder = self._folder / name
         folder.mkdir()
         log = self._stack.enter_context((folder / "access.log").open("wb"))
@@ -128,6 +148,7 @@ log = "text"
 models = {{ "claude-*" = "openai/gpt-4.1" }}
 [gateway.limits]
 concurrent = 1000
+lag = {3600 if under else 1}
 [gateway.memory]
 directory = "{folder}"
 [gateway.callers.bench]
@@ -143,7 +164,7 @@ api_key = "sk-upstream"
 """
         )
         process = self._start(
-            [sys.executable, "-m", "segue", "serve"],
+            [*under, sys.executable, "-m", "segue", "serve"],
             stderr=log,
             HOME=str(folder),
             SEGUE_CONFIG=str(config),
@@ -151,7 +172,7 @@ api_key = "sk-upstream"
             PYTHON_KEYRING_BACKEND="keyring.backends.null.Keyring",
             **environment,
         )
-        for _ in range(300):
+        for _ in range(3000):  # under valgrind, on a busy machine
             time.sleep(0.1)
             written = (folder / "access.log").read_text()
             if "Serving at " in written:
@@ -160,7 +181,6 @@ api_key = "sk-upstream"
         raise RuntimeError(written)
 
     def _open_litellm(self) -> Measured | None:
-        """None if it is not installed."""
         program = shutil.which("litellm")
         if program is None:
             return None

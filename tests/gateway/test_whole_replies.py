@@ -148,9 +148,32 @@ def test_over_http_a_model_that_may_not_be_streamed_serves_every_client(
     kind = DIALECTS[wire].server.stream_type if stream else "application/json"
     assert {reply.headers["content-type"] for reply in agent.replies} == {kind}
     assert all(report.usage.output_tokens for report in world.reports)
-    # A whole reply that a client asks for on the model's own wire is forwarded: nothing refuses it.
-    own = wire == f"openai_{model}"
-    assert [entry.rule for entry in world.refusals()] == ([] if own and not stream else ["OAI-08"])
+    # A reply that its client wants as a whole is asked for as a whole: nothing refuses it.
+    assert [entry.rule for entry in world.refusals()] == (["OAI-08"] if stream else [])
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "streamed"),
+    [
+        (ROUTES["chat"], {}, False),
+        (ROUTES["chat"], {"whole_replies": "streamed"}, True),
+        ("either", {}, True),  # the other one could take over
+    ],
+)
+def test_a_reply_that_is_wanted_whole_is_asked_for_as_a_whole_where_nobody_could_take_over(
+    model: str, settings: dict[str, Any], streamed: bool
+) -> None:
+    async def main() -> None:
+        members = (ROUTES["chat"], ROUTES["gemini"])
+        world = GatewayWorld(profiles={"either": {"members": members}}, **settings)
+        agent = AGENTS["anthropic"](world, model)
+        assert await agent.turn("Please look.") == "I know: 2 results."
+        asked = [bool(entry.body.get("stream")) for entry in world.asked(ROUTES["chat"])]
+        assert asked == [streamed] * len(asked)
+        assert asked
+        assert not world.refusals()
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("wire", AGENTS)

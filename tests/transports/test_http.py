@@ -4,10 +4,7 @@ import asyncio
 import gzip
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -17,26 +14,18 @@ import pytest
 from segue.errors import SegueError, TransportError, UsageError
 from segue.transports.http import DEFAULT_TRANSPORT, HttpTransport
 from segue.transports.transport import Timeouts, WireRequest
+from transports.raw_server import certificate, server
 
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n"
 
 
-@asynccontextmanager
-async def server(answer: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await answer(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
-
-    listening = await asyncio.start_server(served, "127.0.0.1", 0, ssl=tls)
-    try:
-        yield f"http{'s' if tls else ''}://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    finally:
-        listening.close()
+@pytest.fixture(params=["direct", "aiohttp"], autouse=True)
+def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Every test is about both clients: what one does, the other does too."""
+    make = partial(HttpTransport, direct=request.param == "direct")
+    monkeypatch.setitem(globals(), "HttpTransport", make)
+    monkeypatch.setitem(globals(), "DEFAULT_TRANSPORT", make())
+    return str(request.param)
 
 
 async def head_of(reader: asyncio.StreamReader) -> bytes:
@@ -406,34 +395,6 @@ def test_a_server_on_this_machine_is_never_asked_through_a_proxy(
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
     assert asyncio.run(main()) == b"direct"
-
-
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate for this machine that nobody vouches for, and its key."""
-    pytest.importorskip("cryptography")
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    signed = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    files = folder / "certificate.pem", folder / "key.pem"
-    files[0].write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    files[1].write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
-    return files
 
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])

@@ -314,6 +314,9 @@ class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Conversations that a client has its own provider hold: continued there by their ids, or sent whole each time."""
     on_disconnect: Literal["cancel", "finish"] = "cancel"
     """When a client goes away: end the provider's reply too, or read it to its end for the usage."""
+    whole_replies: Literal["streamed", "whole"] = "whole"
+    """How a provider is asked for a reply that its client wants as a whole: so too, where no other model could take over, or always
+    for a stream, in which a reply that has stalled is noticed earlier."""
     origins: list[str] = []
     """Web pages that may use the gateway, with * for any part of a host, or any port: "https://*.example.com"."""
     log: Literal["text", "json", "off"] = "text"

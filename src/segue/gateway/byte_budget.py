@@ -26,12 +26,17 @@ SHARE: Final = 2
 _SIGNS: Final = b"{[,"
 """Before each value but the first of all stands one of these, or a key."""
 _NOT_SIGNS: Final = bytes(set(range(256)) - set(b'"' + _SIGNS))
+_NOT_COUNTED: Final = bytes(set(range(256)) - set(_SIGNS))
+_AT_ONCE: Final = 1 << 17
+"""Bytes that are looked at in one go: what is copied for it is small, and still in the cache."""
 _STRING: Final = re.compile(rb'"[^"]*"?')
 
 
 def most_values(body: bytes) -> int:
     """No fewer than the values in a body of JSON, at the speed of the memory: what stands in texts is counted, too."""
-    return sum([body.count(sign) for sign in (b"{", b"[", b",")])
+    # Bytes.count would look at each byte three times, and takes as long as to parse all of it.
+    pieces = range(0, len(body), _AT_ONCE)
+    return sum([len(body[at : at + _AT_ONCE].translate(None, _NOT_COUNTED)) for at in pieces])
 
 
 def values_in(body: bytes, most: int) -> int:

@@ -114,7 +114,7 @@ class Members:
         return TranslatedAttempt(
             turn,
             provider,
-            request,
+            self._asked_whole(request) if self._is_asked_whole(turn, route) else request,
             route=route.name,
             # Behind a reply that the client began itself its provider takes no thoughts back: they would not come first.
             home=is_home(provider.name, turn.dialect.name) and not turn.prefilled,
@@ -133,6 +133,17 @@ class Members:
         target = forward.target(route.model)
         is_its_own = target.dialect == turn.dialect.name and is_home(route.provider, target.dialect)
         return target if is_its_own and turn.dialect.server.state is not None else None
+
+    def _is_asked_whole(self, turn: ClientTurn, route: Route) -> bool:
+        """Whether a provider is asked for a reply as a whole. In a stream it is noticed earlier that a reply has stalled, which is worth
+        what it costs if somebody else could take over."""
+        if turn.stream or turn.prepared.reply_id or self._settings.whole_replies == "streamed":
+            return False
+        return [one.name for one in self.names.router(turn.asked).routes] == [route.name]
+
+    @staticmethod
+    def _asked_whole(request: ChatRequest) -> ChatRequest:
+        return structs.replace(request, options=structs.replace(request.options, stream=False))
 
     def require_whole(self, turn: ClientTurn, provider: ProviderAdapter, request: ChatRequest) -> None:
         """Raises the words of the client's wire if a plan of the turn would be without something that it refers to."""

@@ -212,8 +212,7 @@ async def _open_first(config: Config, listener: socket.socket) -> Gateway:
 
 def _open(config: Config, listener: socket.socket, earlier: Gateway | None = None) -> Gateway:
     """`earlier`: the gateway that this one replaces."""
-    import aiohttp  # noqa: F401, PLC0415 - loaded now, so that the first request need not wait
-
+    import segue.transports.direct_session  # noqa: F401, PLC0415 - loaded now, so that the first request need not wait
     from segue.gateway.assembly import open_gateway  # noqa: PLC0415
     from segue.gateway.server import is_local  # noqa: PLC0415
 
