@@ -23,6 +23,8 @@ Key: TypeAlias = tuple[str, str, str]
 """Provider, account, model: nothing is shared across any of them."""
 _BYTES = 4
 """Of JSON, for one token."""
+_STEPS = 8
+"""In a block."""
 
 
 class Mark(Struct, frozen=True):
@@ -141,15 +143,16 @@ def _read_at(segments: Sequence[object], rules: CacheRules) -> Iterator[tuple[by
 
 
 def _starts(segments: Sequence[object], rules: CacheRules) -> Iterator[tuple[bytes, int]]:
-    """In whole blocks; a provider that names no blocks keeps whole parts."""
+    """In steps within blocks, for what is read is cut to whole ones when it is counted in the provider's own measure. A provider that
+    names no blocks keeps whole parts."""
     if not rules.block:
         yield from ((name, tokens) for _, name, tokens in _whole_parts(segments))
         return
     data = b"\n".join(msgspec.json.encode(segment) for segment in segments)
-    step, chain = rules.block * _BYTES, b""
+    step, chain = rules.block * _BYTES // _STEPS, b""
     for number in range(len(data) // step):
         chain = hashlib.blake2b(chain + data[number * step : (number + 1) * step], digest_size=16).digest()
-        yield chain, (number + 1) * rules.block
+        yield chain, (number + 1) * rules.block // _STEPS
 
 
 def _whole_parts(segments: Sequence[object]) -> Iterator[tuple[object, bytes, int]]:

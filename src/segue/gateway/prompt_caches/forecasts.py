@@ -23,6 +23,7 @@ from segue.gateway.prompt_caches.prompts import (
     first_difference,
     options_changed,
     parts_of,
+    weight_of,
 )
 
 if TYPE_CHECKING:
@@ -208,7 +209,10 @@ def _compared(kept: KeptPrompt, made: CacheForecast) -> CacheForecast:
     difference = first_difference(before, after)
     if facts.marks:
         return _at_marks(kept, made, before, after, difference)
-    share = 1.0 if difference is None else difference.weight / max(difference.total, 1)
+    share = 1.0
+    if difference is not None:
+        same = difference.weight if facts.block > 1 else weight_of(before[: difference.parts])
+        share = same / max(difference.total, 1)
     expected = _whole_blocks(int(kept.held * share), facts) if lives else 0
     return _explained(made, expected, difference, lives=lives)
 
@@ -294,19 +298,17 @@ def _at_marks(
 
 def _ends_in(kept: KeptPrompt, parts: Sequence[PromptPart]) -> list[tuple[CacheEnd, int]]:
     """What was kept, shortest first, each with the place of its last part."""
-    marked = [place for place, part in enumerate(parts) if part.mark]
-    if not marked or not kept.held:
-        return []
+    marked = [place for place, part in enumerate(parts) if part.mark] if kept.held else []
     sums, weight = list[int](), 0
     for part in parts:
         weight += part.weight
         sums.append(weight)
-    whole = max(sums[marked[-1]], 1)
-    found = {
-        place: CacheEnd(kept.held * sums[place] // whole, parts[place].mark, kept.sent) for place in marked
-    }
-    for end in kept.ends:  # by its tokens: the part with which it ended
-        place = next((at for at, held in enumerate(sums) if kept.held * held // whole >= end.tokens - 1), None)
+    # What was counted up to the last mark tells what a byte of the prompt counts; else what all of it did.
+    counted, whole = (kept.held, sums[marked[-1]]) if marked else (kept.tokens, weight)
+    tokens = [counted * held // max(whole, 1) for held in sums]
+    found = {place: CacheEnd(tokens[place], parts[place].mark, kept.sent) for place in marked}
+    for end in kept.ends:  # the part with which it ended, by its tokens
+        place = next((at for at, held in enumerate(tokens) if held >= end.tokens - 1 - at), None)
         if place is not None and place not in found:
             found[place] = end
     return [(found[place], place) for place in sorted(found)]

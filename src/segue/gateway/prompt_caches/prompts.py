@@ -87,7 +87,8 @@ def parts_of(body: bytes, facts: CacheFacts) -> list[PromptPart]:
             if name in facts.level:
                 held[group].append(PromptPart(group, name, _encoded(value)))
         else:
-            held[group] += _parts(group, name, value, facts)
+            for part in _parts(group, name, value, facts):
+                held[part.group].append(part)
     order = _SYSTEM_FIRST if facts.system_first else _ORDER
     parts = [part for group in order for part in held[group]]
     if always and parts:  # the last block is marked by itself
@@ -100,8 +101,14 @@ def _parts(group: PromptGroup, name: str, value: Any, facts: CacheFacts) -> Iter
     if name == "toolConfig" and isinstance(value, dict):
         name, value = "toolConfig.tools", value.get("tools", ())
     elements = value if isinstance(value, list) else [value]
+    begins = group == "history"
     for number, element in enumerate(elements):
         place = f"{name}[{number}]" if isinstance(value, list) else name
+        # On the wires of OpenAI the system prompt is the first messages.
+        begins = begins and isinstance(element, dict) and element.get("role") in ("system", "developer")
+        if begins:
+            yield PromptPart("system", place, _encoded(element), mark_in(element))
+            continue
         blocks = element.get("content") if isinstance(element, dict) else None
         if group == "history" and facts.marks and isinstance(blocks, list) and blocks:
             yield from _blocks(group, place, element["role"] if "role" in element else "", blocks)
