@@ -39,6 +39,8 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     """Dollars, by the provider's own word."""
     estimated: bool = False
     """Whether some of the counts are an estimate, for the provider has not counted all of it."""
+    cache_miss: str | None = None
+    """Why less was read from a cache than might have been: the provider's own word, where it has one."""
 
     @property
     def total_tokens(self) -> int | None:
@@ -61,7 +63,8 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
             for mine, more in [(getattr(self, name), getattr(other, name))]
         }
         estimated = self.estimated or other.estimated
-        return Usage(**counts, tier=self._tier_with(other), estimated=estimated)
+        miss = self.cache_miss or other.cache_miss
+        return Usage(**counts, tier=self._tier_with(other), estimated=estimated, cache_miss=miss)
 
     def _tier_with(self, other: Usage) -> str | None:
         if self.tier == other.tier or other.total_tokens is None:
@@ -72,6 +75,6 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
 MIXED_TIERS = "mixed"
 """Of what was made in several ways: together it has no price."""
 _KNOWABLE = tuple(name for name in Usage.__struct_fields__ if name != "estimated")
-_COUNTS = tuple(name for name in _KNOWABLE if name != "tier")
+_COUNTS = tuple(name for name in _KNOWABLE if name not in ("tier", "cache_miss"))
 NO_USAGE = Usage()
 """Of what no model was asked for, or where none was reported."""

@@ -125,7 +125,7 @@ class Emulator:
             extra_rules=self.extra_rules | (_CLOUD_RULES if request.mounted in _CLOUDS else frozenset()),
             secret=self.secret,
             memory=self.memory(provider),
-            cached_tokens=self.cache.common((provider, account, model), segments),
+            cached_tokens=self.cache.common((provider, account, model), segments, self.clock()),
             segment_tokens=size(segments),
             reply_id=self.new_id(),
             now=int(self.clock()),
@@ -133,7 +133,8 @@ class Emulator:
 
     def remember(self, provider: str, context: Context, segments: Sequence[object]) -> None:
         """Put an accepted prompt into the prompt cache of its account and model."""
-        self.cache.store((provider, context.account, context.model), segments)
+        minimum = context.facts.get("cache_minimum", 0)
+        self.cache.store((provider, context.account, context.model), segments, self.clock(), minimum)
 
     def reply(self, prompt: Prompt) -> Reply:
         return self.responder.reply(prompt)

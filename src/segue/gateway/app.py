@@ -38,6 +38,7 @@ from segue.gateway.exchange import ClientExchange
 from segue.gateway.large_bodies import read_beside
 from segue.gateway.members import Members
 from segue.gateway.names import ModelNames
+from segue.gateway.prompt_caches.forecasts import PromptCaches
 from segue.gateway.readiness import Readiness
 from segue.gateway.report import RequestReport
 from segue.gateway.request_body import read_body
@@ -126,6 +127,8 @@ class Gateway:
             contents,
             self.settings.limits,
         )
+        self.caches = PromptCaches()
+        self._reader.keep_warm(prompts=self.caches)
         self._jobs = BackgroundReplies(archive, self.settings.limits, budget)
         self._services = ClientServices(
             self.names,
@@ -468,9 +471,13 @@ class Gateway:
                 members=self.members,
                 keep=partial(self._keep, lease) if turn.prepared.kept else None,
                 note=self._note,
+                caches=self.caches,
                 on_attempt=None if self.watcher is None else partial(self.watcher.asks, report),
             )
-            await exchange.run(self.members.routings(turn, switched))
+            try:
+                await exchange.run(self.members.routings(turn, switched))
+            finally:
+                exchange.note_cache(self.accounts.prices)
         finally:
             costs.settle(self.accounts, admission, expected, report)
 

@@ -50,8 +50,10 @@ if TYPE_CHECKING:
     from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.members import Members
     from segue.gateway.memory.memory import Memory
+    from segue.gateway.prompt_caches.forecasts import CacheForecast, PromptCaches
     from segue.gateway.report import RequestReport
     from segue.gateway.web import ResponseWriter
+    from segue.providers.models.prices import PriceBook
     from segue.routing.route import Route
     from segue.routing.router import Routing
 
@@ -106,6 +108,7 @@ class ClientExchange(ReportingAsker):
         members: Members,
         keep: Callable[[ClientTurn, bytes, ReplyOrigin], Awaitable[None]] | None = None,
         note: Callable[[ConversationInfo], None],
+        caches: PromptCaches,
         on_attempt: Callable[[Attempt], None] | None = None,
     ) -> None:
         """`keep` gets a complete reply as a whole, and who made it. `note` records the
@@ -118,6 +121,8 @@ class ClientExchange(ReportingAsker):
         self._memory = memory
         self._keep = keep
         self._note = note
+        self._caches = caches
+        self._forecast: CacheForecast | None = None
         self._on_attempt = on_attempt
         self._noted = False
         self._keep_alive = members.keep_alive
@@ -315,9 +320,34 @@ class ClientExchange(ReportingAsker):
             headers["x-segue-repairs"] = counts_of(repairs)
             if losses:
                 headers["x-segue-losses"] = counts_of(losses)
+        if (forecast := self._forecast_of(attempt)) is not None:
+            counted = next((one.usage for one in reversed(attempt.events) if type(one) is UsageReported), None)
+            headers["x-segue-cache"] = self._caches.header(forecast, counted)
         if self._turn.stream:
             headers["cache-control"] = "no-cache"
         return headers
+
+    # What the provider's cache should give
+
+    def _forecast_of(self, attempt: Attempt) -> CacheForecast | None:
+        if self._forecast is None or self._forecast.body is not attempt.wire_body:
+            turn = self._turn
+            self._forecast = self._caches.forecast(
+                turn.conversation_id,
+                attempt.route,
+                attempt.origin.dialect,
+                attempt.wire_body,
+                last_route=turn.last_route,
+            )
+        return self._forecast
+
+    def note_cache(self, prices: PriceBook) -> None:
+        """The exchange has ended: report what became of the cache."""
+        attempt = self._attempt
+        if attempt is None or not attempt.complete or not attempt.handovers:
+            return
+        if (forecast := self._forecast_of(attempt)) is not None:
+            self._report.cache = self._caches.ended(forecast, attempt.handovers[-1].usage, prices)
 
     # Keeping the connection open
 

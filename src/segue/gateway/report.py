@@ -9,6 +9,7 @@ from msgspec import Struct
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.exchange.handovers import Handover
+from segue.gateway.prompt_caches.forecasts import CacheOutcome
 from segue.providers.headroom import Headroom
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class RequestReport(Struct, kw_only=True):
     """What that cost; None if it is not known."""
     expenses: tuple[Expense, ...] = ()
     """The same one by one."""
+    cache: CacheOutcome | None = None
+    """What became of the provider's cache; None if nothing is known of it."""
     repairs: dict[str, int] = {}
     losses: dict[str, int] = {}
     attempts: int = 0

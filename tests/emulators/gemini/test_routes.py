@@ -251,10 +251,10 @@ def test_vertex_answers_under_its_own_path_and_signs_for_itself() -> None:
 
 def test_a_repeated_prefix_is_read_from_the_cache() -> None:
     app = app_saying(Say("Yes."))
-    body = ask(systemInstruction={"parts": [text("Know this. " * 800)]})
+    body = ask(systemInstruction={"parts": [text("Know this. " * 2000)]})
     first, second = (post(app, body).json()["usageMetadata"] for _ in range(2))
     assert "cachedContentTokenCount" not in first
-    assert 1024 < second["cachedContentTokenCount"] <= second["promptTokenCount"]
+    assert 4096 < second["cachedContentTokenCount"] <= second["promptTokenCount"]
 
 
 def test_without_a_script_the_agent_uses_the_offered_functions_and_finishes() -> None:

@@ -169,6 +169,8 @@ def test_a_file_of_the_form_before_is_taken_over(tmp_path: Path) -> None:
         with closing(sqlite3.connect(file)) as connection:
             connection.execute("ALTER TABLE standings DROP COLUMN set_back_from")
             connection.execute("ALTER TABLE standings DROP COLUMN seen")
+            connection.execute("ALTER TABLE usage DROP COLUMN lost_tokens")
+            connection.execute("ALTER TABLE usage DROP COLUMN lost_micros")
             connection.execute("PRAGMA user_version = 1")
             connection.commit()
         again = SQLiteAccountStore(file)

@@ -99,11 +99,12 @@ def _print_csv(rows: Sequence[UsageRow]) -> None:
     from segue.gateway.accounts.store import UsageRow  # noqa: PLC0415
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    fields = ["dollars" if name == "micros" else name for name in UsageRow.__struct_fields__]
+    dollars = {"micros": "dollars", "lost_micros": "lost_dollars"}
+    fields = [dollars.get(name, name) for name in UsageRow.__struct_fields__]
     writer.writerow(fields)
     for row in rows:
         values = structs.asdict(row)
-        values["micros"] = f"{row.micros / 1_000_000:.6f}"
+        values |= {name: f"{values[name] / 1_000_000:.6f}" for name in dollars}
         # A text that a spreadsheet would take for a formula.
         cells = [sanitised(str(value)) for value in values.values()]
         writer.writerow([f"'{cell}" if cell[:1] in ("=", "+", "-", "@") else cell for cell in cells])
@@ -114,13 +115,16 @@ def _print_sums(rows: Sequence[UsageRow], by: tuple[str, ...]) -> None:
     for row in rows:
         place = tuple(getattr(row, name) for name in by)
         sums[place] = sums[place].plus(row) if place in sums else row
-    heads = ("REQUESTS", "ERRORS", "INPUT", "CACHED", "OUTPUT", "THOUGHT", "COST", "REPAIRS", "FAILOVERS")
+    heads = ("REQUESTS", "ERRORS", "INPUT", "CACHED", "LOST", "OUTPUT", "THOUGHT", "COST", "REPAIRS", "FAILOVERS")
     table = [(*(name.upper() for name in by), *heads)]
     for place, row in sorted(sums.items()):
         cost = f"${row.micros / 1_000_000:.4f}" + ("+?" if row.unpriced else "")
-        tokens = (row.input_tokens, row.cached_tokens, row.output_tokens, row.reasoning_tokens)
+        lost = f"{row.lost_tokens} (${row.lost_micros / 1_000_000:.4f})" if row.lost_tokens else "0"
+        tokens = (row.input_tokens, row.cached_tokens, lost, row.output_tokens, row.reasoning_tokens)
         numbers = (row.requests, row.errors, *tokens, cost, row.repairs, row.failovers)
         table.append((*place, *map(str, numbers)))
     print_table(table)
+    if any(row.lost_tokens for row in sums.values()):
+        print_status("LOST: tokens that should have been read from a cache, and what they cost more for it.")
     if any(row.unpriced for row in sums.values()):
         print_status("+?: the price of some models is not known.")

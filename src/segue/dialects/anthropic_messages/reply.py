@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
 from segue.conversation.events import (
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from segue.conversation.events import Event, Reply
     from segue.conversation.usage import Usage
 
+_REASON: Final = re.compile("[a-z_]{1,40}")
 FINISHES = FinishReasons(  # ANT-74
     {
         "stop": ("end_turn", "stop_sequence", "pause_turn"),
@@ -64,7 +66,7 @@ def decode_reply(body: bytes) -> list[Event]:
             events += _decode_block(index, wire.BLOCKS.decode(block), block)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return [Failed(ProtocolError("The answer holds a block that cannot be read.", path="content"))]
-    usage = usage_of(reply.usage)
+    usage = usage_of(reply.usage, reply.diagnostics)
     if usage is not None:
         events.append(UsageReported(usage))
     called = any(type(event) is CallStarted for event in events)
@@ -100,8 +102,9 @@ def _decode_block(index: int, block: wire.ReplyBlock, whole: Raw) -> Iterator[Ev
             yield Sealed(index, json_of(msgspec.json.decode(whole)), KIND, "text")
 
 
-def usage_of(counts: Any) -> Usage | None:
-    """All of the input counts, cached or not (ANT-73). None if nothing was counted."""
+def usage_of(counts: Any, diagnostics: Any = None) -> Usage | None:
+    """All of the input counts, cached or not (ANT-73). None if nothing was counted. `diagnostics`: what a client may ask for, why
+    its cache was not read (ANT-87)."""
     if not isinstance(counts, dict):
         return None
     read, written = count(counts, "cache_read_input_tokens"), count(counts, "cache_creation_input_tokens")
@@ -118,11 +121,19 @@ def usage_of(counts: Any) -> Usage | None:
         reasoning=count(details, "thinking_tokens") if isinstance(details, dict) else None,
         cache_hour=count(kept, "ephemeral_1h_input_tokens") if isinstance(kept, dict) else None,
     )
+    if (reason := _miss_reason(diagnostics)) is not None:
+        usage = structs.replace(usage, cache_miss=reason)
     return with_price_facts(
         usage,
         *(counts.get(name) for name in ("service_tier", "speed", "inference_geo")),
         web_searches=ran.get("web_search_requests") if isinstance(ran, dict) else None,
     )
+
+
+def _miss_reason(diagnostics: Any) -> str | None:
+    reason = diagnostics.get("cache_miss_reason") if isinstance(diagnostics, dict) else None
+    word = reason.get("type") if isinstance(reason, dict) else None
+    return word if isinstance(word, str) and _REASON.fullmatch(word) else None
 
 
 # The other way

@@ -78,6 +78,7 @@ class ReplyDecoder(RepeatedChunkDecoder):
         super().__init__()
         self._frames = sse.FrameDecoder()
         self._counts: dict[str, Any] = {}
+        self._diagnostics: Any = None
         self._given: dict[int, Any] = {}
         """Arguments in the start of a call, mostly none, until some follow in pieces (ANT-72)."""
         self._own: dict[int, dict[str, Any]] = {}
@@ -210,6 +211,7 @@ class ReplyDecoder(RepeatedChunkDecoder):
             case "message_start":
                 message = chunk.message or {}
                 events.append(ReplyStarted(_text(message, "id"), _text(message, "model")))
+                self._diagnostics = message.get("diagnostics")
                 self._count(message.get("usage"), events)
             case "content_block_start":
                 self._read_start(chunk.index, chunk.content_block or {}, events)
@@ -265,7 +267,7 @@ class ReplyDecoder(RepeatedChunkDecoder):
         if not isinstance(counts, dict):
             return
         self._counts.update((name, value) for name, value in counts.items() if value is not None)
-        usage = usage_of(self._counts)
+        usage = usage_of(self._counts, self._diagnostics)
         if usage is not None:
             events.append(UsageReported(usage))
 

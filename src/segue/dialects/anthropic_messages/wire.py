@@ -198,6 +198,7 @@ class WholeReply(Struct, gc=False):
     content: list[Raw] | None = None
     stop_reason: str | None = None
     usage: Any = None
+    diagnostics: Any = None
     error: Any = None
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from segue.emulators.anthropic import typed_blocks
 from segue.emulators.model_reply import Offer, Prompt
+from segue.emulators.prompt_cache import Mark, Seam, size
 from segue.emulators.signatures import digest
 
 if TYPE_CHECKING:
@@ -18,29 +19,45 @@ FORCED = ("any", "tool")
 
 def segments(body: Body) -> list[object]:
     """Tools, system, messages: the order in which a cached prefix is built (ANT-86)."""
-    return [segment for segment, _ in _marked_segments(body)]
+    return [segment for segment in _marked_segments(body) if not isinstance(segment, Mark | Seam)]
 
 
 def cached_segments(body: Body) -> list[object]:
-    """The prefix up to the last cache mark; nothing is cached without one."""
+    """The prefix up to the last cache mark, with its marks; nothing is cached without one."""
     marked = _marked_segments(body)
     if body.get("cache_control"):
-        return [segment for segment, _ in marked]
-    last = max((place for place, (_, mark) in enumerate(marked) if mark), default=-1)
-    return [segment for segment, _ in marked[: last + 1]]
+        marked += _mark(body)
+    last = max((place for place, segment in enumerate(marked) if isinstance(segment, Mark)), default=-1)
+    return marked[: last + 1]
 
 
-def _marked_segments(body: Body) -> list[tuple[object, bool]]:
-    found: list[tuple[object, bool]] = []
+def hour_tokens(body: Body) -> int:
+    """Of the prefix that is marked for an hour."""
+    marked = cached_segments(body)
+    last = max((place for place, segment in enumerate(marked) if segment == Mark(3600)), default=-1)
+    return size(marked[: last + 1])
+
+
+def _marked_segments(body: Body) -> list[object]:
+    found: list[object] = []
     for _, tool in typed_blocks.tools_of(body):
-        found.append((_plain(tool), bool(tool.get("cache_control"))))
+        found += [_plain(tool), *_mark(tool)]
     for _, block in typed_blocks.content_blocks(body.get("system")):
-        found.append((_plain(block), bool(block.get("cache_control"))))
+        found += [_plain(block), *_mark(block)]
+    # These options cost what is cached of the messages, and nothing before them (ANT-86).
+    found += [Seam([name, body[name]]) for name in ("tool_choice", "thinking") if name in body]
     for placed in typed_blocks.blocks_of(body):
-        inner = (part for _, part in typed_blocks.records_of(placed.value.get("content")))
-        mark = placed.value.get("cache_control") or any(part.get("cache_control") for part in inner)
-        found.append(([placed.role, _plain(placed.value)], bool(mark)))
+        inner = [mark for _, part in typed_blocks.records_of(placed.value.get("content")) for mark in _mark(part)]
+        found += [[placed.role, _plain(placed.value)], *(_mark(placed.value) or inner[:1])]
     return found
+
+
+def _mark(value: Body) -> list[object]:
+    """For five minutes, or for the hour that is asked for."""
+    control = value.get("cache_control")
+    if not control:
+        return []
+    return [Mark(3600 if isinstance(control, Mapping) and control.get("ttl") == "1h" else 300)]
 
 
 def _plain(value: Any) -> Any:

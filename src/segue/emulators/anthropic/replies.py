@@ -153,13 +153,14 @@ def _usage(request: Mapping[str, Any], context: Context, output: int) -> dict[st
     if cacheable < context.facts.get("cache_minimum", 0):
         cacheable = 0
     read = min(context.cached_tokens, cacheable)
+    hour = max(min(prompt.hour_tokens(request), cacheable) - read, 0)
     return {
         "input_tokens": total - cacheable,
         "cache_creation_input_tokens": cacheable - read,
         "cache_read_input_tokens": read,
         "cache_creation": {
-            "ephemeral_5m_input_tokens": cacheable - read,
-            "ephemeral_1h_input_tokens": 0,
+            "ephemeral_5m_input_tokens": cacheable - read - hour,
+            "ephemeral_1h_input_tokens": hour,
         },
         "output_tokens": output,
         "service_tier": "standard",

@@ -27,9 +27,7 @@ def messages(request: Request, emulator: Emulator) -> Response:
     body, context = _admitted(request, emulator, checks.complaints)
     read = threads.whole(body, context)
     offering = threads.with_offered_tools(read)
-    marked = cached_segments(offering)
-    if size(marked) >= context.facts.get("cache_minimum", 0):
-        emulator.remember(PROVIDER, context, marked)
+    emulator.remember(PROVIDER, context, cached_segments(offering))
     reply = emulator.reply(prompt(offering, context))
     answer = reply_response(reply, offering, context, replies=replies, errors=errors)
     if "thread" not in body:

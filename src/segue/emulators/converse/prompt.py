@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators.model_reply import Offer, Prompt
+from segue.emulators.prompt_cache import Mark
 from segue.emulators.signatures import digest
 
 if TYPE_CHECKING:
@@ -18,18 +19,18 @@ _Body = Mapping[str, Any]
 
 def segments(body: _Body) -> list[object]:
     """Tools, system, messages, without cache points."""
-    return [segment for segment in _entries(body) if segment is not None]
+    return [segment for segment in _entries(body) if not isinstance(segment, Mark)]
 
 
 def cached_segments(body: _Body) -> list[object]:
     """The prefix up to the last cache point; nothing is cached without one."""
     entries = _entries(body)
-    last = max((place for place, entry in enumerate(entries) if entry is None), default=0)
-    return [segment for segment in entries[:last] if segment is not None]
+    last = max((place for place, entry in enumerate(entries) if isinstance(entry, Mark)), default=-1)
+    return entries[: last + 1]
 
 
 def _entries(body: _Body) -> list[object]:
-    """Everything in order; None is a cache point."""
+    """Everything in order, with its cache points."""
     config = body.get("toolConfig")
     lists = [
         config.get("tools") if isinstance(config, Mapping) else None,
@@ -37,10 +38,16 @@ def _entries(body: _Body) -> list[object]:
         *(message.get("content") for message in _messages(body)),
     ]
     return [
-        None if isinstance(entry, Mapping) and "cachePoint" in entry else _plain(entry)
+        _point(entry["cachePoint"])
+        if isinstance(entry, Mapping) and "cachePoint" in entry
+        else _plain(entry)
         for entries in lists
         for entry in (entries if isinstance(entries, list) else ())
     ]
+
+
+def _point(value: Any) -> Mark:
+    return Mark(3600 if isinstance(value, Mapping) and value.get("ttl") == "1h" else 300)
 
 
 def _messages(body: _Body) -> list[Any]:

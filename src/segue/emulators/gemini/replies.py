@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 FINISH = {"auto": "STOP", "length": "MAX_TOKENS", "refusal": "SAFETY", "pause": "STOP"}
 CALLED = "Model generated function call(s)."
-CACHE_MINIMUM = 1024
 
 
 def whole(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[str, Any]:
@@ -169,7 +168,6 @@ def _usage(pieces: tuple[Piece, ...], body: typed_contents.Body, context: Contex
     }
     if thought:
         usage["thoughtsTokenCount"] = thought
-    named = body.get("cached_content")
-    if context.cached_tokens >= (1 if named else CACHE_MINIMUM):
+    if context.cached_tokens:
         usage["cachedContentTokenCount"] = min(context.cached_tokens, read)
     return usage

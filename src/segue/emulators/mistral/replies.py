@@ -181,6 +181,9 @@ def _message_tokens(message: Mapping[str, Any]) -> int:
     return said + sum(tokens.count_value(chunk) for chunk in chunks if chunk.get("type") == "thinking")
 
 
+CACHE_STEP = 64
+
+
 @rule("MIS-23")
 def usage(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[str, Any]:
     prompt = prompt_tokens(request)
@@ -189,7 +192,7 @@ def usage(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[st
         "prompt_tokens": prompt,
         "total_tokens": prompt + completion,
         "completion_tokens": completion,
-        "prompt_tokens_details": {"cached_tokens": context.cached_of(prompt)},
+        "prompt_tokens_details": {"cached_tokens": context.cached_of(prompt) // CACHE_STEP * CACHE_STEP},
         "service_tier": "standard",
     }
 

@@ -276,6 +276,8 @@ def _usage_rows(report: RequestReport, spent_micros: Sequence[int]) -> list[Usag
         repairs=sum(report.repairs.values()),
         losses=sum(report.losses.values()),
         failovers=report.failovers,
+        lost_tokens=report.cache.lost if report.cache is not None else 0,
+        lost_micros=micros(report.cache.dollars or 0.0) if report.cache is not None else 0,
     )
     rows = {answered.place: answered}
     for one, spent_for_it in zip(report.expenses, spent_micros, strict=False):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from segue.gateway.accounts.admission import Charge
 
-VERSION: Final = 3
+VERSION: Final = 4
 _EXPIRY_SECONDS: Final = 3600.0
 _FEW: Final = 16
 """Requests that are settled in the loop together; more take long enough for the thread."""
@@ -65,6 +65,10 @@ _SCHEMA: Final = (
 _UPGRADES: Final = {
     1: ("ALTER TABLE standings ADD COLUMN seen REAL NOT NULL DEFAULT 0",),
     2: ("ALTER TABLE standings ADD COLUMN set_back_from TEXT NOT NULL DEFAULT ''",),
+    3: (
+        "ALTER TABLE usage ADD COLUMN lost_tokens INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE usage ADD COLUMN lost_micros INTEGER NOT NULL DEFAULT 0",
+    ),
 }
 _STANDING: Final = ", ".join(Standing.__struct_fields__)
 _KEEP: Final = f"""INSERT OR REPLACE INTO standings (name, {_STANDING})

@@ -88,6 +88,10 @@ class UsageRow(Struct, frozen=True):
     repairs: int = 0
     losses: int = 0
     failovers: int = 0
+    lost_tokens: int = 0
+    """That should have been read from a provider's cache, and were paid again."""
+    lost_micros: int = 0
+    """What these cost more than from the cache, in millionths of a dollar."""
 
     @classmethod
     def of(

@@ -23,6 +23,7 @@ from segue.gateway.large_bodies import read_beside
 from segue.gateway.request_body import too_many_messages
 
 if TYPE_CHECKING:
+    from segue.cache_budget import BoundedCache
     from segue.config.schema import GatewayLimits
     from segue.conversation.blocks import Origin
     from segue.gateway.archive import ReplyArchive
@@ -69,6 +70,10 @@ class TurnReader:
             plans=plans,
             conversations=memory.recent,
         )
+
+    def keep_warm(self, **caches: BoundedCache) -> None:
+        """Within the same budget."""
+        self._warm.share(**caches)
 
     def warm_bytes(self) -> dict[str, int]:
         """What is kept for the next requests of conversations, by its kind."""
