@@ -229,14 +229,18 @@ def _llm(turn: Turn) -> Start:
     return Start([turn.python("llm"), *words], {**variables, "LLM_USER_PATH": str(folder)})
 
 
-def _script(name: str, **variables: str) -> Callable[[Turn], Start]:
-    """An agent of a few lines; its history is a file in the folder where it runs."""
+def _script(name: str, *, client: str = "", **variables: str) -> Callable[[Turn], Start]:
+    """An agent of a few lines; its history is a file in the folder where it runs.
+
+    `client`: it takes the address and the key from the variables of `segue env CLIENT`.
+    """
 
     def start(turn: Turn) -> Start:
         if not turn.resume:
             (turn.work / "history.json").unlink(missing_ok=True)
         file = Path(__file__).with_name("agents") / name
         points = {"AGENT_URL": turn.pointer.url, "AGENT_KEY": turn.pointer.key, **variables}
+        points |= turn.points(client)[1] if client else {}
         if file.suffix == ".py":
             return Start([turn.python(), str(file), turn.pointer.model, turn.prompt], points)
         points["AGENT_MODULES"] = turn.package("")
@@ -249,6 +253,12 @@ def _agent(name: str, title: str, wire: Wire, package: str, script: str) -> Prog
     return Program(
         name=name, title=title, wire=wire, pip=(package,), start=_script(f"with_{script}.py"), resumes=True
     )
+
+
+def _framework(name: str, title: str, wire: Wire, *packages: str) -> Program:
+    """An agent that keeps its sessions in the framework's own store."""
+    script = _script(f"with_{name.replace('-', '_')}.py", client=name)
+    return Program(name=name, title=title, wire=wire, pip=packages, start=script, resumes=True)
 
 
 def _cloud(name: str, title: str, wire: Wire, packages: tuple[str, ...], cloud: str) -> Program:
@@ -281,6 +291,19 @@ def _copilot(turn: Turn) -> Start:
     words = ["-p", turn.prompt, "--allow-all", *(["--continue"] if turn.resume else [])]
     quiet = {"COPILOT_HOME": str(home), "COPILOT_AUTO_UPDATE": "false", "COPILOT_OFFLINE": "true"}
     return Start([turn.package("@github", "copilot-linux-x64", "copilot"), *words], {**variables, **quiet})
+
+
+def _continue(turn: Turn) -> Start:
+    _, variables = turn.points("continue")
+    folder = turn.home / "continue"
+    folder.mkdir(exist_ok=True)
+    settings = folder / "config.yaml"
+    settings.write_text(turn.pointer.fill(find_client("continue").lines))
+    words = ["--config", str(settings), "--auto", *(["--resume"] if turn.resume else []), "-p", turn.prompt]
+    quiet = {"CONTINUE_GLOBAL_DIR": str(folder), "CONTINUE_TELEMETRY_ENABLED": "0"}
+    return Start(
+        [turn.node, turn.package("@continuedev", "cli", "dist", "cn.js"), *words], {**variables, **quiet}
+    )
 
 
 PROGRAMS = (
@@ -329,6 +352,14 @@ PROGRAMS = (
         resumes=True,
     ),
     Program(
+        name="continue",
+        title="Continue CLI",
+        wire="chat",
+        npm=("@continuedev/cli",),
+        start=_continue,
+        resumes=True,
+    ),
+    Program(
         name="qwen", title="Qwen Code", wire="chat", npm=("@qwen-code/qwen-code",), start=_qwen, resumes=True
     ),
     Program(name="aider", title="aider", wire="chat", pip=("aider-chat",), start=_aider, tools=False),
@@ -352,6 +383,9 @@ PROGRAMS = (
     _ai_sdk("ai-sdk-openai", "AI SDK, OpenAI provider", "responses", "openai"),
     _ai_sdk("ai-sdk-anthropic", "AI SDK, Anthropic provider", "anthropic", "anthropic"),
     _agent("pydantic-ai", "pydantic-ai", "chat", "pydantic-ai-slim[openai]", "pydantic_ai"),
+    _framework("agno", "Agno", "chat", "agno", "openai"),
+    _framework("adk", "Google ADK", "gemini", "google-adk"),
+    _framework("agent-framework", "Microsoft agent-framework", "chat", "agent-framework-openai"),
     _cloud("boto3", "boto3, Converse", "converse", ("boto3",), "bedrock"),
     _cloud(
         "anthropic-bedrock", "AnthropicBedrock", "invoke", ("anthropic[bedrock]", "boto3"), "bedrock-invoke"

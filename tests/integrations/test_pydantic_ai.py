@@ -61,6 +61,16 @@ def test_an_agent_goes_to_another_model_and_back_with_all_seals(
     world.check_return(home, before=sealed)
 
 
+@pytest.mark.parametrize("settings", [{}, {"thinking": "high"}], ids=["as usual", "with thoughts"])
+def test_the_temperature_reaches_a_model_that_takes_one(
+    world: InProcessWorld, settings: dict[str, Any]
+) -> None:
+    agent = Agent(SegueModel("gemini/gemini-3.5-flash", app=world.app))
+    agent.run_sync("Hello.", model_settings={"temperature": 0.25, **settings})
+    (request,) = world.requests_to("gemini/gemini-3.5-flash")
+    assert request.body["generationConfig"]["temperature"] == 0.25
+
+
 def test_calls_keep_their_ids_and_thoughts_are_parts(world: InProcessWorld) -> None:
     agent = Agent(SegueModel(SEALING["responses"], app=world.app), tools=[weather])
     with capture_run_messages() as messages:

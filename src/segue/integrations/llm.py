@@ -25,6 +25,7 @@ from segue.providers.models.catalog import catalog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from segue.gateway import GatewayApplication
 
@@ -37,11 +38,11 @@ _FEATURES = {"reasoning": True, "supports_schema": True, "supports_tools": True,
 class GatewayModel(Responses):
     """A name of the gateway as a model of `llm`."""
 
-    needs_key = None
-    key_env_var = None
+    needs_key = None  # type: ignore[assignment] # llm declares it as a word, and sets None itself
+    key_env_var = None  # type: ignore[assignment]
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{PREFIX}{name}", model_name=name, **_FEATURES)
+        super().__init__(f"{PREFIX}{name}", model_name=name, **_FEATURES)  # type: ignore[no-untyped-call]
 
     def __str__(self) -> str:
         return f"segue: {self.model_id}"
@@ -54,11 +55,11 @@ class GatewayModel(Responses):
 class AsyncGatewayModel(AsyncResponses):
     """The same without waiting."""
 
-    needs_key = None
-    key_env_var = None
+    needs_key = None  # type: ignore[assignment] # llm declares it as a word, and sets None itself
+    key_env_var = None  # type: ignore[assignment]
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{PREFIX}{name}", model_name=name, **_FEATURES)
+        super().__init__(f"{PREFIX}{name}", model_name=name, **_FEATURES)  # type: ignore[no-untyped-call]
 
     def __str__(self) -> str:
         return f"segue: {self.model_id}"
@@ -75,7 +76,12 @@ def register_models(register: Callable[..., object]) -> None:
 @lru_cache(maxsize=1)
 def _app() -> GatewayApplication:
     settings = user_file()
-    return gateway_app(settings if settings.is_file() else None, memory=llm.user_dir() / "segue")
+    return gateway_app(settings if settings.is_file() else None, memory=_folder() / "segue")
+
+
+def _folder() -> Path:
+    folder: Path = llm.user_dir()  # type: ignore[no-untyped-call]
+    return folder
 
 
 def _own_names() -> tuple[str, ...]:

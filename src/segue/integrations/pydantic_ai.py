@@ -42,14 +42,14 @@ class SegueProvider(OpenAIProvider):
     def model_profile(model_name: str) -> ModelProfile | None:
         """What every model can do here: the gateway describes tools and schemas to those that lack them."""
         del model_name
+        # Without `openai_supports_reasoning`: with it, pydantic-ai drops the temperature of every request that may think. Which
+        # models refuse one, the gateway knows.
         return OpenAIModelProfile(
             supports_tools=True,
             supports_json_schema_output=True,
             supports_json_object_output=True,
             supports_thinking=True,
-            openai_supports_reasoning=True,
             openai_supports_encrypted_reasoning_content=True,
-            openai_supports_sampling_settings=True,
             openai_system_prompt_role="system",
         )
 
