@@ -222,6 +222,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """Whether clients may send their chats over a WebSocket at the same path."""
     model_field: str = "model"
     """Empty if the model is in the path."""
+    agent_field: str = ""
+    """A field that names who answers instead, if that is no model; empty if there is none."""
     reply_model_field: str = "model"
     """The field of a reply, or of its frames, that names the model."""
     stream_field: str = "stream"

@@ -172,6 +172,7 @@ class Members:
         field, body = turn.dialect.server.model_field, turn.request.body
         if field and turn.asked != target.model:
             body = renamed(body, field, target.model, turn.read)
+            body = renamed(body, turn.dialect.server.agent_field, target.model)
         return ForwardedAttempt(turn, provider, target, request, body, route=route.name)
 
     def _forwarded_to_holder(
@@ -210,6 +211,7 @@ class Members:
         field = turn.dialect.server.model_field
         if field and turn.asked not in ("", target.model):
             body = renamed(body, field, target.model)
+            body = renamed(body, turn.dialect.server.agent_field, target.model)
         unsent = [
             name
             for name in Options.__struct_fields__

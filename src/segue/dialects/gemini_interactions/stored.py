@@ -94,6 +94,9 @@ def is_background(body: Mapping[str, Any]) -> bool:
 
 
 def foreground(body: Mapping[str, Any]) -> dict[str, Any]:
+    """An agent works only in the background: that is left to Gemini, whose stream is followed."""
+    if body.get("agent") is not None:
+        return {**body, "stream": True}
     return {**{name: value for name, value in body.items() if name != "background"}, "stream": True}
 
 
