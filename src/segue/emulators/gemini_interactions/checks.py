@@ -94,6 +94,7 @@ def unstored(body: Mapping[str, Any]) -> Complaints:
 
 
 @rule("INT-06")
+@rule("INT-08")
 @rule("INT-10")
 def unknown_parent(body: Mapping[str, Any], context: Context) -> Complaints:
     parent = body.get("previous_interaction_id")
