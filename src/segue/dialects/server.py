@@ -34,9 +34,10 @@ Operation: TypeAlias = Literal[
     "batch",
     "version",
     "hello",
+    "refuse",
 ]
 """What a path of a server does. `generate`: one prompt instead of messages. `batch`: batches, and the files that they are made
-of."""
+of. `refuse`: something that nobody can have here, so that its clients are told so and get nothing of another wire."""
 
 
 class Reframe(Protocol):

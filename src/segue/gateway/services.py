@@ -94,6 +94,13 @@ class ClientServices:
                 return _json(msgspec.json.encode({"version": version("segue-llm")}))
             case "hello":
                 return WebResponse(headers={"content-type": "text/plain"}, body=b"")
+            case "refuse":
+                raise InvalidRequestError(
+                    f"{request.path} is held by the provider of this API, and is not served here.",
+                    code="not_found",
+                    status=404,
+                    hint="Send all messages to the chat endpoint instead.",
+                )
             case _:
                 raise InvalidRequestError(
                     f"{request.method} {request.path} is not served here.", code="not_found", status=404
