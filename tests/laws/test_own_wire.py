@@ -97,7 +97,11 @@ def healthy(wire: str) -> Sequence[dict[str, Any]]:
             bodies.append({**request.body, "model": model})
         elif wire == "converse" and request.dialect == "anthropic":  # none of its own are recorded
             bodies.append(convert(request.body, to=wire, source="anthropic", model=model).request)
-        elif wire == "gemini_interactions" and request.dialect == "gemini":
+        elif (
+            wire == "gemini_interactions"
+            and request.dialect == "gemini"
+            and "cachedContent" not in request.body
+        ):
             bodies.append(convert(request.body, to=wire, source="gemini", model=model).request)
         elif wire in _CHAT and request.dialect == "openai_chat":
             bodies.append(

@@ -146,6 +146,7 @@ _PICTURES: Final[tuple[dict[str, Any], ...]] = (
     {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE}},
     {"inlineData": {"mimeType": "image/png", "data": IMAGE}},
     {"image": {"format": "png", "source": {"bytes": IMAGE}}},
+    {"type": "image", "data": IMAGE, "mime_type": "image/png"},
 )
 _OF_WIRE: Final[Mapping[str, int]] = {
     "openai_responses": 2,
@@ -153,6 +154,7 @@ _OF_WIRE: Final[Mapping[str, int]] = {
     "gemini": 4,
     "mistral": 1,
     "converse": 5,
+    "gemini_interactions": 6,
 }
 
 
