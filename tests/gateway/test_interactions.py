@@ -239,6 +239,32 @@ def test_what_only_gemini_holds_is_refused_elsewhere(
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("name", ["interactions/deep-research-1", "gemini/deep-research-1"])
+def test_an_agent_works_at_gemini_itself(name: str, background: bool, stream: bool) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        body: dict[str, Any] = {"agent": name, "input": "Hello.", "stream": stream}
+        if background:
+            body["background"] = True
+        answer = await world.ask(PATH, body)
+        assert answer.status == 200, answer.body
+        reply = last_of(answer.body) if stream else answer.json()
+        if background:
+            reply = await completed(world, reply["id"])
+        assert (reply["status"], text_of(reply)) == ("completed", "I know: 0 results.")
+        sent = world.emulator.log[-1].body
+        assert (sent["agent"], "model" in sent) == ("deep-research-1", False)
+        assert sent.get("background", False) is background
+        assert world.refusals() == []
+        more = {"model": ROUTES["chat"], "input": "And?", "previous_interaction_id": reply["id"]}
+        assert (await world.ask(PATH, more)).status == 200
+        assert "I know: 0 results." in str(world.emulator.log[-1].body)
+
+    asyncio.run(main())
+
+
 # In the background
 
 

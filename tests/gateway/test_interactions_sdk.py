@@ -158,7 +158,8 @@ def test_errors_are_raised_by_their_status(served: Served) -> None:
     with served.client() as client:
         for fields, words in (
             ({"previous_interaction_id": "v1_nobody"}, "v1_nobody"),
-            ({"agent": "deep-research-pro-preview-12-2025"}, "agent"),
+            ({"agent": "nobody/deep-research-pro-preview-12-2025"}, "deep-research"),
+            ({"agent": "anthropic/claude-sonnet-4-6"}, "agent"),
         ):
             with pytest.raises(Exception, match=words):
                 client.interactions.create(

@@ -301,3 +301,19 @@ def test_bedrock(address: str, route: str) -> None:
     with pytest.raises(client.exceptions.ClientError) as caught:
         client.converse(modelId="nobody/nothing", messages=asked["messages"][:1])
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 404
+
+
+def test_conversations_of_mistral_are_refused_in_its_words(address: str) -> None:
+    mistralai = imported("mistralai.client")
+    errors = imported("mistralai.client.errors")
+    with mistralai.Mistral(api_key="any", server_url=address) as client:
+        for ask in (
+            lambda: client.beta.conversations.start(model=ROUTES["anthropic"], inputs="Hello."),
+            lambda: client.beta.conversations.append(conversation_id="conv_1", inputs="Hello."),
+            lambda: client.beta.conversations.get_history(conversation_id="conv_1"),
+        ):
+            with pytest.raises(errors.MistralError) as refused:
+                ask()
+            assert refused.value.status_code == 404
+            assert '"object":"error"' in refused.value.body
+            assert "not served here" in refused.value.body

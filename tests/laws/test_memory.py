@@ -272,6 +272,17 @@ STREAMS: dict[str, tuple[dict[str, Any], ...]] = {
         {"candidates": [{"groundingMetadata": {"webSearchQueries": []}}]},
         {},
     ),
+    "gemini_interactions": (
+        {"event_type": "step.delta", "index": 0, "delta": {"type": "text", "text": "a"}},
+        {
+            "event_type": "step.delta",
+            "index": 0,
+            "delta": {"type": "thought_summary", "content": {"text": "a"}},
+        },
+        {"event_type": "step.delta", "index": 0, "delta": {"type": "arguments_delta", "arguments": "1"}},
+        {"event_type": "step.start", "index": 0, "step": {"type": "thought"}},
+        {},
+    ),
     "ollama": (
         {"message": {"role": "assistant", "content": "a"}},
         {"message": {"role": "assistant", "thinking": "a"}},

@@ -97,6 +97,12 @@ def healthy(wire: str) -> Sequence[dict[str, Any]]:
             bodies.append({**request.body, "model": model})
         elif wire == "converse" and request.dialect == "anthropic":  # none of its own are recorded
             bodies.append(convert(request.body, to=wire, source="anthropic", model=model).request)
+        elif (
+            wire == "gemini_interactions"
+            and request.dialect == "gemini"
+            and "cachedContent" not in request.body
+        ):
+            bodies.append(convert(request.body, to=wire, source="gemini", model=model).request)
         elif wire in _CHAT and request.dialect == "openai_chat":
             bodies.append(
                 {name: request.body[name] for name in ("messages", "tools") if name in request.body}
@@ -143,7 +149,7 @@ def _request(wire: str, items: list[Any]) -> dict[str, Any]:
     function = {"name": "weather", "description": "The weather.", "parameters": _SCHEMA}
     if wire == "gemini":
         return {**body, "tools": [{"functionDeclarations": [function]}]}
-    if wire == "openai_responses":
+    if wire in ("openai_responses", "gemini_interactions"):
         return {**body, "tools": [{"type": "function", **function}]}
     if wire == "converse":
         spec = {"name": "weather", "description": "The weather.", "inputSchema": {"json": _SCHEMA}}

@@ -16,7 +16,11 @@ Body: TypeAlias = dict[str, Any]
 Break: TypeAlias = Callable[[Random, str, Body], None]
 """Breaks a body of a wire in place; does nothing where there is nothing to break."""
 
-MESSAGES: Final[Mapping[str, str]] = {"openai_responses": "input", "gemini": "contents"}
+MESSAGES: Final[Mapping[str, str]] = {
+    "openai_responses": "input",
+    "gemini": "contents",
+    "gemini_interactions": "input",
+}
 _IDS = frozenset({"id", "tool_call_id", "tool_use_id", "call_id", "toolUseId"})
 _ARGUMENTS = frozenset({"arguments", "input", "args"})
 _CONTENT = frozenset({"content", "output", "parts", "response"})
@@ -142,6 +146,7 @@ _PICTURES: Final[tuple[dict[str, Any], ...]] = (
     {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE}},
     {"inlineData": {"mimeType": "image/png", "data": IMAGE}},
     {"image": {"format": "png", "source": {"bytes": IMAGE}}},
+    {"type": "image", "data": IMAGE, "mime_type": "image/png"},
 )
 _OF_WIRE: Final[Mapping[str, int]] = {
     "openai_responses": 2,
@@ -149,6 +154,7 @@ _OF_WIRE: Final[Mapping[str, int]] = {
     "gemini": 4,
     "mistral": 1,
     "converse": 5,
+    "gemini_interactions": 6,
 }
 
 
@@ -195,7 +201,11 @@ def _calls_anywhere(random: Random, wire: str, body: Body) -> None:
 
 def _system(random: Random, wire: str, body: Body) -> None:
     """The system prompt in a form that other wires have."""
-    field = {"gemini": "systemInstruction", "openai_responses": "instructions"}.get(wire, "system")
+    field = {
+        "gemini": "systemInstruction",
+        "gemini_interactions": "system_instruction",
+        "openai_responses": "instructions",
+    }.get(wire, "system")
     if wire in ("gemini", "anthropic"):
         form: Any = random.choice(
             ("Be kind.", [{"type": "text", "text": "Be kind."}], None, "", {"parts": "x"})

@@ -315,6 +315,31 @@ def _responses(moves: list[ClientMove]) -> list[Any]:
     return items
 
 
+def _interactions(moves: list[ClientMove]) -> list[Any]:
+    steps: list[Any] = []
+    for move in moves:
+        said = {"type": "text", "text": move.text}
+        match move.kind:
+            case "user" | "note":
+                steps.append({"type": "user_input", "content": [said]})
+            case "image":
+                image = {"type": "image", "data": IMAGE, "mime_type": "image/png"}
+                steps.append({"type": "user_input", "content": [said, image]})
+            case "model":
+                if move.text:
+                    steps.append({"type": "model_output", "content": [said]})
+                steps += [
+                    {"type": "function_call", "id": call.id, "name": call.name, "arguments": call.arguments}
+                    for call in move.calls
+                ]
+            case _:
+                steps += [
+                    {"type": "function_result", "call_id": call.id, "result": move.text}
+                    for call in move.calls
+                ]
+    return steps
+
+
 def _speller(wire: str, spell: Speller) -> Speller:
     """Spells the odd messages of a wire, too."""
 
@@ -338,6 +363,7 @@ SPELLERS: Mapping[str, Speller] = {
         ("ollama", _ollama),
         ("anthropic", _anthropic),
         ("gemini", _gemini),
+        ("gemini_interactions", _interactions),
         ("openai_responses", _responses),
         ("converse", _converse),
     )

@@ -242,12 +242,37 @@ _CONVERSE: tuple[Sequence[Any], ...] = (
         {"role": "assistant", "content": [{"text": "Three."}]},
     ),
 )
+_INTERACTIONS: tuple[Sequence[Any], ...] = (
+    ({"type": "user_input", "content": "Hello."},),
+    ({"type": "model_output", "content": []},),
+    ({"type": "thought", "summary": [{"type": "text", "text": "Hm."}]},),
+    ({"type": "model_output", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},),
+    (
+        {"type": "google_search_call", "id": "s1", "arguments": {"queries": ["a"]}},
+        {"type": "google_search_result", "call_id": "s1", "result": [{"title": "b"}]},
+    ),
+    (
+        {"type": "function_call", "id": "odd1", "name": "weather", "arguments": {"city": "Rome"}},
+        {"type": "function_result", "call_id": "odd1", "result": {"sky": "blue"}},
+    ),
+    (
+        {"type": "function_call", "id": "odd2", "name": "weather", "arguments": {}},
+        {
+            "type": "function_result",
+            "call_id": "odd2",
+            "result": [{"type": "text", "text": "a"}],
+            "is_error": True,
+        },
+    ),
+    ({"type": "function_result", "call_id": "nobody", "name": "weather", "result": 7},),
+)
 _ODD: Mapping[str, tuple[Sequence[Any], ...]] = {
     "openai_chat": _CHAT,
     "mistral": _MISTRAL,
     "ollama": _OLLAMA,
     "anthropic": _ANTHROPIC,
     "gemini": _GEMINI,
+    "gemini_interactions": _INTERACTIONS,
     "openai_responses": _RESPONSES,
     "converse": _CONVERSE,
 }

@@ -38,9 +38,11 @@ Operation: TypeAlias = Literal[
     "batch",
     "version",
     "hello",
+    "refuse",
 ]
 """What a path of a server does. `generate`: one prompt instead of messages. `conversation`: conversations that the server keeps,
-and their items. `cache_content`: hold what requests build on. `batch`: batches, and the files that they are made of."""
+and their items. `cache_content`: hold what requests build on. `batch`: batches, and the files that they are made of. `refuse`:
+something that nobody can have here, so that its clients are told so and get nothing of another wire."""
 
 
 class Reframe(Protocol):
@@ -246,6 +248,8 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     """Whether clients may send their chats over a WebSocket at the same path."""
     model_field: str = "model"
     """Empty if the model is in the path."""
+    agent_field: str = ""
+    """A field that names who answers instead, if that is no model; empty if there is none."""
     reply_model_field: str = "model"
     """The field of a reply, or of its frames, that names the model."""
     stream_field: str = "stream"

@@ -366,6 +366,10 @@ class NumberedEvents:
         self.frames.append(sse.encode(ENCODER.encode(numbered), kind))
 
 
+def new_events(reply_id: str, model: str, created: int) -> NumberedEvents:
+    return NumberedEvents(reply_id, model, created)
+
+
 def last_frame(reply: Mapping[str, Any]) -> bytes:
     """The event that ends the stream of a reply, with all of it: for a client that comes back when the others are gone."""
     status = reply.get("status")

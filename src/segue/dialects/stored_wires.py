@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from msgspec import Raw
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MODULES: Final = {
     "openai_responses": "segue.dialects.stored_replies",
-    "gemini_interactions": "segue.dialects.gemini_interactions.stored",
+    "gemini_interactions": "segue.dialects.gemini_interactions.kept_interactions",
 }
 
 
@@ -98,9 +98,7 @@ class StoredWire(Protocol):
 
     def encode_deleted(self, reply_id: str, /) -> bytes: ...
 
-    @property
-    def NumberedEvents(self) -> Callable[[str, str, int], ReplyEvents]:  # noqa: N802 - a class of the module
-        ...
+    def new_events(self, reply_id: str, model: str, created: int, /) -> ReplyEvents: ...
 
 
 def stored_wire(name: str) -> StoredWire:

@@ -209,6 +209,7 @@ class Members:
         field, body = turn.dialect.server.model_field, turn.request.body
         if field and turn.asked != target.model:
             body = renamed(body, field, target.model, turn.read)
+            body = renamed(body, turn.dialect.server.agent_field, target.model)
         shortcut = turn.changed or bool(turn.prepared.at)  # what was put in here is held there
         return ForwardedAttempt(turn, provider, target, request, body, route=route.name, shortcut=shortcut)
 
@@ -248,6 +249,7 @@ class Members:
         field = turn.dialect.server.model_field
         if field and turn.asked not in ("", target.model):
             body = renamed(body, field, target.model)
+            body = renamed(body, turn.dialect.server.agent_field, target.model)
         unsent = [
             name
             for name in Options.__struct_fields__

@@ -102,6 +102,13 @@ class ClientServices:
                 return await keeper.answer(door, request, caller)
             case "version" | "hello":
                 return _version() if door.operation == "version" else _HELLO
+            case "refuse":
+                raise InvalidRequestError(
+                    f"{request.path} is held by the provider of this API, and is not served here.",
+                    code="not_found",
+                    status=404,
+                    hint="Send all messages to the chat endpoint instead.",
+                )
             case _:
                 raise InvalidRequestError(
                     f"{request.method} {request.path} is not served here.", code="not_found", status=404

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from segue.dialects.references import ReferenceField, text_name, whole_name
+
+if TYPE_CHECKING:
+    from segue.dialects.references import Substance
 
 _HELD: Final = re.compile(r"gs://|files/|https://[^/]+/v1[a-z0-9]*/files/")
 """Addresses of files that Google keeps; others can be fetched by anybody."""
@@ -36,11 +39,11 @@ def _files(place: str) -> ReferenceField:
     )
 
 
-def _there(place: str, what: str, hint: str) -> ReferenceField:
+def _there(place: str, what: str, hint: str, stands_for: Substance = "history") -> ReferenceField:
     """What only Gemini itself has (INT-08, INT-11)."""
     return ReferenceField(
         place=place,
-        stands_for="history",
+        stands_for=stands_for,
         names=text_name,
         message=f"{what} {{name}} is held by the provider that made it, and another one answers here.",
         hint=hint,
@@ -60,7 +63,7 @@ REFERENCES: Final = (
         members={"error": {"code": "not_found"}},
     ),
     _there("continuation_token", "The continuation token", "Send the request without it."),
-    _there("agent", "The agent", "Name a model instead."),
+    _there("agent", "The agent", "Name a model instead.", "tools"),
     ReferenceField(
         place="environment",
         stands_for="tools",

@@ -40,6 +40,7 @@ SERVER = ServerFacts(
     key_query=GEMINI_SERVER.key_query,
     forwarded_headers=GEMINI_SERVER.forwarded_headers,
     session_headers=GEMINI_SERVER.session_headers,
+    agent_field="agent",
     stream_type="text/event-stream",
     error_frame=_error_frame,
     references=REFERENCES,

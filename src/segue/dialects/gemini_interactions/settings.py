@@ -67,8 +67,14 @@ def encode_settings(
     elif given == "":
         body["system_instruction"] = ""
     head: dict[str, Any] = {}
+    model = model_field(transcript, options)
     if "agent" not in body:
-        head |= model_field(transcript, options)
+        head |= model
+    elif str(body["agent"]).rpartition("/")[2] == model.get(
+        "model"
+    ):  # INT-11: it answers in place of a model
+        body["agent"] = model["model"]
+        body.pop("model", None)
     if options.stream:
         head["stream"] = True
     return {**head, **{name: value for name, value in body.items() if name not in head}}, settings.repairs

@@ -36,11 +36,27 @@ def _in_words(value: Any) -> Any:
 
 _BYTES = matching("base64", r"[A-Za-z0-9+/_-]*={0,2}")
 _SIGNATURE = matching("base64", r"[A-Za-z0-9+/_-]+={0,2}")
-_SHOWN = ObjectShape({"data": _BYTES, "uri": WORDS, "mime_type": WORDS}, some_of=frozenset({"data", "uri"}))
-_TEXT = ObjectShape({"type": only("text"), "text": WORDS, "annotations": LIST}, {"text": ""})
+_SHOWN = ObjectShape(
+    {
+        "type": TEXT,
+        "data": _BYTES,
+        "uri": WORDS,
+        "mime_type": WORDS,
+        **dict.fromkeys(("resolution", "channels", "sample_rate", "name", "processing"), ANY),
+    },
+    some_of=frozenset({"data", "uri"}),
+    closed=True,
+)
+_TEXT = ObjectShape(
+    {"type": only("text"), "text": WORDS, "annotations": LIST}, {"type": "text", "text": ""}, closed=True
+)
+_CONTENT_KINDS: dict[str, Shape] = {
+    "text": _TEXT,
+    **dict.fromkeys(("image", "document", "audio", "video"), _SHOWN),
+}
 CONTENT = Tagged(
     "type",
-    {"text": _TEXT, **dict.fromkeys(("image", "document", "audio", "video"), _SHOWN)},
+    _CONTENT_KINDS,
     missing="text",
     correct=_as_text,
 )
@@ -48,7 +64,7 @@ _CONTENTS = Items(CONTENT)
 
 
 def _said(kind: str) -> Shape:
-    return ObjectShape({"type": only(kind), "content": _CONTENTS}, {"content": []})
+    return ObjectShape({"type": only(kind), "content": _CONTENTS}, {"content": []}, closed=True)
 
 
 _RESULT = ValueShape("a text, an object or contents", lambda value: isinstance(value, str | dict), _in_words)
@@ -67,24 +83,34 @@ _TOOLS_OF_GOOGLE = (
     *("code_execution", "file_search", "google_maps", "google_search", "mcp_server_tool", "processing"),
     *("retrieval", "url_context"),
 )
-STEP = Tagged(
-    "type",
-    {
-        "user_input": _said("user_input"),
-        "model_output": ObjectShape(
-            {"type": only("model_output"), "content": _CONTENTS, "error": OBJECT}, {"content": []}
-        ),
-        "thought": ObjectShape({"signature": _SIGNATURE, "summary": _CONTENTS}),
-        "function_call": ObjectShape(
-            {"id": ID, "name": WORDS, "arguments": ARGUMENTS}, {"id": "", "name": "", "arguments": {}}
-        ),
-        "function_result": ObjectShape(
-            {"call_id": ID, "name": WORDS, "result": _ResultShape(), "is_error": FLAG},
-            {"call_id": "", "result": ""},
-        ),
-        **{f"{tool}_{part}": _OWN for tool in _TOOLS_OF_GOOGLE for part in ("call", "result")},
-    },
-)
+_STEP_KINDS: dict[str, Shape] = {
+    "user_input": _said("user_input"),
+    "model_output": ObjectShape(
+        {"type": only("model_output"), "content": _CONTENTS, "error": OBJECT}, {"content": []}, closed=True
+    ),
+    "thought": ObjectShape(
+        {"type": only("thought"), "signature": _SIGNATURE, "summary": _CONTENTS}, closed=True
+    ),
+    "function_call": ObjectShape(
+        {"type": only("function_call"), "id": ID, "name": WORDS, "arguments": ARGUMENTS},
+        {"id": "", "name": "", "arguments": {}},
+        closed=True,
+    ),
+    "function_result": ObjectShape(
+        {
+            "type": only("function_result"),
+            "call_id": ID,
+            "name": WORDS,
+            "result": _ResultShape(),
+            "is_error": FLAG,
+        },
+        {"call_id": "", "result": ""},
+        closed=True,
+    ),
+    **{f"{tool}_{part}": _OWN for tool in _TOOLS_OF_GOOGLE for part in ("call", "result")},
+}
+STEP = Tagged("type", _STEP_KINDS)
+_INPUT = Tagged("type", {**_STEP_KINDS, **_CONTENT_KINDS})
 TOOLS = Items(
     Tagged(
         "type",
@@ -119,7 +145,7 @@ REQUEST = ObjectShape(
     {
         **dict.fromkeys(_KNOWN, ANY),
         "generation_config": _CONFIG,
-        "input": TextOr(WORDS, Items(ANY)),
+        "input": TextOr(WORDS, Items(_INPUT, wraps=True)),
         "tools": TOOLS,
     },
     closed=True,

@@ -94,6 +94,7 @@ def unstored(body: Mapping[str, Any]) -> Complaints:
 
 
 @rule("INT-06")
+@rule("INT-08")
 @rule("INT-10")
 def unknown_parent(body: Mapping[str, Any], context: Context) -> Complaints:
     parent = body.get("previous_interaction_id")
@@ -202,6 +203,6 @@ def given(body: Mapping[str, Any], context: Context) -> Complaints:
     known = body.get("previous_interaction_id") is None or HELD in context.memory
     yield from steps.pairing(whole, known=known)
     if known:
-        yield from steps.order(whole)
+        yield from steps.order(whole, context)
     yield from steps.foreign_signatures(whole, context)
     yield from steps.unsigned_calls(whole, context)

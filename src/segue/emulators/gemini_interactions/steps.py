@@ -200,12 +200,14 @@ def _unanswered(waiting: Mapping[str, str]) -> Refusal:
 
 
 @rule("INT-07", "M")
-def order(steps: Sequence[Step]) -> Complaints:
+def order(steps: Sequence[Step], context: Context) -> Complaints:
+    """Some models go on with what they said last (GEM-07)."""
     if not steps:
         return
     if steps[0].get("type") != "user_input":
         yield refused("INT-07", "The first step must be a user_input.", "M")
-    if steps[-1].get("type") not in ("user_input", "function_result"):
+    ends = ("user_input", "function_result")
+    if context.facts.get("may_end_with_model") is False and steps[-1].get("type") not in ends:
         yield refused("INT-07", "The last step must be a user_input or a function_result.", "M")
 
 

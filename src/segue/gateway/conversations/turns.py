@@ -219,9 +219,12 @@ def read_fields(body: bytes) -> dict[str, Any]:
 
 
 def model_of(door: Door, fields: Mapping[str, Any]) -> str:
-    """The model's name as the client wrote it; empty if it wrote none."""
-    field = door.dialect.server.model_field
+    """The model's name as the client wrote it, or that of whoever answers instead; empty if it wrote none."""
+    server = door.dialect.server
+    field = server.model_field
     name = fields.get(field) if field else door.params.get("model") or fields.get("model")
+    if name is None and server.agent_field:
+        name = fields.get(server.agent_field)
     return name.removeprefix("models/" if not field else "") if isinstance(name, str) else ""
 
 

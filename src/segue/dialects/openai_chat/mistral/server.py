@@ -85,6 +85,19 @@ SERVER = ServerFacts(
             "DELETE /v1/batch/jobs/{id}",
             "POST /v1/batch/jobs/{id}/cancel",
         ),
+        *(
+            ServerPath(operation="refuse", method=method, pattern=f"/v1/conversations{path}")
+            for method, path in (
+                ("POST", ""),
+                ("GET", ""),
+                ("POST", "/{id}"),
+                ("GET", "/{id}"),
+                ("DELETE", "/{id}"),
+                ("POST", "/{id}/restart"),
+                ("GET", "/{id}/history"),
+                ("GET", "/{id}/messages"),
+            )
+        ),
     ),
     prefix="/mistral",
     client_marks=(("user-agent", "mistral"),),

@@ -94,6 +94,9 @@ def is_background(body: Mapping[str, Any]) -> bool:
 
 
 def foreground(body: Mapping[str, Any]) -> dict[str, Any]:
+    """An agent works only in the background: that is left to Gemini, whose stream is followed."""
+    if body.get("agent") is not None:
+        return {**body, "stream": True}
     return {**{name: value for name, value in body.items() if name != "background"}, "stream": True}
 
 
@@ -145,7 +148,7 @@ def _decoded(data: bytes) -> dict[str, Any]:
 
 
 @final
-class NumberedEvents:
+class InteractionEvents:
     """The events of one interaction under the id and the numbers that its client knows, from the frames of its reply."""
 
     def __init__(self, reply_id: str, model: str, created: int) -> None:
@@ -212,6 +215,10 @@ class NumberedEvents:
         kind = str(event["event_type"])
         numbered = {**event, "event_id": f"{self._id}.{len(self.frames)}"}
         self.frames.append(sse.encode(ENCODER.encode(numbered), kind))
+
+
+def new_events(reply_id: str, model: str, created: int) -> InteractionEvents:
+    return InteractionEvents(reply_id, model, created)
 
 
 def last_frame(reply: Mapping[str, Any]) -> bytes:
