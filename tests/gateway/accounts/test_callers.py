@@ -382,8 +382,9 @@ class AwayStore:
 def test_without_the_store_limits_refuse_or_allow_by_setting() -> None:
     async def story() -> None:
         world = world_of(requests_per_minute=10)
-        world.gateway.accounts.store = AwayStore()
-        world.gateway.accounts._keys._adopt(())
+        accounts, away = world.gateway.accounts, AwayStore()
+        accounts._keys._store = accounts._reservations._store = accounts._settlements._store = away
+        accounts._keys._adopt(())
         refused = await ask(world)
         assert (refused.status, refused.headers["retry-after"]) == (503, "5")
         assert (await ask(world, key="segue-key-of-bob")).status == 200, "nobody counts for it"
