@@ -65,7 +65,7 @@ def test_a_caller_takes_its_own_conversations_and_an_operator_those_of_all() -> 
                 "/segue/v1/callers", {"name": name, "admin": name == "eve"}, headers=keys["eve"]
             )
             keys[name] = {"authorization": f"Bearer {made.json()['key']}"}
-            world.gateway.accounts._checked = 0.0
+            world.gateway.accounts._keys._checked = 0.0
         body = {"model": ROUTES["chat"], "messages": [{"role": "user", "content": "A secret of Ann"}]}
         assert (await world.ask(CHAT, body, headers=keys["ann"])).status == 200
         assert "A secret of Ann" in json.dumps(await taken(world, **keys["ann"]))

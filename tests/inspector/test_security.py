@@ -11,7 +11,7 @@ import pytest
 from inspector.story import HEADERS, KEY, SAME_ORIGIN, Agent, Session, Stage, inspected_gateway
 from segue.config.schema import CallerSettings
 from segue.gateway.accounts.account import digest_of
-from segue.gateway.accounts.register import REFRESH_SECONDS
+from segue.gateway.accounts.caller_keys import REFRESH_SECONDS
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.inspector.logins import new_token
 

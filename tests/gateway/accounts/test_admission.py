@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from postgres_server import schema_url
 from segue.config.schema import AccountSettings, Allowance
 from segue.errors import RateLimitError, UsageError
-from segue.gateway.accounts import rate_limit, register
+from segue.gateway.accounts import rate_limit, reservations
 from segue.gateway.accounts.account import Account, KeyDigest
 from segue.gateway.accounts.admission import Charge, Refusal, Reserved, Standing, admit, current, settle
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
@@ -392,7 +392,7 @@ def test_the_log_of_a_file_does_not_grow_without_end(tmp_path: Path) -> None:
 def test_a_client_that_leaves_while_its_request_is_admitted_pays_nothing(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(register, "_LATE_SECONDS", 0.05)
+    monkeypatch.setattr(reservations, "_LATE_SECONDS", 0.05)
     url = schema_url(tmp_path) if kind == "postgres" else ""
     store: AccountStore = PostgresAccountStore(url) if url else SQLiteAccountStore(tmp_path / "accounts.db")
     ann = Account(name="ann", allowance=Allowance(dollars_per_day=1.0, tokens_per_minute=100))

@@ -99,11 +99,11 @@ def test_a_key_that_was_rotated_or_revoked_is_as_good_as_none(tmp_path: Path) ->
         first = await accounts.administration.create("eve", Allowance(), labels={})
         assert (await world.ask(CHAT, hello(), headers=bearer(first))).status == 200
         second = await accounts.administration.rotate("eve")
-        accounts._checked = 0.0
+        accounts._keys._checked = 0.0
         assert (await world.ask(CHAT, hello(), headers=bearer(first))).status == 401
         assert (await world.ask(CHAT, hello(), headers=bearer(second))).status == 200
         await accounts.administration.revoke("eve")
-        accounts._checked = 0.0
+        accounts._keys._checked = 0.0
         for key in (first, second):
             assert (await world.ask(CHAT, hello(), headers=bearer(key))).status == 401
         assert (await world.ask(CHAT, hello())).status == 401, "no caller is left, and still nobody is let in"

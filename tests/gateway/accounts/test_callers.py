@@ -382,8 +382,9 @@ class AwayStore:
 def test_without_the_store_limits_refuse_or_allow_by_setting() -> None:
     async def story() -> None:
         world = world_of(requests_per_minute=10)
-        world.gateway.accounts.store = AwayStore()
-        world.gateway.accounts._adopt(())
+        accounts, away = world.gateway.accounts, AwayStore()
+        accounts._keys._store = accounts._reservations._store = accounts._settlements._store = away
+        accounts._keys._adopt(())
         refused = await ask(world)
         assert (refused.status, refused.headers["retry-after"]) == (503, "5")
         assert (await ask(world, key="segue-key-of-bob")).status == 200, "nobody counts for it"
@@ -399,11 +400,11 @@ def test_operators_manage_keys_over_http_and_callers_do_not() -> None:
         assert stolen.status == 403, "a page in the browser of this machine's user is no operator"
         made = await world.ask("/segue/v1/callers", {"name": "root", "admin": True})
         admin = {"authorization": f"Bearer {made.json()['key']}"}
-        world.gateway.accounts._checked = 0.0
+        world.gateway.accounts._keys._checked = 0.0
         assert (await world.ask("/segue/v1/callers", method="GET")).status == 401
         limits = {"name": "eve", "allowance": {"requests_per_minute": 1}}
         eve = (await world.ask("/segue/v1/callers", limits, headers=admin)).json()["key"]
-        world.gateway.accounts._checked = 0.0
+        world.gateway.accounts._keys._checked = 0.0
         listed = await world.ask("/segue/v1/callers", method="GET", headers=admin)
         assert [one["name"] for one in listed.json()["callers"]] == ["eve", "root"]
         assert eve.encode() not in listed.body
@@ -421,7 +422,7 @@ def test_operators_manage_keys_over_http_and_callers_do_not() -> None:
         )
         assert bad.status == 400
         assert (await world.ask("/segue/v1/callers/eve/revoke", {}, headers=admin)).status == 200
-        world.gateway.accounts._checked = 0.0
+        world.gateway.accounts._keys._checked = 0.0
         assert (await ask(world, key=eve)).status == 401
         own = {"authorization": f"Bearer {eve}"}
         assert (await world.ask("/segue/v1/callers/eve", method="DELETE", headers=own)).status == 401

@@ -99,7 +99,7 @@ def test_one_settlement_that_fails_takes_none_of_the_others_with_it(kind: str, t
             tokens = 2**70 if name == "eve" else 7
             row = UsageRow("2026-11-17", name, "fast", "a/b", requests=1, input_tokens=tokens, micros=tokens)
             settlements.append(Settlement(admission, Charge(tokens, tokens), (row,)))
-        await accounts._settle(settlements)
+        await accounts._settlements._settle(settlements)
         for name in ("ann", "bob", "joe"):
             standing, reserved = await store.standing(name)
             assert (standing.day_spent, reserved) == (7, Reserved()), name

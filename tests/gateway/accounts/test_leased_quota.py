@@ -34,9 +34,10 @@ from segue.gateway.accounts.admission import (
     micros,
     spend,
 )
+from segue.gateway.accounts.caller_keys import REFRESH_SECONDS
 from segue.gateway.accounts.leased_quota import LEASE_SECONDS
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
-from segue.gateway.accounts.register import REFRESH_SECONDS, Accounts
+from segue.gateway.accounts.register import Accounts
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.accounts.store import RESERVED_SECONDS, AccountStore, Admission, UsageRow
 
@@ -109,9 +110,9 @@ class Node:
         return Charge(sum(each.tokens for each in estimates), sum(each.micros for each in estimates))
 
     async def die(self) -> None:
-        for task in list(self.accounts._tasks):
+        for task in list(self.accounts._settlements._tasks):
             task.cancel()
-        await asyncio.gather(*self.accounts._tasks, return_exceptions=True)
+        await asyncio.gather(*self.accounts._settlements._tasks, return_exceptions=True)
 
 
 class Gateways:

@@ -214,7 +214,7 @@ def test_metrics_count_seals_the_known_prefix_and_what_is_reserved() -> None:
             metrics.reserve(caller, dollars)
             reserved.append(sample(metrics.text(), "segue_budget_reserved_dollars", caller="ann"))
 
-        world.gateway.accounts._on_reserve = reserve
+        world.gateway.accounts._reservations._on_reserve = reserve
         body, headers = chat(), {"authorization": "Bearer segue-ann"}
         answered = await world.ask(CHAT, body, headers=headers)
         body["messages"] += [

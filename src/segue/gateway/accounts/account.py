@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct, structs
 
@@ -64,6 +64,10 @@ class Account(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return True
         led_to = list(routes)
         return bool(led_to) and all(_matches(route, patterns) for route in led_to)
+
+
+ANYONE: Final = Account(name="local", admin=True)
+"""The caller where there are no accounts: the gateway then serves this machine only, and its user is the operator."""
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
