@@ -187,7 +187,7 @@ class ClientExchange(ReportingAsker):
             if self._turn.stream:
                 return self._commit(data)
         outgoing = self._outgoing(data)
-        return self._writer.write_now(outgoing) if outgoing else None
+        return self._writer.write(outgoing) if outgoing else None
 
     def ended(self, route: Route, attempt: Attempt | None, error: SegueError | None) -> None:
         super().ended(route, attempt, error)
