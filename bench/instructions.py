@@ -1,4 +1,4 @@
-"""Instructions of a request, counted by callgrind: they differ by a hundredth from run to run, however busy the machine is.
+"""Instructions of a request, counted by callgrind: they differ by up to a twentieth from run to run, however busy the machine is.
 
 With them two versions can be compared. What the kernel does is not counted. Needs Linux and valgrind.
 """

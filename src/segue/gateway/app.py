@@ -45,7 +45,6 @@ from segue.gateway.request_body import read_body
 from segue.gateway.response_socket import ResponseSocket
 from segue.gateway.services import ClientServices
 from segue.gateway.web import (
-    WRITE_PORTION,
     ClientGoneError,
     ResponseWriter,
     WebRequest,
@@ -169,7 +168,7 @@ class Gateway:
             path=scope["path"],
             began=time(),
         )
-        writer = ResponseWriter(send, {"x-request-id": report.request_id}, scope.get(WRITE_PORTION))
+        writer = ResponseWriter(send, {"x-request-id": report.request_id})
         deadline = Deadline()
         self.running += 1
         try:

@@ -199,7 +199,7 @@ class ClientExchange(ReportingAsker):
             self._end.append(data)
             return None
         outgoing = self._outgoing(data)
-        return self._writer.write_now(outgoing) if outgoing else None
+        return self._writer.write(outgoing) if outgoing else None
 
     def _keeps_end(self, attempt: Attempt, events: list[Event]) -> bool:
         """Whether the end of a forwarded stream has come that its client may continue as soon as it has it: it leaves when the

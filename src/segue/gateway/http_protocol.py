@@ -9,18 +9,16 @@ them needs a key. And it would write the head of a response on its own: one more
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from segue.gateway.disconnection import ON_DISCONNECT
-from segue.gateway.web import WRITE_PORTION
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
     from websockets.frames import Frame
@@ -172,8 +170,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._end_head()
         self._in_body, self._framing = True, 0
         super().on_headers_complete()
-        if not self.parser.should_upgrade():
-            self.scope[WRITE_PORTION] = partial(_write_portion, self.cycle)  # type: ignore[typeddict-unknown-key]
 
     def on_body(self, body: bytes) -> None:
         self._framing = 0
@@ -303,18 +299,6 @@ class BoundedSocket(WebSocketsSansIOProtocol):
     def _settle(self) -> None:
         BoundedSocket.pending -= self._mine
         self._mine = 0
-
-
-def _write_portion(cycle: RequestResponseCycle, data: bytes) -> Awaitable[None] | None:
-    """Most portions of a stream: there is nothing to wait for, so no task has to be asked whether it would."""
-    if (
-        cycle.chunked_encoding
-        and not (cycle.flow.write_paused or cycle.disconnected or cycle.response_complete)
-        and cycle.scope["method"] != "HEAD"
-    ):
-        cycle.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
-        return None
-    return cycle.send({"type": "http.response.body", "body": data, "more_body": True})
 
 
 def bounded_protocol(*, header_bytes: int, header_seconds: float, body_bytes: int) -> type[BoundedProtocol]:

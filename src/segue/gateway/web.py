@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
 Receive: TypeAlias = "Callable[[], Awaitable[AsgiMessage]]"
 Send: TypeAlias = "Callable[[AsgiMessage], Awaitable[None]]"
-WritePortion: TypeAlias = Callable[[bytes], Awaitable[None] | None]
-WRITE_PORTION: Final = "segue.write_portion"
-"""In the scope of a request, where our server serves it: writes some of a response that has begun, or gives back what does so as
-soon as the client has taken what was written before."""
 
 JSON_TYPE: Final = "application/json"
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -104,13 +100,10 @@ def _joined(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 class ResponseWriter:
     """Writes one response. `sent` counts its bytes."""
 
-    def __init__(
-        self, send: Send, headers: Mapping[str, str], write_portion: WritePortion | None = None
-    ) -> None:
-        """`headers`: those of every response, such as the request's id. `write_portion`: of our server, if that serves it."""
+    def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
+        """`headers`: those of every response, such as the request's id."""
         self.headers = dict(headers)
         self._send = send
-        self._write_portion = write_portion
         self.status = 0
         self.sent = 0
         self.reframe: Reframe | None = None
@@ -138,13 +131,6 @@ class ResponseWriter:
         if data:
             self.sent += len(data)
             await self._send({"type": "http.response.body", "body": data, "more_body": True})
-
-    def write_now(self, data: bytes) -> Awaitable[None] | None:
-        """The same without a wait, unless there is something to wait for: that is given back."""
-        if self._write_portion is None or not data:
-            return self.write(data)
-        self.sent += len(data)
-        return self._write_portion(data)
 
     async def end(self, data: bytes = b"") -> None:
         self.sent += len(data)

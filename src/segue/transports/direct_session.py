@@ -60,7 +60,7 @@ _NOT_HTTP: Final = "the answer is not HTTP"
 
 
 @final
-class Address(Struct, frozen=True):
+class DirectAddress(Struct, frozen=True):
     """Where a request goes."""
 
     place: tuple[bool, str, int]
@@ -70,11 +70,11 @@ class Address(Struct, frozen=True):
     target: bytes
 
     def __repr__(self) -> str:
-        return f"Address({self.place})"
+        return f"DirectAddress({self.place})"
 
 
 @lru_cache(maxsize=256)
-def address_of(url: str) -> Address | None:
+def address_of(url: str) -> DirectAddress | None:
     """None if it is not written as most addresses are."""
     found = _ADDRESS.fullmatch(url)
     if found is None:
@@ -86,7 +86,9 @@ def address_of(url: str) -> Address | None:
         return None
     target = target if target.startswith("/") else f"/{target}"
     named = f"{host}:{digits}" if digits and port != (443 if secure else 80) else host
-    return Address((secure, host.strip("[]").lower(), port), f"host: {named}\r\n".encode(), target.encode())
+    return DirectAddress(
+        (secure, host.strip("[]").lower(), port), f"host: {named}\r\n".encode(), target.encode()
+    )
 
 
 @final
@@ -152,7 +154,7 @@ class DirectSession:
                 return connection
         return None
 
-    async def _connect(self, address: Address, request: WireRequest, limits: WaitLimits) -> _Connection:
+    async def _connect(self, address: DirectAddress, request: WireRequest, limits: WaitLimits) -> _Connection:
         secure, host, port = address.place
         if secure and self._trust is None:
             self._trust = trusted_certificates()
@@ -496,7 +498,7 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _head(request: WireRequest, address: Address) -> bytes:
+def _head(request: WireRequest, address: DirectAddress) -> bytes:
     fields = {"user-agent": USER_AGENT, "accept": "*/*", "accept-encoding": ENCODINGS}
     if request.method not in _WITHOUT_BODY or request.body:
         fields["content-type"] = "application/octet-stream"
