@@ -149,5 +149,5 @@ def restate_engine(
         yield engine
     finally:
         for worker in engine.workers:
-            worker.kill()
+            worker.close()
         engine.stop()

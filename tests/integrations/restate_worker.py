@@ -1,4 +1,4 @@
-"""A worker that serves one virtual object until it is killed: `python -m integrations.restate_worker FOLDER PORT SECONDS [wait]`."""
+"""A worker that serves one virtual object until it is killed: `python -m integrations.forked_worker integrations.restate_worker FOLDER PORT SECONDS [wait]`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from segue.integrations.restate import agent_object
 from segue.tools.approval import Approval, ask_later
 
 
-async def main(folder: str, port: str, seconds: str, *waits: str) -> None:
+async def _serve(folder: str, port: str, seconds: str, *waits: str) -> None:
     approval = Approval("ask", ask=ask_later) if waits else None
     agents = Agents(Path(folder), seconds=float(seconds), approval=approval)
     app = restate.app([agent_object(agents.chat)], protocol="request_response")
@@ -31,5 +31,5 @@ async def main(folder: str, port: str, seconds: str, *waits: str) -> None:
     await serving
 
 
-if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+def main(*words: str) -> None:
+    asyncio.run(_serve(*words))
