@@ -138,7 +138,7 @@ class RestateEngine:
 def restate_engine(
     folder: Path, *words: str, seconds: float = SECONDS, workers: int = WORKERS
 ) -> Iterator[RestateEngine]:
-    """`words`: "wait" lets calls wait for approvals."""
+    """`words`: more for the workers."""
     engine = RestateEngine(folder, seconds, workers, *words)
     engine.start()
     try:
