@@ -11,6 +11,7 @@ from dbos import DBOS, DBOSConfig
 from integrations.engine_agents import Agents
 from segue.integrations.dbos import DBOSAgents
 
+
 def main(executor: str, folder: str, url: str, database: str, seconds: str) -> None:
     config: DBOSConfig = {
         "name": "segue-crash",

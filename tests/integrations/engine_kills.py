@@ -40,7 +40,7 @@ class EngineKills(Struct):
     effects: int = 0
     outages: int = 0
     """How often the database or the server of the engine was away."""
-    hit: Counter[str] = {}  # type: ignore[assignment] # noqa: RUF012 - msgspec copies it
+    hit: Counter[str] = {}  # type: ignore[assignment]
     """What was under way in a process when it was killed: calls of `send` and `look`, replies to `ask`."""
     hit_after_effect: int = 0
     """Calls that had had their effect already, and no result yet."""
@@ -85,8 +85,13 @@ class Worker:
     def ready(self) -> bool:
         return b"ready\n" in self._place.read_bytes()[self._begun_at :]
 
+    def revive(self) -> None:
+        """What the supervisor of a machine does, if it ended by itself because the database was away when it started."""
+        if b"ended\n" in self._place.read_bytes()[self._begun_at :]:
+            self.start()
+
     def await_ready(self) -> None:
-        until(lambda: self.ready, 120, lambda: self._place.read_bytes()[-2000:])
+        until(lambda: self.revive() or self.ready, 120, lambda: self._place.read_bytes()[-2000:])
 
     def kill(self) -> None:
         if self._parent is not None:
@@ -131,9 +136,7 @@ class Engine(Protocol):
         """Let the database or the server be away for a while; False if there is none."""
 
 
-def kill_workers(
-    engine: Engine, folder: Path, kills: int, seed: int, minutes: float = 600.0
-) -> EngineKills:
+def kill_workers(engine: Engine, folder: Path, kills: int, seed: int, minutes: float = 600.0) -> EngineKills:
     """The engine runs; its workers do not yet. They are dead afterwards. `minutes`: kill for no longer."""
     deadline = time.monotonic() + 60 * minutes
     found, chance, crowd = EngineKills(hit=Counter()), random.Random(seed), Crowd(engine)
@@ -143,9 +146,13 @@ def kill_workers(
             worker.await_ready()  # the first makes the tables
         while found.kills < kills and time.monotonic() < deadline:
             crowd.keep_busy()
+            for worker in engine.workers:
+                worker.revive()
             kill_some(engine.workers, chance, found)
             if found.kills % 10 == 0 and engine.fail(chance):
                 found.outages += 1
+        for worker in engine.workers:
+            worker.await_ready()
         crowd.await_all(300)
     finally:
         for worker in engine.workers:
@@ -218,9 +225,7 @@ async def _check(folder: Path, database: str, sent: Mapping[str, str], found: En
     assert not calls, f"ran and have no result: {sorted(calls)}"
 
 
-async def _checked_session(
-    store: Store, session: str, keys: list[str]
-) -> dict[tuple[str, str], ToolResult]:
+async def _checked_session(store: Store, session: str, keys: list[str]) -> dict[tuple[str, str], ToolResult]:
     """Its results, if it has every turn once, complete, and one result for each call."""
     entries = [record.entry for record in await store.read(session)]
     assert sorted(entry.key for entry in entries if isinstance(entry, UserSaid)) == keys, session

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from importlib import import_module
 
 
@@ -20,8 +21,12 @@ def main(module: str, *words: str) -> None:
             if not child:
                 os.dup2(2, 1)
                 os.close(0)
-                run(*words)
-                os._exit(0)
+                try:
+                    run(*words)
+                except BaseException:
+                    traceback.print_exc()
+                os.write(2, b"ended\n")
+                os._exit(1)
         sys.stdout.write("done\n")
         sys.stdout.flush()
     _killed(child)

@@ -26,7 +26,11 @@ INSTALLED = Path.home() / ".cache" / "segue-restate" / "node_modules" / "@restat
 def program() -> str | None:
     """Where the server is: named by SEGUE_RESTATE_SERVER, in PATH, or where `make restate-server` puts it."""
     installed = next(INSTALLED.glob("restate-server-*/bin/restate-server"), None)
-    return os.environ.get("SEGUE_RESTATE_SERVER") or shutil.which("restate-server") or (installed and str(installed))
+    return (
+        os.environ.get("SEGUE_RESTATE_SERVER")
+        or shutil.which("restate-server")
+        or (installed and str(installed))
+    )
 
 
 def free_port() -> int:
@@ -89,7 +93,7 @@ class RestateEngine:
         """Asks again while the server is away, and while it has not yet heard of what it is asked for."""
         data = None if body is None else msgspec.json.encode(body)
         named = {"content-type": "application/json"} if body is not None else {}
-        request = Request(f"http://127.0.0.1:{port or self._ingress}{path}", data, {**named, **headers})  # noqa: S310 - loopback
+        request = Request(f"http://127.0.0.1:{port or self._ingress}{path}", data, {**named, **headers})
         deadline = time.monotonic() + 60
         while True:
             try:
