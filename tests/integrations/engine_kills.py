@@ -85,13 +85,17 @@ class Worker:
     def ready(self) -> bool:
         return b"ready\n" in self._place.read_bytes()[self._begun_at :]
 
+    def is_ready(self) -> bool:
+        self.revive()
+        return self.ready
+
     def revive(self) -> None:
         """What the supervisor of a machine does, if it ended by itself because the database was away when it started."""
         if b"ended\n" in self._place.read_bytes()[self._begun_at :]:
             self.start()
 
     def await_ready(self) -> None:
-        until(lambda: self.revive() or self.ready, 120, lambda: self._place.read_bytes()[-2000:])
+        until(self.is_ready, 120, lambda: self._place.read_bytes()[-2000:])
 
     def kill(self) -> None:
         if self._parent is not None:

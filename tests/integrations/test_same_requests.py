@@ -17,7 +17,6 @@ from integrations.same_conversation import MESSAGES, MODELS
 from segue.emulators import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.server import serve
-from segue.emulators.tool_calling import ToolCallingResponder
 
 _TESTS: Final = Path(__file__).parent.parent
 
@@ -26,7 +25,7 @@ class _Recorded(App):
     """Emulated providers that keep the bytes of each request."""
 
     def __init__(self) -> None:
-        super().__init__(Emulator(strict=True, responder=ToolCallingResponder(seed=3)))
+        super().__init__(Emulator(strict=True))
         self.requests: list[tuple[str, bytes]] = []
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
