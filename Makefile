@@ -113,8 +113,14 @@ opinions: $(SYNCED) ## the chat templates of local servers render what we send; 
 crash: $(SYNCED) ## kill chats and bare writers at 200 random moments per store, and resume each
 	$(BIN)/python -m scripts.crash --kills 200
 
-engines: $(SYNCED) ## kill workers of DBOS at 200 random moments on SQLite and on PostgreSQL, while 20 agents work (half an hour)
+engines: $(SYNCED) ## kill workers of DBOS (SQLite, PostgreSQL) and of Restate, if its server is there, at 200 random moments each
 	$(BIN)/python -m scripts.engine_crash --kills 200
+
+restate-server: ## install the server of Restate for `make engines` and the tests, from the npm registry (216 MB, ~/.cache/segue-restate)
+	npm install --no-audit --no-fund --prefix $(HOME)/.cache/segue-restate @restatedev/restate-server
+
+batch-kills: $(SYNCED) ## kill runs of batches at 25 random moments per provider; every request is answered once (10 minutes)
+	SEGUE_BATCH_KILLS=25 $(BIN)/pytest -q -s -n 0 tests/batch/test_kills.py -k random_moments
 
 chaos: $(SYNCED) ## kill the gateway at 100 random moments of an agent's work; each next request succeeds
 	$(BIN)/python -m scripts.gateway_crash --kills 100

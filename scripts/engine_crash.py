@@ -33,7 +33,7 @@ def main() -> None:
             sys.stdout.write("restate: not tried, there is no server. `make restate-server` installs one.\n")
             continue
         started = time.monotonic()
-        with TemporaryDirectory(prefix="segue-engine-", dir="/tmp") as place:  # noqa: S108 - paths of sockets are short
+        with TemporaryDirectory(prefix="segue-engine-", dir="/tmp") as place:
             folder = Path(place)
             with _engine(name, folder) as engine:
                 found = kill_workers(engine, folder, asked.kills, asked.seed, asked.minutes)

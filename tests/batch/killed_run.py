@@ -1,4 +1,4 @@
-"""One run of a batch in a process of its own, which the test kills: python -m batch.killed_run FOLDER URL MODEL COUNT"""
+"""One run of a batch in a process of its own, which the test kills: python -m batch.killed_run FOLDER URL MODEL COUNT RUN"""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from segue.providers.config import ProviderConfig
 from segue.providers.registry import default_registry
 
 
-def main(folder: str, url: str, model: str, count: str) -> None:
+def main(folder: str, url: str, model: str, count: str, run: str) -> None:
     configs = {name: ProviderConfig(base_url=f"{url}/{name}{path}") for name, path in PATHS.items()}
     keys = {f"{name.upper()}_API_KEY": "k" for name in PATHS} | {"MOONSHOT_API_KEY": "k"}
     providers = default_registry(configs, keys, keyring=False)
     requests = read_lines(prompts(int(count)).encode())
-    batch = Batch.create(requests, model, Path(folder), providers=providers)
+    batch = Batch.create(requests, model, Path(folder), providers=providers, run_number=int(run))
     sys.stdout.write("begun\n")
     sys.stdout.flush()
     asyncio.run(batch.run(pace=QUICK))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import random
 import signal
@@ -24,13 +25,15 @@ from batch.worlds import CREATED, DAY, MODELS, QUICK, World, emulated, prompts
 from segue.batch import Batch
 from segue.batch.state_file import StateFile
 from segue.emulators.faults import Fault
+from segue.providers.models.prices import cost_of
 
 TESTS = Path(__file__).parent.parent
 KILLS = int(os.environ.get("SEGUE_BATCH_KILLS", "4"))
+KILLS_OF_A_RUN = 5
 COUNT = 30
 
 
-def start(world: World, model: str) -> subprocess.Popen[str]:
+def start(world: World, model: str, run: int = 1) -> subprocess.Popen[str]:
     words = [
         sys.executable,
         "-m",
@@ -39,6 +42,7 @@ def start(world: World, model: str) -> subprocess.Popen[str]:
         world.served.base_url,
         model,
         str(COUNT),
+        str(run),
     ]
     return subprocess.Popen(words, cwd=TESTS, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own words
 
@@ -52,31 +56,51 @@ def handed_over(world: World, provider: str) -> Counter[str]:
     return found
 
 
-@pytest.mark.timeout(120)
+def kill(process: subprocess.Popen[str], seconds: float) -> bool:
+    """Whether it was hit before its end."""
+    assert process.stdout is not None and process.stdout.readline() == "begun\n"
+    time.sleep(seconds)
+    process.send_signal(signal.SIGKILL)
+    return "done" not in process.communicate()[0]
+
+
+@pytest.mark.timeout(120 + 10 * KILLS)
 @pytest.mark.parametrize("provider", [*MODELS])
 def test_killed_at_random_moments_every_request_is_answered_once_and_in_order(
     world: World, provider: str
 ) -> None:
+    """Several batches, each killed a few times: while it is handed over, while it runs, and while its results are read."""
     dice = random.Random(f"{provider} {os.environ.get('SEGUE_TESTS_DAY', '')}")
     world.clock.now = time.time()
     world.emulator.clock = time.time
     world.emulator.batch_rate, world.emulator.batch_delay = COUNT / 1.5, 0.2
     model = f"{provider}/{MODELS[provider]}"
-    for _ in range(KILLS):
-        process = start(world, model)
-        assert process.stdout is not None and process.stdout.readline() == "begun\n"
-        time.sleep(dice.uniform(0, 0.25))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-    last = start(world, model)
-    assert last.communicate(timeout=60)[0].endswith("done\n")
-    [path] = world.directory.glob("*.batch")
+    hit = 0
+    for run in range(1, 1 + math.ceil(KILLS / KILLS_OF_A_RUN)):
+        for _ in range(min(KILLS, KILLS_OF_A_RUN)):
+            hit += kill(start(world, model, run), dice.uniform(0, 0.25))
+        last = start(world, model, run)
+        assert last.communicate(timeout=60)[0].endswith("done\n")
+        _check(world, provider, run)
+    assert hit > KILLS / 4, f"only {hit} kills were before the end"
+    sys.stderr.write(f"{provider}: {hit} kills before the end, {run} batches of {COUNT}\n")
+
+
+def _check(world: World, provider: str, runs: int) -> None:
+    path = max(world.directory.glob("*.batch"), key=lambda one: one.stat().st_ctime)
     batch = Batch.open(path, world.providers())
     assert [result.text for result in batch.results()] == [f"answer {n}" for n in range(COUNT)]
-    assert {*handed_over(world, provider).values()} == {1} and len(handed_over(world, provider)) == COUNT
-    status = batch.status()
-    assert status.cost == pytest.approx(sum(result.cost or 0 for result in batch.results()))
+    handed = handed_over(world, provider)
+    assert {*handed.values()} == {runs} and len(handed) == COUNT
+    usual = [
+        cost_of(structs.replace(result.usage, tier=""), provider, MODELS[provider])
+        for result in batch.results()
+    ]
+    assert batch.status().cost == pytest.approx(sum(cost or 0 for cost in usual) / 2)  # the price of a batch
+    assert batch.status().cost == pytest.approx(sum(result.cost or 0 for result in batch.results()))
+    assert all(usual)
     assert all(result.usage.tier == "batch" and result.attempts == 1 for result in batch.results())
+    batch.close()
 
 
 @pytest.mark.timeout(120)
@@ -86,11 +110,7 @@ def test_killed_while_it_asks_one_by_one_only_what_was_under_way_is_asked_again(
     responder: Any = world.emulator.responder
     responder.rules = [(found, structs.replace(reply, delay=0.03)) for found, reply in responder.rules]
     for _ in range(KILLS):
-        process = start(world, "kimi/kimi-k2.6")
-        assert process.stdout is not None and process.stdout.readline() == "begun\n"
-        time.sleep(dice.uniform(0, 0.4))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        kill(start(world, "kimi/kimi-k2.6"), dice.uniform(0, 0.4))
     last = start(world, "kimi/kimi-k2.6")
     assert last.communicate(timeout=60)[0].endswith("done\n")
     [path] = world.directory.glob("*.batch")

@@ -20,11 +20,15 @@ T = TypeVar("T")
 class DBOSEngine:
     """Its client sends the messages; a worker resumes what it had begun when it starts again."""
 
-    def __init__(self, folder: Path, server: PostgresServer | None, seconds: float = SECONDS, workers: int = WORKERS) -> None:
+    def __init__(
+        self, folder: Path, server: PostgresServer | None, seconds: float = SECONDS, workers: int = WORKERS
+    ) -> None:
         self._server = server
         self._client: DBOSClient | None = None
         self._sent = 0
-        self._url = f"sqlite:///{folder}/dbos.db" if server is None else server.url().replace("&schema=segue", "")
+        self._url = (
+            f"sqlite:///{folder}/dbos.db" if server is None else server.url().replace("&schema=segue", "")
+        )
         self.database = "" if server is None else server.url()
         words = (str(folder), self._url, self.database, str(seconds))
         self.workers = [
@@ -89,7 +93,9 @@ class DBOSEngine:
 
 
 @contextmanager
-def dbos_engine(folder: Path, database: str, seconds: float = SECONDS, workers: int = WORKERS) -> Iterator[Engine]:
+def dbos_engine(
+    folder: Path, database: str, seconds: float = SECONDS, workers: int = WORKERS
+) -> Iterator[Engine]:
     """`database`: "sqlite" or "postgres", with a server that nobody else uses."""
     if database == "sqlite":
         engine = DBOSEngine(folder, None, seconds, workers)

@@ -1,4 +1,4 @@
-"""A worker that performs turns until it is killed: `python -m integrations.dbos_worker EXECUTOR FOLDER DBOS_URL SESSIONS_URL SECONDS`."""
+"""A worker that performs turns until it is killed: `python -m integrations.forked_worker integrations.dbos_worker EXECUTOR FOLDER DBOS_URL SESSIONS_URL SECONDS`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dbos import DBOS, DBOSConfig
 from integrations.engine_agents import Agents
 from segue.integrations.dbos import DBOSAgents
 
-if __name__ == "__main__":
-    executor, folder, url, database, seconds = sys.argv[1:]
+
+def main(executor: str, folder: str, url: str, database: str, seconds: str) -> None:
     config: DBOSConfig = {
         "name": "segue-crash",
         "system_database_url": url,

@@ -65,8 +65,8 @@ class World:
         lines = [line.split(" ") for line in text.split("\n")[:-1]]
         seen = {(number, word) for number, word, *_ in lines}
         return [
-            Doing(*about[:3], int(about[3]), (number, "effect") in seen, (number, "ended") in seen)
-            for number, word, *about in lines
+            Doing(what, session, call_id, int(process), (number, "effect") in seen, (number, "ended") in seen)
+            for number, word, what, session, call_id, process in (line for line in lines if len(line) == 6)
             if word == "begun"
         ]
 

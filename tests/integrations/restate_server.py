@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from urllib.request import Request, urlopen
 
 import msgspec
 
-from integrations.engine_kills import SECONDS, WORKERS, Worker, until
+from integrations.engine_kills import SECONDS, WORKERS, Worker
 
 INSTALLED = Path.home() / ".cache" / "segue-restate" / "node_modules" / "@restatedev"
 
@@ -26,7 +26,8 @@ INSTALLED = Path.home() / ".cache" / "segue-restate" / "node_modules" / "@restat
 def program() -> str | None:
     """Where the server is: named by SEGUE_RESTATE_SERVER, in PATH, or where `make restate-server` puts it."""
     installed = next(INSTALLED.glob("restate-server-*/bin/restate-server"), None)
-    return os.environ.get("SEGUE_RESTATE_SERVER") or shutil.which("restate-server") or (installed and str(installed))
+    named = os.environ.get("SEGUE_RESTATE_SERVER") or shutil.which("restate-server")
+    return named or (None if installed is None else str(installed))
 
 
 def free_port() -> int:
@@ -85,11 +86,15 @@ class RestateEngine:
         body = {"uri": f"http://127.0.0.1:{self._port}", "use_http_11": True}
         self.ask("/deployments", body, port=self._admin)
 
-    def ask(self, path: str, body: Any = None, *, port: int = 0, **headers: str) -> Any:
+    def ask(
+        self, path: str, body: Any = None, *, port: int = 0, headers: Mapping[str, str] | None = None
+    ) -> Any:
         """Asks again while the server is away, and while it has not yet heard of what it is asked for."""
         data = None if body is None else msgspec.json.encode(body)
         named = {"content-type": "application/json"} if body is not None else {}
-        request = Request(f"http://127.0.0.1:{port or self._ingress}{path}", data, {**named, **headers})  # noqa: S310 - loopback
+        request = Request(
+            f"http://127.0.0.1:{port or self._ingress}{path}", data, {**named, **(headers or {})}
+        )
         deadline = time.monotonic() + 60
         while True:
             try:
@@ -104,13 +109,17 @@ class RestateEngine:
 
     def eventually(self, find: Callable[[], Any], seconds: float = 60) -> Any:
         """The first thing that it finds."""
-        found: list[Any] = []
-        until(lambda: (found.append(find()), found[-1])[1], seconds, self._last_words)
-        return found[-1]
+        deadline = time.monotonic() + seconds
+        while not (found := find()):
+            assert time.monotonic() < deadline, self._last_words()
+            time.sleep(0.1)
+        return found
 
     def send(self, session: str, text: str) -> str:
         self._sent += 1
-        sent = self.ask(f"/Agent/{session}/send/send", text, **{"idempotency-key": f"{session}-{self._sent}"})
+        sent = self.ask(
+            f"/Agent/{session}/send/send", text, headers={"idempotency-key": f"{session}-{self._sent}"}
+        )
         return str(sent["invocationId"])
 
     def unfinished(self, turns: Collection[str]) -> set[str]:
@@ -118,7 +127,9 @@ class RestateEngine:
             return set()
         listed = ", ".join(f"'{turn}'" for turn in turns)
         query = f"SELECT id, status, completion_result FROM sys_invocation WHERE id IN ({listed})"  # noqa: S608
-        answer = self.ask("/query", {"query": query}, port=self._admin, accept="application/json")
+        answer = self.ask(
+            "/query", {"query": query}, port=self._admin, headers={"accept": "application/json"}
+        )
         ended = {row["id"]: row for row in answer["rows"] if row["status"] == "completed"}
         failed = [row for row in ended.values() if row["completion_result"] != "success"]
         assert not failed, failed
@@ -138,7 +149,7 @@ class RestateEngine:
 def restate_engine(
     folder: Path, *words: str, seconds: float = SECONDS, workers: int = WORKERS
 ) -> Iterator[RestateEngine]:
-    """`words`: "wait" lets calls wait for approvals."""
+    """`words`: more for the workers."""
     engine = RestateEngine(folder, seconds, workers, *words)
     engine.start()
     try:
@@ -149,5 +160,5 @@ def restate_engine(
         yield engine
     finally:
         for worker in engine.workers:
-            worker.kill()
+            worker.close()
         engine.stop()

@@ -1,4 +1,7 @@
-"""A worker that serves one virtual object until it is killed: `python -m integrations.restate_worker FOLDER PORT SECONDS [wait]`."""
+"""A worker that serves one virtual object until it is killed: `python -m integrations.forked_worker integrations.restate_worker FOLDER PORT SECONDS [wait|URL]`.
+
+`wait`: calls wait for approvals. A URL: the conversation that is compared, with the providers there.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,18 @@ import restate
 import uvicorn
 
 from integrations.engine_agents import Agents
+from integrations.same_conversation import chats
 from segue.integrations.restate import agent_object
 from segue.tools.approval import Approval, ask_later
 
 
-async def main(folder: str, port: str, seconds: str, *waits: str) -> None:
-    approval = Approval("ask", ask=ask_later) if waits else None
-    agents = Agents(Path(folder), seconds=float(seconds), approval=approval)
-    app = restate.app([agent_object(agents.chat)], protocol="request_response")
+async def _serve(folder: str, port: str, seconds: str, how: str = "") -> None:
+    if how.startswith("http"):
+        open_chat = chats(Path(folder), how)
+    else:
+        approval = Approval("ask", ask=ask_later) if how else None
+        open_chat = Agents(Path(folder), seconds=float(seconds), approval=approval).chat
+    app = restate.app([agent_object(open_chat)], protocol="request_response")
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # several workers at one address
     listening.bind(("127.0.0.1", int(port)))
@@ -31,5 +38,5 @@ async def main(folder: str, port: str, seconds: str, *waits: str) -> None:
     await serving
 
 
-if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+def main(*words: str) -> None:
+    asyncio.run(_serve(*words))
