@@ -216,6 +216,13 @@ class ClientExchange(ReportingAsker):
         self._asking = structs.replace(self._asking, prepared=prepared)
         return True
 
+    async def hold_nothing(self, route: Route, error: SegueError) -> bool:
+        if not self._members.refuses_state(self._turn, route, error):
+            return False
+        prepared = structs.replace(self._asking.prepared, stateless=True)
+        self._asking = structs.replace(self._asking, prepared=prepared)
+        return True
+
     async def correct(self, attempt: Attempt, note: str) -> None:
         asked = Message("user", (Text(note),), instruction=True)
         conversation = self._asking.conversation.append(attempt.reply.message).append(asked)

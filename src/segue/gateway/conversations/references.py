@@ -140,7 +140,7 @@ class ReferenceResolver:
                 changed=changed,
                 parent=previous,
                 before=len(before),
-                native=_held_reply(found.origin),
+                native=held_reply(found.origin),
             )
         if references := stored.references(prepared.fields):
             found_items = await self._archive.items(caller, references)
@@ -152,7 +152,7 @@ class ReferenceResolver:
         return prepared
 
 
-def _held_reply(origin: ReplyOrigin | None) -> NativeHold | None:
+def held_reply(origin: ReplyOrigin | None) -> NativeHold | None:
     """The reply at the provider that holds it too."""
     if origin is None or not origin.held or not origin.id:
         return None
