@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from gateway.thread_client import BETAS, HEADERS, PATH, WEATHER, ThreadClient, results, said, text_of
 from gateway.world import ROUTES
 from gateway.world import WholeWorld as GatewayWorld
-from segue.emulators.faults import Fault
+from segue.config.schema import CallerSettings
+from segue.dialects.registry import DIALECTS
+from segue.emulators.faults import Fault, FaultKind
 from segue.emulators.model_reply import Prompt, Reply, Say
+from segue.gateway.accounts.account import digest_of
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 
 TARGETS = list(ROUTES)
@@ -32,11 +35,16 @@ async def seen(world: GatewayWorld, body: dict[str, Any], route: str) -> Any:
 
 async def assert_same(client: ThreadClient, new: list[dict[str, Any]]) -> None:
     """Every provider sees exactly what it would see had the client sent everything."""
-    for route in ROUTES.values():
-        part = await seen(client.world, client.body(new, route), route)
-        whole = await seen(client.world, client.whole(new, route), route)
-        assert part == whole, route
-        assert "thread" not in part
+    for target in ROUTES:
+        await assert_same_at(client, new, target)
+
+
+async def assert_same_at(client: ThreadClient, new: list[dict[str, Any]], target: str) -> None:
+    route = ROUTES[target]
+    part = await seen(client.world, client.body(new, route), route)
+    whole = await seen(client.world, client.whole(new, route), route)
+    assert part == whole, route
+    assert "thread" not in part
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -193,9 +201,6 @@ def test_a_thread_lives_for_an_hour_and_is_gone_when_its_memory_is() -> None:
 
 def test_a_thread_is_its_callers_own() -> None:
     async def main() -> None:
-        from segue.config.schema import CallerSettings
-        from segue.gateway.accounts.account import digest_of
-
         callers = {name: CallerSettings(key_sha256=digest_of(f"key-{name}")) for name in ("ann", "bob")}
         world = GatewayWorld(callers=callers)
         client = ThreadClient(world)
@@ -211,18 +216,6 @@ def test_a_thread_is_its_callers_own() -> None:
     asyncio.run(main())
 
 
-class PausingModel:
-    """Stops in the middle once."""
-
-    def reply(self, prompt: Prompt) -> Reply:
-        if "wait" in prompt.text and not any("First half." in json.dumps(prompt.text) for _ in ()):
-            return Reply(pieces=(Say("First half."),), finish="pause_turn")
-        return Reply(pieces=(Say("Done."),))
-
-    def reset(self) -> None:
-        """Nothing is remembered."""
-
-
 def test_nothing_new_continues_only_a_reply_that_paused() -> None:
     async def main() -> None:
         world = GatewayWorld()
@@ -235,24 +228,98 @@ def test_nothing_new_continues_only_a_reply_that_paused() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("kind", ["cut", "reset"])
-@pytest.mark.parametrize("route", [A, B])
-def test_a_reply_that_broke_off_cannot_be_continued(kind: str, route: str) -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_reply_that_paused_is_resumed_without_a_new_message(target: str) -> None:
+    class Pausing:
+        def reply(self, prompt: Prompt) -> Reply:
+            if prompt.text == "Begin.":
+                return Reply(pieces=(Say("First half."),), finish="pause")
+            return Reply(pieces=(Say("Done."),))
+
+        def reset(self) -> None:
+            """Nothing is remembered."""
+
     async def main() -> None:
-        world = GatewayWorld()
+        world = GatewayWorld(responder=Pausing())
+        client = ThreadClient(world)
+        first = await client.send([said("Begin.")], A)
+        assert first["stop_reason"] == "pause_turn"
+        await assert_same_at(client, [], target)
+        await client.send([], ROUTES[target])
+        assert "First half." in json.dumps(world.emulator.log[-1].body)
+        assert world.refusals() == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["cut", "error_mid_stream"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_reply_that_broke_off_cannot_be_continued(kind: FaultKind, target: str) -> None:
+    class Long:
+        def reply(self, prompt: Prompt) -> Reply:
+            return Reply(pieces=(Say("Many words. " * 400),))
+
+        def reset(self) -> None:
+            """Nothing is remembered."""
+
+    async def main() -> None:
+        world, route = GatewayWorld(responder=Long()), ROUTES[target]
         client = ThreadClient(world)
         await client.send([said("Begin.")], route)
-        world.emulator.faults.append(Fault(kind=kind, after=3))  # type: ignore[arg-type]
+        world.emulator.faults.append(Fault(kind=kind, at_byte=9000))
         body = client.body([said("Next.")], route, stream=True)
         reply = await world.ask(PATH, body, headers=HEADERS)
-        started = [
-            line for line in reply.body.decode().splitlines() if "message_start" in line and "data" in line
+        begun = [
+            line
+            for line in reply.body.decode().splitlines()
+            if line.startswith('data: {"type":"message_start')
         ]
-        broken = client.fork()
-        if started:
-            broken.last = json.loads(started[0][6:])["message"]["id"]
+        for line in begun if b"event: error" in reply.body else ():
+            broken = client.fork()
+            broken.last = json.loads(line[6:])["message"]["id"]
             assert (await refused(broken, [said("Go on.")], route)).status == 404
+        assert kind != "cut" or begun
         await client.send([said("Again.")], route)
+
+    asyncio.run(main())
+
+
+def test_a_refusal_is_no_part_of_a_thread() -> None:
+    class Refusing:
+        def reply(self, prompt: Prompt) -> Reply:
+            return Reply(pieces=(Say("No."),), finish="refusal" if "bad" in prompt.text else "auto")
+
+        def reset(self) -> None:
+            """Nothing is remembered."""
+
+    async def main() -> None:
+        world = GatewayWorld(responder=Refusing())
+        client = ThreadClient(world)
+        await client.send([said("Begin.")], A)
+        refusing = client.fork()
+        message = await refusing.send([said("Something bad.")], A)
+        assert message["stop_reason"] == "refusal"
+        assert (await refused(refusing, [said("Go on.")], B)).status == 404
+        await client.send([said("Something good.")], B)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_tools_are_added_and_removed_in_a_thread(target: str) -> None:
+    async def main() -> None:
+        world, route = GatewayWorld(), ROUTES[target]
+        client = ThreadClient(world)
+        await client.send([said("Begin.")], route)
+        clock = {"name": "clock", "input_schema": {"type": "object", "properties": {}}}
+        added = {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": clock}}
+        removed = {"type": "tool_removal", "tool": {"type": "tool_reference", "name": "weather"}}
+        await client.send([said("Now."), {"role": "system", "content": [added, removed]}], route)
+        await client.send([said("And now?")], route)
+        offered = json.dumps(world.emulator.log[-1].body)
+        assert "clock" in offered
+        assert "weather" not in offered
+        assert world.refusals() == []
 
     asyncio.run(main())
 
@@ -275,16 +342,11 @@ def test_marks_for_the_cache_are_those_of_the_new_turn() -> None:
 
 
 def test_the_beta_of_threads_goes_to_nobody_and_others_do() -> None:
-    async def main() -> None:
-        world = GatewayWorld()
-        client = ThreadClient(world)
-        body = client.body([said("Begin.")], A)
-        betas = f"{BETAS['anthropic-beta']}, context-management-2025-06-27"
-        reply = await world.ask(PATH, body, headers={**HEADERS, "anthropic-beta": betas})
-        assert reply.status == 200
-        assert world.emulator.log[-1].headers["anthropic-beta"] == "context-management-2025-06-27"
-
-    asyncio.run(main())
+    wire = DIALECTS["anthropic"].server.continuations
+    assert wire is not None
+    betas = f"{BETAS['anthropic-beta']}, context-management-2025-06-27"
+    assert wire.headers({"anthropic-beta": betas}) == {"anthropic-beta": "context-management-2025-06-27"}
+    assert wire.headers({**BETAS, "x-other": "1"}) == {"x-other": "1"}
 
 
 def test_a_thread_is_counted_whole() -> None:
@@ -300,6 +362,19 @@ def test_a_thread_is_counted_whole() -> None:
             reply = await world.ask(f"{PATH}/count_tokens", body, headers=HEADERS)
             counts.append(reply.json()["input_tokens"])
         assert counts[0] == counts[1] > 100
+
+    asyncio.run(main())
+
+
+def test_a_request_in_a_batch_continues_no_thread() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        client = ThreadClient(world)
+        await client.send([said("Begin.")], A)
+        item = {"custom_id": "one", "params": client.body([said("Next.")], A)}
+        reply = await world.ask(f"{PATH}/batches", {"requests": [item]}, headers=HEADERS)
+        assert reply.status == 400
+        assert "thread" in reply.json()["error"]["message"]
 
     asyncio.run(main())
 

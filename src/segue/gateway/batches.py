@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from segue.conversation.usage import Usage
+from segue.dialects.references import references_in
 from segue.dialects.registry import DIALECTS
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.accounts import costs
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 _KIND: Final = "batch or file"
 _VERSION: Final = re.compile(r"/v1[a-z0-9]*(?=/)")
 _OUTPUT_FILES: Final = ("output_file_id", "error_file_id", "output_file", "error_file")
+_HISTORIES: Final = ("thread", "previous_response_id", "conversation")
 _BYTES_PER_TOKEN: Final = 4
 
 
@@ -349,6 +351,8 @@ def _renamed(door: Door, request: WebRequest, meant: Callable[[str], Route]) -> 
     routes = list[Route]()
 
     def rename(fields: Any) -> None:
+        if isinstance(fields, dict):
+            _require_history(door, fields)
         if isinstance(fields, dict) and isinstance(fields.get("model"), str):
             routes.append(meant(fields["model"]))
             fields["model"] = routes[-1].model
@@ -368,6 +372,26 @@ def _renamed(door: Door, request: WebRequest, meant: Callable[[str], Route]) -> 
         rename(one.get("params") if isinstance(one, dict) else None)
         rename(one.get("body") if isinstance(one, dict) else None)
     return msgspec.json.encode(fields), routes
+
+
+def _require_history(door: Door, fields: dict[str, Any]) -> None:
+    """Raises for a request that is only the end of a conversation (BR-09, THR-15): its answer comes when nobody holds the rest any
+    more, or to ids that the provider does not know."""
+    wires = (
+        (door.dialect.name, "openai_responses")
+        if door.dialect.name == "openai_chat"
+        else (door.dialect.name,)
+    )
+    for wire in wires:
+        for one in references_in(fields, DIALECTS[wire].server.references, wire):
+            if one.stands_for == "history" and one.path in _HISTORIES:
+                raise InvalidRequestError(
+                    f"A request in a batch holds its whole conversation: `{one.path}` is not allowed.",
+                    code="unsupported_value",
+                    path=one.path,
+                    status=400,
+                    hint="Send all messages.",
+                )
 
 
 def _renamed_lines(content: bytes, rename: Callable[[Any], None]) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -23,6 +24,7 @@ _BETAS: Final = "anthropic-beta"
 _FIRST: Final = ("model", *CARRIED)
 """What comes before the messages in a body: it is the same in each request of a conversation, so that this is read once."""
 _MARK: Final = "cache_control"
+_CHANGES: Final = re.compile(rb'"tool_(?:addition|removal)"')
 _PIECES: Final = {"text_delta": "text", "thinking_delta": "thinking"}
 
 
@@ -57,11 +59,48 @@ def _whole(fields: Mapping[str, Raw], carried: Mapping[str, Raw], before: Sequen
     them."""
     new = _MESSAGES.decode(fields["messages"]) if "messages" in fields else []
     given = {**carried, **fields}
+    if any(_CHANGES.search(message) for message in new):
+        new, given = _with_changed_tools(new, given)
     first = {name: given[name] for name in _FIRST if name in given}
     rest = {name: value for name, value in given.items() if name not in {*_FIRST, _FIELD, "messages"}}
     messages = Raw(b"[" + b",".join([*map(_without_marks, before), *new]) + b"]")
     listed = {"messages": messages} if before or "messages" in fields else {}
     return msgspec.json.encode({**first, **listed, **rest})
+
+
+def _with_changed_tools(
+    messages: Sequence[Raw], fields: Mapping[str, Raw]
+) -> tuple[list[Raw], dict[str, Raw]]:
+    """THR-09: system messages change the tools from there on. What is sent as a whole has a list of tools for all of it."""
+    kept: list[Raw] = []
+    listed = msgspec.json.decode(fields.get("tools", b"null")) or []
+    tools = {_name_of(tool): tool for tool in listed}
+    for message in messages:
+        value = msgspec.json.decode(message)
+        content = value.get("content") if isinstance(value, dict) and value.get("role") == "system" else None
+        if not isinstance(content, list):
+            kept.append(message)
+            continue
+        rest = [block for block in content if not _change_tools(tools, block)]
+        if rest or not content:
+            kept.append(Raw(msgspec.json.encode({**value, "content": rest})))
+    return kept, {**fields, "tools": Raw(msgspec.json.encode([*tools.values()]))}
+
+
+def _change_tools(tools: dict[str, Any], block: Any) -> bool:
+    """Whether the block is a change of the tools, which is made then."""
+    match block:
+        case {"type": "tool_addition", "tool": {"definition": dict(definition)}}:
+            tools[_name_of(definition)] = definition
+        case {"type": "tool_removal", "tool": {"name": str(name)}}:
+            tools.pop(name, None)
+        case _:
+            return False
+    return True
+
+
+def _name_of(tool: Any) -> str:
+    return str(tool.get("name")) if isinstance(tool, dict) else ""
 
 
 def _without_marks(message: Raw) -> bytes:
