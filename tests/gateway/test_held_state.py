@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.thread_client import HEADERS, ThreadClient, results, said
 from gateway.world import ROUTES, GatewayWorld
 from segue.emulators.emulator import Entry
 from segue.emulators.faults import Fault
@@ -205,5 +206,135 @@ def test_a_refusal_of_the_whole_reaches_the_client() -> None:
         reply = await chain.world.ask("/v1/responses", body)
         assert reply.status == 400
         assert "Not this." in reply.json()["error"]["message"]
+
+    asyncio.run(main())
+
+
+# Threads of Messages
+
+
+def threads() -> tuple[GatewayWorld, ThreadClient]:
+    world_ = GatewayWorld()
+    return world_, ThreadClient(world_)
+
+
+async def sent(client: ThreadClient, text: Any, model: str, *, stream: bool, **fields: Any) -> list[Entry]:
+    before = len(client.world.emulator.log)
+    await client.send([said(text) if isinstance(text, str) else text], model, stream=stream, **fields)
+    return list(client.world.emulator.log)[before:]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_thread_is_held_by_its_provider_too(stream: bool) -> None:
+    """Example 1: A, B, A."""
+
+    async def main() -> None:
+        world_, client = threads()
+        (first,) = await sent(client, "One.", B, stream=stream)
+        assert first.body["thread"] == {"type": "create"}
+        (second,) = await sent(client, "Two.", B, stream=stream)
+        assert is_delta(second)
+        assert not {"system", "tools"} & set(second.body)
+        assert "One." not in json.dumps(second.body)
+        (third,) = await sent(client, "Three.", A, stream=stream)
+        assert all(word in json.dumps(third.body) for word in ("You are Bob.", "One.", "Two.", "weather"))
+        (fourth,) = await sent(client, "Four.", B, stream=stream)
+        assert fourth.body["thread"] == {"type": "create"}
+        assert all(word in json.dumps(fourth.body) for word in ("You are Bob.", "One.", "Two.", "Three."))
+        for word in ("Five.", "Six."):
+            (again,) = await sent(client, word, B, stream=stream)
+            assert is_delta(again)
+        assert not world_.refusals()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("away", [False, True])
+def test_a_thread_that_its_provider_lost_is_created_anew(stream: bool, away: bool) -> None:
+    """Example 4."""
+
+    async def main() -> None:
+        world_, client = threads()
+        await sent(client, "One.", B, stream=stream)
+        if away:
+            await sent(client, "And one.", A, stream=stream)
+        (called,) = await sent(client, "Please look.", B, stream=stream)
+        assert is_delta(called) != away
+        world_.emulator.memory("anthropic")["threads"].clear()
+        results_ = results(client.kept[-1])
+        lost, whole = await sent(client, results_, B, stream=stream)
+        assert (is_delta(lost), lost.status) == (True, 404)
+        assert whole.body["thread"] == {"type": "create"}
+        assert "One." in json.dumps(whole.body)
+        (again,) = await sent(client, "And now?", B, stream=stream)
+        assert is_delta(again)
+
+    asyncio.run(main())
+
+
+def test_two_continue_one_message_and_neither_sees_the_other() -> None:
+    """Example 5. Anthropic lets one continue, once: the other one is created there."""
+
+    async def main() -> None:
+        _, client = threads()
+        await sent(client, "One.", B, stream=False)
+        twin = client.fork()
+        await asyncio.gather(
+            client.send([said("Left.")], B, stream=True), twin.send([said("Right.")], B, stream=True)
+        )
+        for one, other in ((client, "Right."), (twin, "Left.")):
+            (entry,) = await sent(one, "Go on.", B, stream=False)
+            assert other not in json.dumps(entry.body)
+            (whole,) = await sent(one, "And you?", A, stream=False)
+            assert other not in json.dumps(whole.body)
+
+    asyncio.run(main())
+
+
+def test_a_thread_with_other_tools_is_created_anew() -> None:
+    async def main() -> None:
+        world_, client = threads()
+        await sent(client, "One.", B, stream=False)
+        (entry,) = await sent(client, "Two.", B, stream=False, system="You are Eve.")
+        assert entry.body["thread"] == {"type": "create"}
+        assert "One." in json.dumps(entry.body)
+        assert not world_.refusals()
+
+    asyncio.run(main())
+
+
+def test_a_provider_that_holds_no_threads_is_not_asked_to_again() -> None:
+    async def main() -> None:
+        world_, client = threads()
+        text = "thread: message threads are not available to this organization."
+        world_.emulator.faults.append(Fault(kind="status", status=400, message=text, provider="anthropic"))
+        refused, plain = await sent(client, "One.", B, stream=False)
+        assert ("thread" in refused.body, "thread" in plain.body) == (True, False)
+        (entry,) = await sent(client, "Two.", B, stream=False)
+        assert "thread" not in entry.body
+        assert "One." in json.dumps(entry.body)
+
+    asyncio.run(main())
+
+
+def test_a_thread_is_sent_whole_where_the_setting_says_so() -> None:
+    async def main() -> None:
+        world_ = GatewayWorld(provider_state="never")
+        client = ThreadClient(world_)
+        for number in range(3):
+            (entry,) = await sent(client, f"Word {number}.", B, stream=False)
+            assert "thread" not in entry.body
+            assert "Word 0." in json.dumps(entry.body)
+
+    asyncio.run(main())
+
+
+def test_a_client_without_a_thread_gets_none() -> None:
+    async def main() -> None:
+        world_, client = threads()
+        body = client.whole([said("One.")], B)
+        assert (await world_.ask("/v1/messages", body, headers=HEADERS)).status == 200
+        assert "thread" not in world_.emulator.log[-1].body
 
     asyncio.run(main())

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.thread_client import BETAS, HEADERS, PATH, WEATHER, ThreadClient, results, said, text_of
-from gateway.world import ROUTES, GatewayWorld
+from gateway.world import ROUTES
+from gateway.world import WholeWorld as GatewayWorld
 from segue.config.schema import CallerSettings
 from segue.dialects.registry import DIALECTS
 from segue.emulators.faults import Fault, FaultKind

@@ -151,3 +151,10 @@ class GatewayWorld:
             if entry.provider == mount_of(provider)
             and (model in entry.path or model in str((entry.body or {}).get("model")))
         ]
+
+
+class WholeWorld(GatewayWorld):
+    """One whose providers are sent everything each time: what they get can be compared."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(provider_state="never", **settings)

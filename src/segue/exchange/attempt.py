@@ -46,6 +46,8 @@ class Attempt:
     """Whether somebody else's bytes are sent as they came."""
     shortcut = False
     """Whether it leaves out what its provider holds: what that no longer holds can be sent."""
+    begins_state = False
+    """Whether its provider is asked to hold what is sent, so that the next one can be a shortcut."""
     streamed = True
     """Whether they ask for a stream; of requests of its own making a provider knows best."""
 

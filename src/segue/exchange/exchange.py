@@ -66,6 +66,11 @@ class Asker:
         del route, attempt
         return False
 
+    async def hold_nothing(self, route: Route, error: SegueError) -> bool:
+        """Whether this provider is no longer asked to hold the conversation, if that is what it refuses."""
+        del route, error
+        return False
+
     async def simplify(self, route: Route, attempt: Attempt, error: SegueError) -> bool:
         """Whether what is asked can do without something that only another account or model may know. Raises if it must not."""
         del route, attempt, error

@@ -45,6 +45,13 @@ async def send_whole(asker: Asker, route: Route, attempt: Attempt | None, error:
     return lost and await asker.send_whole(route, attempt)
 
 
+async def hold_nothing(asker: Asker, route: Route, attempt: Attempt | None, error: SegueError) -> bool:
+    """One that does not hold conversations, for this account or this request, is not asked to."""
+    if attempt is None or not attempt.begins_state or not isinstance(error, InvalidRequestError):
+        return False
+    return await asker.hold_nothing(route, error)
+
+
 async def describe_tools(_: Asker, route: Route, attempt: Attempt | None, error: SegueError) -> bool:
     """A model that takes no tools gets them in words."""
     # The provider may have learned it with this very request, so what it knows now does not count.
@@ -72,4 +79,11 @@ async def simplify(asker: Asker, route: Route, attempt: Attempt | None, error: S
     return attempt is not None and is_refusal(error) and await asker.simplify(route, attempt, error)
 
 
-REMEDIES: Final[tuple[Remedying, ...]] = (send_whole, describe_tools, ask_whole, shrink, simplify)
+REMEDIES: Final[tuple[Remedying, ...]] = (
+    send_whole,
+    hold_nothing,
+    describe_tools,
+    ask_whole,
+    shrink,
+    simplify,
+)

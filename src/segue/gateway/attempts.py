@@ -89,12 +89,11 @@ class TranslatedAttempt(Attempt):
         reasoning: Visibility,
         capsule: Callable[[Reasoning], str],
         spent: Usage,
-        held: bool = False,
     ) -> None:
-        """`spent`: on replies before it that could not be read; the client's count includes them. `held`: the provider is asked to
-        hold the conversation."""
+        """`spent`: on replies before it that could not be read; the client's count includes them."""
         super().__init__(provider, request, route=route)
-        self.shortcut, self.held = request.since_reply, held
+        self.held = False
+        """Whether its provider is asked to hold the conversation."""
         self.repairs: tuple[Repair, ...] = turn.repairs
         """Of the request, from the client's bytes on."""
         self.headers: Mapping[str, str] = {}
@@ -231,8 +230,6 @@ class ForwardedAttempt(Attempt):
     """The client's bytes go to a provider of the same wire, and its bytes come back."""
 
     forwarded = True
-    held = True
-    """Whether its provider holds the reply if the client asks for that."""
 
     def __init__(
         self,
@@ -244,11 +241,11 @@ class ForwardedAttempt(Attempt):
         *,
         route: str,
         repairs: tuple[Repair, ...] = (),
-        shortcut: bool = False,
     ) -> None:
-        """`target`: who answers. `request`: what `body` asks for. `shortcut`: the target holds a part of that."""
+        """`target`: who answers. `request`: what `body` asks for."""
         super().__init__(provider, request, route=route)
-        self.shortcut = shortcut
+        self.held = True
+        """Whether its provider holds the reply if the client asks for that."""
         self.origin, self.streamed = target, turn.stream
         self.repairs = repairs
         self.headers: Mapping[str, str] = {}

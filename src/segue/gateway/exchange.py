@@ -221,6 +221,13 @@ class ClientExchange(ReportingAsker):
         self._asking = structs.replace(self._asking, prepared=prepared)
         return True
 
+    async def hold_nothing(self, route: Route, error: SegueError) -> bool:
+        if not self._members.refuses_state(self._turn, route, error):
+            return False
+        prepared = structs.replace(self._asking.prepared, stateless=True)
+        self._asking = structs.replace(self._asking, prepared=prepared)
+        return True
+
     async def correct(self, attempt: Attempt, note: str) -> None:
         asked = Message("user", (Text(note),), instruction=True)
         conversation = self._asking.conversation.append(attempt.reply.message).append(asked)
@@ -321,7 +328,9 @@ class ClientExchange(ReportingAsker):
             if losses:
                 headers["x-segue-losses"] = counts_of(losses)
         if (forecast := self._forecast_of(attempt)) is not None:
-            counted = next((one.usage for one in reversed(attempt.events) if type(one) is UsageReported), None)
+            counted = next(
+                (one.usage for one in reversed(attempt.events) if type(one) is UsageReported), None
+            )
             headers["x-segue-cache"] = self._caches.header(forecast, counted)
         if self._turn.stream:
             headers["cache-control"] = "no-cache"

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from time import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import structs
+from msgspec import Raw, structs
 
 from segue.conversation.blocks import ToolCall
 from segue.dialects.known_tools import work_out_once
+
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_MESSAGES: Final = msgspec.json.Decoder(list[Raw])
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
@@ -39,6 +42,18 @@ def with_state(turn: ClientTurn, request: ChatRequest, target: Origin) -> ChatRe
         given = [one.strip() for one in headers.get(name, "").split(",") if one.strip()]
         headers = {**headers, name: ",".join(dict.fromkeys((*given, value)))}
     return structs.replace(request, options=options, headers=headers, since_reply=continues)
+
+
+def body_with_state(turn: ClientTurn, request: ChatRequest, body: bytes) -> bytes:
+    """The bytes of a client that sends everything, as such a request: with what is new alone, if that is what is sent."""
+    state, field = turn.dialect.server.state, turn.dialect.messages_field
+    fields, extra = _FIELDS.decode(body), request.options.extra or {}
+    if state is not None and request.since_reply:
+        new = _MESSAGES.decode(fields[field])[turn.prepared.before :]
+        fields = {name: value for name, value in fields.items() if name not in state.left_out}
+        fields[field] = Raw(b"[" + b",".join(map(bytes, new)) + b"]")
+    asked = (*state.begin, *state.going_on("")) if state is not None else ()
+    return msgspec.json.encode({**fields, **{name: extra[name] for name in asked if name in extra}})
 
 
 def _is_sure(turn: ClientTurn, request: ChatRequest, state: ProviderState) -> bool:

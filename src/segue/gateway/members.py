@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Final, final
 
 from msgspec import structs
@@ -15,7 +16,7 @@ from segue.errors import RouteBusyError, SegueError
 from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
 from segue.gateway.client_errors import choices_error, strict_error
 from segue.gateway.conversations.references import body_of_part, lost_in, may_hold
-from segue.gateway.held_state import with_state
+from segue.gateway.held_state import body_with_state, with_state
 from segue.gateway.memory.openings import without_passing_system
 from segue.gateway.model_field import renamed
 from segue.providers.adapter import ChatRequest
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from segue.transcript.repairs import Kind
 
 _NO_OPTIONS = Options()
+_WITHOUT_STATE: Final = 900.0
+"""Seconds."""
 
 
 @final
@@ -67,6 +70,8 @@ class Members:
         self.plans = KeptPlans()
         """What was planned for conversations, whichever provider they went to."""
         self._busy: Counter[str] = Counter()
+        self._without_state: dict[str, float] = {}
+        """Routes that refuse to hold conversations, and until when they are not asked to."""
 
     def routings(self, turn: ClientTurn, switched: str = "") -> list[Callable[[], Routing]]:
         """Where the turn may go, in this order. `switched`: the model that an operator chose for the conversation.
@@ -111,7 +116,7 @@ class Members:
             repairs = (*turn.repairs, *(sent.repairs if sent is not None else ()))
             if losses := turn.refused([repair for repair in repairs if _is_lost(repair, turn)]):
                 raise strict_error(losses, route.name)
-        return TranslatedAttempt(
+        attempt = TranslatedAttempt(
             turn,
             provider,
             self._asked_whole(request) if self._is_asked_whole(turn, route) else request,
@@ -121,14 +126,18 @@ class Members:
             reasoning=self._settings.reasoning,
             capsule=lambda thought: self._memory.seal_capsule(turn.caller, thought.text.encode()),
             spent=spent,
-            held=held is not None,
         )
+        attempt.held, attempt.shortcut = held is not None, request.since_reply
+        attempt.begins_state = attempt.held and not attempt.shortcut
+        return attempt
 
     def _held(self, turn: ClientTurn, route: Route, provider: ProviderAdapter) -> Origin | None:
         """The provider that is asked to hold a conversation because its client asks for that, on the wire that it asks on; None if
         there is none."""
         forward = provider.capabilities.forward
-        if not self.uses_state or not turn.prepared.kept or forward is None:
+        if not self.uses_state or not turn.prepared.kept or turn.prepared.stateless or forward is None:
+            return None
+        if self._without_state.get(route.name, 0.0) > monotonic():
             return None
         target = forward.target(route.model)
         is_its_own = target.dialect == turn.dialect.name and is_home(route.provider, target.dialect)
@@ -144,6 +153,15 @@ class Members:
     @staticmethod
     def _asked_whole(request: ChatRequest) -> ChatRequest:
         return structs.replace(request, options=structs.replace(request.options, stream=False))
+
+    def refuses_state(self, turn: ClientTurn, route: Route, error: SegueError) -> bool:
+        """Whether a provider refuses to hold a conversation; then it is not asked to for a while."""
+        state = turn.dialect.server.state
+        said = f"{error.code} {error.message} {getattr(error, 'members', '')}"
+        if state is None or not any(name in said for name in state.begin):
+            return False
+        self._without_state[route.name] = monotonic() + _WITHOUT_STATE
+        return True
 
     def require_whole(self, turn: ClientTurn, provider: ProviderAdapter, request: ChatRequest) -> None:
         """Raises the words of the client's wire if a plan of the turn would be without something that it refers to."""
@@ -190,18 +208,11 @@ class Members:
         forward = provider.capabilities.forward
         if forward is None or turn.repairs or route.options != _NO_OPTIONS:
             return None
-        held = turn.prepared.native
-        if held is not None and not self.uses_state:
-            return None
-        if held is not None and not held.is_at(forward.target(route.model)):
-            return None
-        if turn.changed and (held is None or held.reply_id):
+        if not self._has_all(turn, forward.target(route.model)):
             return None
         if request.policy.text_form is not None or (turn.stream and provider.lacks(route.model, "stream")):
             return None
         target = forward.target(route.model)
-        if turn.prepared.at and turn.prepared.at != target.provider:
-            return None
         if target.dialect != turn.dialect.name or not _all_made_by(turn, target):
             return None
         if not (turn.prepared.unread is not None or _needs_no_plan(turn, route, forward, request)):
@@ -210,8 +221,26 @@ class Members:
         if field and turn.asked != target.model:
             body = renamed(body, field, target.model, turn.read)
             body = renamed(body, turn.dialect.server.agent_field, target.model)
-        shortcut = turn.changed or bool(turn.prepared.at)  # what was put in here is held there
-        return ForwardedAttempt(turn, provider, target, request, body, route=route.name, shortcut=shortcut)
+        held = self._held(turn, route, provider)
+        if turn.dialect.server.continuations is None or held is None:
+            attempt = ForwardedAttempt(turn, provider, target, request, body, route=route.name)
+            attempt.shortcut = turn.changed or bool(turn.prepared.at)  # what was put in here is held there
+            attempt.held = turn.dialect.server.continuations is None
+            return attempt
+        request = with_state(turn, request, held)
+        body = body_with_state(turn, request, body)
+        attempt = ForwardedAttempt(turn, provider, target, request, body, route=route.name)
+        attempt.shortcut, attempt.begins_state = request.since_reply, not request.since_reply
+        return attempt
+
+    def _has_all(self, turn: ClientTurn, target: Origin) -> bool:
+        """Whether the client's own bytes say all that the target does not hold itself."""
+        native, at = turn.prepared.native, turn.prepared.at
+        if at and at != target.provider:
+            return False
+        if native is None or turn.dialect.server.continuations is not None:  # those bytes are whole
+            return not turn.changed
+        return self.uses_state and native.is_at(target) and not (turn.changed and native.reply_id)
 
     def _forwarded_to_holder(
         self, turn: ClientTurn, route: Route, provider: ProviderAdapter, request: ChatRequest

@@ -260,6 +260,7 @@ SERVER = ServerFacts(
     passing_system=("x-anthropic-billing-header:",),
     references=REFERENCES,
     continuations=THREADS,
+    state=STATE,
     carried_fields=CARRIED,
     # THR-16: to hold one is a favour; without it the client sends everything again.
     obeyed=frozenset({"thread"}),

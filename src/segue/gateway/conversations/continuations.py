@@ -15,12 +15,13 @@ from msgspec import Raw, Struct, structs
 from segue.errors import JournalError
 from segue.gateway.archive import history
 from segue.gateway.byte_budget import weight_of
+from segue.gateway.conversations.references import held_reply
+from segue.gateway.conversations.turns import NativeHold, PreparedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segue.gateway.archive import ReplyArchive, ReplyNode
-    from segue.gateway.conversations.turns import PreparedRequest
     from segue.gateway.doors import Door
     from segue.gateway.web import WebRequest
 
@@ -38,6 +39,8 @@ class Continued(Struct, frozen=True):
     """How many messages come from there."""
     conversation: str = ""
     """The id of the conversation that it belongs to; empty if it is not known."""
+    native: NativeHold | None = None
+    """The provider that holds that reply, too."""
 
     def noted_in(self, prepared: PreparedRequest) -> PreparedRequest:
         return structs.replace(
@@ -46,6 +49,7 @@ class Continued(Struct, frozen=True):
             parent=self.parent,
             before=self.before,
             conversation_id=self.conversation,
+            native=self.native,
         )
 
 
@@ -71,7 +75,7 @@ class ContinuationReader:
             return request, None
         carried: Mapping[str, Raw] = {}
         before: list[Raw] = []
-        conversation = ""
+        conversation, native = "", None
         if previous:
             held = await self._held(door, caller, previous)
             if held is None:
@@ -80,6 +84,7 @@ class ContinuationReader:
             if (error := wire.unfit(fields, chain[-1].reply)) is not None:
                 raise error
             before, conversation = history(chain, wire.messages_of), chain[-1].conversation
+            native = held_reply(chain[-1].origin)
         try:
             body = wire.whole(fields, carried, before)
         except msgspec.DecodeError:
@@ -87,7 +92,7 @@ class ContinuationReader:
         whole = structs.replace(
             request, body=body, headers=wire.headers(request.headers), weight=weight_of(body)
         )
-        return whole, Continued(previous, len(before), conversation)
+        return whole, Continued(previous, len(before), conversation, native)
 
     async def _held(
         self, door: Door, caller: str, previous: str

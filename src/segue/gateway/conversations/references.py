@@ -154,7 +154,7 @@ class ReferenceResolver:
                 changed=changed,
                 parent=previous,
                 before=len(before),
-                native=_held_reply(found.origin),
+                native=held_reply(found.origin),
             )
         return await self._with_items(prepared, caller) if compacts else prepared
 
@@ -186,7 +186,7 @@ class ReferenceResolver:
         return prepared
 
 
-def _held_reply(origin: ReplyOrigin | None) -> NativeHold | None:
+def held_reply(origin: ReplyOrigin | None) -> NativeHold | None:
     """The reply at the provider that holds it too."""
     if origin is None or not origin.held or not origin.id:
         return None

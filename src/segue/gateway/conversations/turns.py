@@ -92,7 +92,9 @@ class PreparedRequest(Struct, frozen=True):
     """What the request refers to and we do not have: only another provider may hold it."""
 
     native: NativeHold | None = None
-    """Who holds what the request refers to by that very name, although it was put in here: its own bytes may go there."""
+    """Who holds what the request refers to, although it was put in here."""
+    stateless: bool = False
+    """Whether no provider is asked to hold the conversation, because the last one refused that."""
 
     @property
     def is_part(self) -> bool:

@@ -31,7 +31,15 @@ GROUPS: Final[dict[str, PromptGroup]] = {
 }
 """Fields of all wires. Any other is an option."""
 PASSING: Final = frozenset(
-    {"stream", "metadata", "max_tokens", "max_output_tokens", "max_completion_tokens", "stream_options", "user"}
+    {
+        "stream",
+        "metadata",
+        "max_tokens",
+        "max_output_tokens",
+        "max_completion_tokens",
+        "stream_options",
+        "user",
+    }
     | {"store", "cache_control", "diagnostics", "safety_identifier", "service_tier", "include"}
 )
 """Options that may differ without harm to a cache."""
