@@ -307,13 +307,15 @@ def test_conversations_of_mistral_are_refused_in_its_words(address: str) -> None
     mistralai = imported("mistralai.client")
     errors = imported("mistralai.client.errors")
     with mistralai.Mistral(api_key="any", server_url=address) as client:
-        for ask in (
-            lambda: client.beta.conversations.start(model=ROUTES["anthropic"], inputs="Hello."),
-            lambda: client.beta.conversations.append(conversation_id="conv_1", inputs="Hello."),
-            lambda: client.beta.conversations.get_history(conversation_id="conv_1"),
-        ):
+        held: Any = client.beta.conversations
+        asked: list[tuple[Any, dict[str, Any]]] = [
+            (held.start, {"model": ROUTES["anthropic"], "inputs": "Hello."}),
+            (held.append, {"conversation_id": "conv_1", "inputs": "Hello."}),
+            (held.get_history, {"conversation_id": "conv_1"}),
+        ]
+        for ask, fields in asked:
             with pytest.raises(errors.MistralError) as refused:
-                ask()
+                ask(**fields)
             assert refused.value.status_code == 404
             assert '"object":"error"' in refused.value.body
             assert "not served here" in refused.value.body

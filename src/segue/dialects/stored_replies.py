@@ -3,7 +3,6 @@ that it compacts. What other wires have of this too is in `stored_wires`."""
 
 from __future__ import annotations
 
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
@@ -272,11 +271,6 @@ def encode_deleted(reply_id: str) -> bytes:
 def compacted_item(item_id: str, payload: str) -> dict[str, Any]:
     """The item that stands for a conversation. `payload`: what the client carries."""
     return {"id": f"cmp_{item_id}", "type": "compaction", "encrypted_content": payload}
-
-
-def new_id() -> str:
-    """Of a reply that is made in the background."""
-    return f"resp_{token_hex(24)}"
 
 
 def not_found(reply_id: str) -> SegueError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
@@ -98,10 +97,6 @@ def foreground(body: Mapping[str, Any]) -> dict[str, Any]:
     if body.get("agent") is not None:
         return {**body, "stream": True}
     return {**{name: value for name, value in body.items() if name != "background"}, "stream": True}
-
-
-def new_id() -> str:
-    return f"v1_{token_hex(24)}"
 
 
 def not_found(reply_id: str) -> SegueError:

@@ -7,6 +7,7 @@ for each route: the field goes to a provider that may hold it, and to all others
 
 from __future__ import annotations
 
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, final
 
 import msgspec
@@ -130,7 +131,7 @@ class ReferenceResolver:
         if wire.is_background(fields):
             followed = streams(door, fields)
             fields = wire.foreground(fields)
-            reply_id = wire.new_id()
+            reply_id = f"{door.dialect.client.reply_prefix}{token_hex(24)}"
             prepared = structs.replace(
                 prepared, fields=fields, changed=True, reply_id=reply_id, followed=followed
             )
