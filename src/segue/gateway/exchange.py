@@ -98,7 +98,7 @@ class ReportingAsker(Asker):
 class ClientExchange(ReportingAsker):
     """Serves one request for a reply."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that one request needs
         self,
         turn: ClientTurn,
         writer: ResponseWriter,

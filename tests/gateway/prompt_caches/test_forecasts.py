@@ -86,10 +86,10 @@ class Messages(Wire):
     def body(self, session: Session) -> dict[str, Any]:
         mark: dict[str, Any] = {"type": "ephemeral", **({"ttl": "1h"} if session.hour else {})}
         marks = {"cache_control": mark} if session.marked else {}
-        messages = [
+        messages: list[dict[str, Any]] = [
             {"role": role, "content": [{"type": "text", "text": text}]} for role, text in session.said
         ]
-        messages[-1]["content"][-1] |= copy.deepcopy(marks)  # type: ignore[index]
+        messages[-1]["content"][-1] |= copy.deepcopy(marks)
         return {
             "model": self.model,
             "max_tokens": 4000,

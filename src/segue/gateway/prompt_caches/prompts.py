@@ -119,7 +119,7 @@ def _parts(group: PromptGroup, name: str, value: Any, facts: CacheFacts) -> Iter
             continue
         blocks = element.get("content") if isinstance(element, dict) else None
         if group == "history" and facts.marks and isinstance(blocks, list) and blocks:
-            yield from _blocks(group, place, element["role"] if "role" in element else "", blocks)
+            yield from _blocks(group, place, element.get("role", ""), blocks)
         else:
             yield PromptPart(group, place, _encoded(element), mark_in(element))
 
