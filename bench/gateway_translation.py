@@ -15,6 +15,7 @@ from segue.conversation.blocks import Origin
 from segue.dialects.registry import DIALECTS
 from segue.dialects.reply_translation import ReplyTranslation
 from segue.gateway.archive import ReplyArchive
+from segue.gateway.cached_contents import HeldContents
 from segue.gateway.compaction import ClientCompaction
 from segue.gateway.conversations.reader import TurnReader
 from segue.gateway.doors import Doors
@@ -52,7 +53,8 @@ class Translation:
         self._members = Members(names, self._providers, config.gateway, memory)
         archive, compactor = ReplyArchive(memory), ClientCompaction(self._members, self._providers, memory)
         plans, limits = self._members.plans, config.gateway.limits
-        self._reader = TurnReader(names, memory, plans, archive, compactor, limits)
+        contents = HeldContents(memory, config.gateway.memory.days)
+        self._reader = TurnReader(names, memory, plans, archive, compactor, contents, limits)
         self._route = parse_route(route)
         self._path = path
         self._doors = Doors()
