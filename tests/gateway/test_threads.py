@@ -24,7 +24,7 @@ TARGETS = list(ROUTES)
 A, B = ROUTES["anthropic"], ROUTES["gemini"]
 
 
-async def seen(world: GatewayWorld, body: dict[str, Any], route: str) -> Any:
+async def seen(world: Any, body: dict[str, Any], route: str) -> Any:
     """What a route would get of a request."""
     reply = await world.ask(f"/segue/v1/explain?wire=anthropic&to={route}", body, headers=HEADERS)
     assert reply.status == 200, reply.body
