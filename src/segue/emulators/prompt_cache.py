@@ -162,6 +162,8 @@ def _whole_parts(segments: Sequence[object]) -> Iterator[tuple[object, bytes, in
         if not isinstance(segment, Mark):
             is_seam = isinstance(segment, Seam)
             data = msgspec.json.encode(segment.value if isinstance(segment, Seam) else segment)
-            chain = hashlib.sha256(chain + (b"seam" if is_seam else b"") + hashlib.sha256(data).digest()).digest()
+            chain = hashlib.sha256(
+                chain + (b"seam" if is_seam else b"") + hashlib.sha256(data).digest()
+            ).digest()
             length += 0 if is_seam else len(data)
         yield segment, chain, -(-length // _BYTES)

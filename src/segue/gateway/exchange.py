@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.members import Members
     from segue.gateway.memory.memory import Memory
-    from segue.gateway.prompt_caches.forecasts import CacheForecast, PromptCaches
+    from segue.gateway.prompt_caches.forecasts import CacheForecast
     from segue.gateway.report import RequestReport
     from segue.gateway.web import ResponseWriter
     from segue.providers.models.prices import PriceBook
@@ -106,7 +106,6 @@ class ClientExchange(ReportingAsker):
         members: Members,
         keep: Callable[[ClientTurn, bytes, str], Awaitable[None]] | None = None,
         note: Callable[[ConversationInfo], None],
-        caches: PromptCaches,
         on_attempt: Callable[[Attempt], None] | None = None,
     ) -> None:
         """`keep` gets a complete reply as a whole, and the provider that has stored it too, if one has. `note` records the
@@ -119,7 +118,7 @@ class ClientExchange(ReportingAsker):
         self._memory = memory
         self._keep = keep
         self._note = note
-        self._caches = caches
+        self._caches = members.caches
         self._forecast: CacheForecast | None = None
         self._on_attempt = on_attempt
         self._noted = False
@@ -301,7 +300,9 @@ class ClientExchange(ReportingAsker):
             if losses:
                 headers["x-segue-losses"] = counts_of(losses)
         if (forecast := self._forecast_of(attempt)) is not None:
-            counted = next((one.usage for one in reversed(attempt.events) if type(one) is UsageReported), None)
+            counted = next(
+                (one.usage for one in reversed(attempt.events) if type(one) is UsageReported), None
+            )
             headers["x-segue-cache"] = self._caches.header(forecast, counted)
         if self._turn.stream:
             headers["cache-control"] = "no-cache"

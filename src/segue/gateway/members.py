@@ -17,6 +17,7 @@ from segue.gateway.client_errors import choices_error, strict_error
 from segue.gateway.conversations.references import body_of_part, lost_in, may_hold
 from segue.gateway.memory.openings import without_passing_system
 from segue.gateway.model_field import renamed
+from segue.gateway.prompt_caches.forecasts import PromptCaches
 from segue.providers.adapter import ChatRequest
 from segue.providers.addresses import is_home
 from segue.providers.kept_plans import KeptPlans
@@ -61,6 +62,8 @@ class Members:
         self.lists_models = settings.provider_models
         self.keep_alive = settings.limits.keep_alive
         """Seconds of silence after which a stream gets a frame that keeps its connection open."""
+        self.caches = PromptCaches()
+        """The last request of each conversation at each route: what its provider's cache should give."""
         self.plans = KeptPlans()
         """What was planned for conversations, whichever provider they went to."""
         self._busy: Counter[str] = Counter()

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
     from segue.gateway.web import WebRequest
 
-_EXPOSED: Final = (
-    "x-request-id, x-segue-route, x-segue-conversation, x-segue-repairs, x-segue-losses, x-segue-cache, x-segue-count"
-)
+_EXPOSED: Final = "x-request-id, x-segue-route, x-segue-conversation, x-segue-repairs, x-segue-losses, x-segue-cache, x-segue-count"
 _SECONDS: Final = "600"
 """How long a browser may remember what a page is allowed."""
 

@@ -27,7 +27,11 @@ from segue.providers.models.prices import PriceBook
 SESSIONS: Final = int(os.environ.get("SESSIONS", "40"))
 """200 and more with `make cache-sessions`."""
 SEED: Final = int(os.environ.get("SEED", "32"))
-KEYS: Final = {"authorization": "Bearer sk-emulated", "x-api-key": "sk-emulated", "x-goog-api-key": "sk-emulated"} | {
+KEYS: Final = {
+    "authorization": "Bearer sk-emulated",
+    "x-api-key": "sk-emulated",
+    "x-goog-api-key": "sk-emulated",
+} | {
     "content-type": "application/json",
     "anthropic-version": "2023-06-01",
 }
@@ -73,17 +77,19 @@ def words(chance: random.Random, number: int) -> str:
     return " ".join(chance.choice(_WORDS) for _ in range(number))
 
 
-_WORDS: Final = [f"{first}{last}" for first in ("led", "ref", "cre", "in") for last in ("ger", "und", "dit", "voice")]
+_WORDS: Final = [
+    f"{first}{last}" for first in ("led", "ref", "cre", "in") for last in ("ger", "und", "dit", "voice")
+]
 
 
 class Messages(Wire):
     def body(self, session: Session) -> dict[str, Any]:
         mark: dict[str, Any] = {"type": "ephemeral", **({"ttl": "1h"} if session.hour else {})}
         marks = {"cache_control": mark} if session.marked else {}
-        messages = [
+        messages: list[Any] = [
             {"role": role, "content": [{"type": "text", "text": text}]} for role, text in session.said
         ]
-        messages[-1]["content"][-1] |= copy.deepcopy(marks)  # type: ignore[index]
+        messages[-1]["content"][-1] |= copy.deepcopy(marks)
         return {
             "model": self.model,
             "max_tokens": 4000,
@@ -109,7 +115,11 @@ class Chat(Wire):
             "tools": [
                 {
                     "type": "function",
-                    "function": {"name": f"tool_{number}", "description": text, "parameters": {"type": "object"}},
+                    "function": {
+                        "name": f"tool_{number}",
+                        "description": text,
+                        "parameters": {"type": "object"},
+                    },
                 }
                 for number, text in enumerate(session.tools)
             ],
@@ -127,7 +137,12 @@ class Responses(Wire):
             "instructions": session.system,
             "input": [{"role": role, "content": text} for role, text in session.said],
             "tools": [
-                {"type": "function", "name": f"tool_{number}", "description": text, "parameters": {"type": "object"}}
+                {
+                    "type": "function",
+                    "name": f"tool_{number}",
+                    "description": text,
+                    "parameters": {"type": "object"},
+                }
                 for number, text in enumerate(session.tools)
             ],
             "tool_choice": "none",
@@ -148,7 +163,8 @@ class Contents(Wire):
             "tools": [
                 {
                     "functionDeclarations": [
-                        {"name": f"tool_{number}", "description": text} for number, text in enumerate(session.tools)
+                        {"name": f"tool_{number}", "description": text}
+                        for number, text in enumerate(session.tools)
                     ]
                 }
             ],
@@ -164,7 +180,9 @@ WIRES: Final = (
     Messages("anthropic", "anthropic", "claude-opus-4-7", "/anthropic/v1/messages"),
     Chat("openai_chat", "openai", "gpt-4.1", "/openai/v1/chat/completions"),
     Responses("openai_responses", "openai", "gpt-5.5", "/openai/v1/responses"),
-    Contents("gemini", "gemini", "gemini-3.5-flash", "/gemini/v1beta/models/gemini-3.5-flash:generateContent"),
+    Contents(
+        "gemini", "gemini", "gemini-3.5-flash", "/gemini/v1beta/models/gemini-3.5-flash:generateContent"
+    ),
     Chat("mistral", "mistral", "mistral-large-latest", "/mistral/v1/chat/completions"),
     Chat("deepseek", "deepseek", "deepseek-chat", "/deepseek/chat/completions"),
 )
@@ -271,7 +289,9 @@ async def test_what_is_expected_is_what_the_provider_reports(wire: Wire) -> None
             names = [name for name, (_, wires) in _STEPS.items() if wire.name in wires]
             name = "nothing" if turn < 2 or session.chance.random() < 0.6 else session.chance.choice(names)
             planted = _STEPS[name][0](stage, session) if turn else "first request"
-            forecast, outcome = await stage.turn(wire, session, words(session.chance, session.chance.randint(5, 400)))
+            forecast, outcome = await stage.turn(
+                wire, session, words(session.chance, session.chance.randint(5, 400))
+            )
             where = f"{wire.name} turn {turn} after {name}: {outcome}"
             assert outcome.read is not None, where
             assert abs(forecast.expected - outcome.read) <= _tolerance(wire, session), where

@@ -115,7 +115,18 @@ def _print_sums(rows: Sequence[UsageRow], by: tuple[str, ...]) -> None:
     for row in rows:
         place = tuple(getattr(row, name) for name in by)
         sums[place] = sums[place].plus(row) if place in sums else row
-    heads = ("REQUESTS", "ERRORS", "INPUT", "CACHED", "LOST", "OUTPUT", "THOUGHT", "COST", "REPAIRS", "FAILOVERS")
+    heads = (
+        "REQUESTS",
+        "ERRORS",
+        "INPUT",
+        "CACHED",
+        "LOST",
+        "OUTPUT",
+        "THOUGHT",
+        "COST",
+        "REPAIRS",
+        "FAILOVERS",
+    )
     table = [(*(name.upper() for name in by), *heads)]
     for place, row in sorted(sums.items()):
         cost = f"${row.micros / 1_000_000:.4f}" + ("+?" if row.unpriced else "")

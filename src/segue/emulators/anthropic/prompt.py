@@ -47,7 +47,9 @@ def _marked_segments(body: Body) -> list[object]:
     # These options cost what is cached of the messages, and nothing before them (ANT-86).
     found += [Seam([name, body[name]]) for name in ("tool_choice", "thinking") if name in body]
     for placed in typed_blocks.blocks_of(body):
-        inner = [mark for _, part in typed_blocks.records_of(placed.value.get("content")) for mark in _mark(part)]
+        inner = [
+            mark for _, part in typed_blocks.records_of(placed.value.get("content")) for mark in _mark(part)
+        ]
         found += [[placed.role, _plain(placed.value)], *(_mark(placed.value) or inner[:1])]
     return found
 

@@ -38,9 +38,7 @@ def _entries(body: _Body) -> list[object]:
         *(message.get("content") for message in _messages(body)),
     ]
     return [
-        _point(entry["cachePoint"])
-        if isinstance(entry, Mapping) and "cachePoint" in entry
-        else _plain(entry)
+        _point(entry["cachePoint"]) if isinstance(entry, Mapping) and "cachePoint" in entry else _plain(entry)
         for entries in lists
         for entry in (entries if isinstance(entries, list) else ())
     ]

@@ -59,9 +59,7 @@ _MARK: Final = re.compile(
 )
 _LONG_KEPT: Final = re.compile(rb'"(?:prompt_cache_retention|ttl)"\s*:\s*"(24h|12h|1h|30m)"')
 _SECONDS: Final = {b"24h": 86_400, b"12h": 43_200, b"1h": 3600, b"30m": 1800}
-_HISTORY_FIELDS: Final = tuple(
-    f'"{name}":'.encode() for name, group in GROUPS.items() if group == "history"
-)
+_HISTORY_FIELDS: Final = tuple(f'"{name}":'.encode() for name, group in GROUPS.items() if group == "history")
 
 
 @final
@@ -161,9 +159,7 @@ class PromptCaches(SizedCache[tuple[str, str], KeptPrompt]):
             return structs.replace(made, cause="model", said=said, held=held)
         return structs.replace(made, cause="first request", said="first request: nothing to read yet")
 
-    def ended(
-        self, forecast: CacheForecast, usage: Usage, prices: PriceBook | None = None
-    ) -> CacheOutcome:
+    def ended(self, forecast: CacheForecast, usage: Usage, prices: PriceBook | None = None) -> CacheOutcome:
         """The reply came, and says what was read. What the cache has now is remembered."""
         facts, read = forecast.facts, usage.cached_tokens
         if read is None and facts.silent and usage.input_tokens:
@@ -184,10 +180,7 @@ class PromptCaches(SizedCache[tuple[str, str], KeptPrompt]):
 
     def _keep(self, forecast: CacheForecast, tokens: int, held: int, read: int) -> None:
         ends = tuple(
-            [
-                structs.replace(end, sent=forecast.sent) if end.tokens <= read else end
-                for end in forecast.ends
-            ]
+            [structs.replace(end, sent=forecast.sent) if end.tokens <= read else end for end in forecast.ends]
         )
         kept = KeptPrompt(forecast.body, forecast.sent, tokens, held, ends[-_MOST_ENDS:])
         self.keep(forecast.key, kept, len(forecast.body) + _OWN_BYTES)
@@ -277,9 +270,7 @@ def _at_marks(
     valid = [(end, place) for end, place in kept_ends if place < same]
     living = [(end, place) for end, place in valid if now - end.sent <= end.seconds]
     marks = [place for place, part in enumerate(after) if part.mark]
-    found = [
-        end for end, place in living if any(place <= mark < place + facts.lookback for mark in marks)
-    ]
+    found = [end for end, place in living if any(place <= mark < place + facts.lookback for mark in marks)]
     expected = max((end.tokens for end in found), default=0)
     made = structs.replace(made, ends=tuple([end for end, _ in valid]))
     if expected + facts.block >= kept.held:
@@ -361,9 +352,7 @@ def _past_marks(before: bytes, after: bytes, at: int) -> tuple[int, int]:
     return at, behind
 
 
-def _outcome(
-    forecast: CacheForecast, usage: Usage, read: int, prices: PriceBook | None
-) -> CacheOutcome:
+def _outcome(forecast: CacheForecast, usage: Usage, read: int, prices: PriceBook | None) -> CacheOutcome:
     facts, held = forecast.facts, forecast.held
     tokens = usage.input_tokens or 0
     # What is not sent any more cannot be read; of another model's count only about as much as is sent now.
@@ -409,9 +398,7 @@ def _after_the_fact(forecast: CacheForecast, usage: Usage) -> tuple[CacheCause, 
     return "unknown", "the provider does not say why"
 
 
-def _lost_dollars(
-    forecast: CacheForecast, usage: Usage, lost: int, prices: PriceBook
-) -> float | None:
+def _lost_dollars(forecast: CacheForecast, usage: Usage, lost: int, prices: PriceBook) -> float | None:
     """What the lost tokens cost more than they would have, read from the cache."""
     provider, _, model = forecast.key[1].partition("/")
     written = lost if usage.cache_write_tokens else None
@@ -432,4 +419,3 @@ def _header(forecast: CacheForecast, outcome: CacheOutcome | None) -> str:
     if cause != "none":
         said.append(f'cause="{cause}"')
     return ", ".join([*said, f"confidence={forecast.facts.confidence}"])
-

@@ -31,7 +31,15 @@ GROUPS: Final[dict[str, PromptGroup]] = {
 }
 """Fields of all wires. Any other is an option."""
 PASSING: Final = frozenset(
-    {"stream", "metadata", "max_tokens", "max_output_tokens", "max_completion_tokens", "stream_options", "user"}
+    {
+        "stream",
+        "metadata",
+        "max_tokens",
+        "max_output_tokens",
+        "max_completion_tokens",
+        "stream_options",
+        "user",
+    }
     | {"store", "cache_control", "diagnostics", "safety_identifier", "service_tier", "include"}
 )
 """Options that may differ without harm to a cache."""
@@ -111,7 +119,7 @@ def _parts(group: PromptGroup, name: str, value: Any, facts: CacheFacts) -> Iter
             continue
         blocks = element.get("content") if isinstance(element, dict) else None
         if group == "history" and facts.marks and isinstance(blocks, list) and blocks:
-            yield from _blocks(group, place, element["role"] if "role" in element else "", blocks)
+            yield from _blocks(group, place, element.get("role", ""), blocks)
         else:
             yield PromptPart(group, place, _encoded(element), mark_in(element))
 
