@@ -38,7 +38,6 @@ from segue.gateway.exchange import ClientExchange
 from segue.gateway.large_bodies import read_beside
 from segue.gateway.members import Members
 from segue.gateway.names import ModelNames
-from segue.gateway.prompt_caches.forecasts import PromptCaches
 from segue.gateway.readiness import Readiness
 from segue.gateway.report import RequestReport
 from segue.gateway.request_body import read_body
@@ -126,8 +125,7 @@ class Gateway:
             contents,
             self.settings.limits,
         )
-        self.caches = PromptCaches()
-        self._reader.keep_warm(prompts=self.caches)
+        self._reader.keep_warm(prompts=self.members.caches)
         self._jobs = BackgroundReplies(archive, self.settings.limits, budget)
         self._services = ClientServices(
             self.names,
@@ -470,7 +468,6 @@ class Gateway:
                 members=self.members,
                 keep=partial(self._keep, lease) if turn.prepared.kept else None,
                 note=self._note,
-                caches=self.caches,
                 on_attempt=None if self.watcher is None else partial(self.watcher.asks, report),
             )
             try:

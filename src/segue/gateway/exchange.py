@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.members import Members
     from segue.gateway.memory.memory import Memory
-    from segue.gateway.prompt_caches.forecasts import CacheForecast, PromptCaches
+    from segue.gateway.prompt_caches.forecasts import CacheForecast
     from segue.gateway.report import RequestReport
     from segue.gateway.web import ResponseWriter
     from segue.providers.models.prices import PriceBook
@@ -108,7 +108,6 @@ class ClientExchange(ReportingAsker):
         members: Members,
         keep: Callable[[ClientTurn, bytes, ReplyOrigin], Awaitable[None]] | None = None,
         note: Callable[[ConversationInfo], None],
-        caches: PromptCaches,
         on_attempt: Callable[[Attempt], None] | None = None,
     ) -> None:
         """`keep` gets a complete reply as a whole, and who made it. `note` records the
@@ -121,7 +120,7 @@ class ClientExchange(ReportingAsker):
         self._memory = memory
         self._keep = keep
         self._note = note
-        self._caches = caches
+        self._caches = members.caches
         self._forecast: CacheForecast | None = None
         self._on_attempt = on_attempt
         self._noted = False

@@ -19,6 +19,7 @@ from segue.gateway.conversations.references import body_of_part, lost_in, may_ho
 from segue.gateway.held_state import body_with_state, with_state
 from segue.gateway.memory.openings import without_passing_system
 from segue.gateway.model_field import renamed
+from segue.gateway.prompt_caches.forecasts import PromptCaches
 from segue.providers.adapter import ChatRequest
 from segue.providers.addresses import is_home
 from segue.providers.kept_plans import KeptPlans
@@ -67,6 +68,8 @@ class Members:
         """Whether providers may hold what clients ask them to hold, and be sent only what is new."""
         self.keep_alive = settings.limits.keep_alive
         """Seconds of silence after which a stream gets a frame that keeps its connection open."""
+        self.caches = PromptCaches()
+        """The last request of each conversation at each route: what its provider's cache should give."""
         self.plans = KeptPlans()
         """What was planned for conversations, whichever provider they went to."""
         self._busy: Counter[str] = Counter()

@@ -45,22 +45,11 @@ class ClientName(Struct, frozen=True):
 
 
 @final
-class CacheFacts(Struct, frozen=True, kw_only=True):
-    """How providers of a dialect keep prompts."""
-
-    seconds: int = 0
-    minimum: int = 0
-    block: int = 1
-    marks: bool = False
-
-
-@final
 class PageFacts(Struct, frozen=True, kw_only=True):
     """What families.toml says."""
 
     family: tuple[ModelFamily, ...]
     client: tuple[ClientName, ...]
-    caches: dict[str, CacheFacts]
     short: tuple[str, ...] = ()
 
 

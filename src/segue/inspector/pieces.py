@@ -9,16 +9,13 @@ are the body, byte for byte.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
-from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BodyPiece: TypeAlias = bytes | tuple[int, int]
-"""The bytes; or, where content is not recorded, a digest that holds within this process, and their number."""
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _DEEPEST: Final = 2
@@ -63,23 +60,9 @@ class KeptBody:
             body = body[: one._head] + one._middle + body[len(body) - one._tail :]
         return body
 
-    def whole(self) -> list[tuple[str, BodyPiece]]:
+    def whole(self) -> list[tuple[str, bytes]]:
         """Its pieces in order, each with the place it stands at: `model`, `messages[3]`."""
-        return [*cut(self.data())]
-
-
-@final
-class PromptDigests(Struct, frozen=True):
-    """What can be compared of a body whose content is not recorded: its tools and its system prompt, by digests."""
-
-    tools: tuple[int, int]
-    system: tuple[int, int]
-
-    def whole(self) -> list[tuple[str, BodyPiece]]:
-        return [("tools", self.tools), ("system", self.system)]
-
-
-KeptPieces: TypeAlias = KeptBody | PromptDigests
+        return cut(self.data())
 
 
 def kept(
@@ -112,15 +95,6 @@ def _same_bytes(one: bytes, other: bytes) -> int:
         else:
             high = middle - 1
     return low
-
-
-def size_of(piece: BodyPiece) -> int:
-    return len(piece) if isinstance(piece, bytes) else piece[1]
-
-
-def body_of(pieces: KeptPieces) -> bytes:
-    """The body; empty if its content was not recorded."""
-    return pieces.data() if isinstance(pieces, KeptBody) else b""
 
 
 def cut(body: bytes) -> list[tuple[str, bytes]]:

@@ -25,7 +25,7 @@ from segue.exchange.attempt import Attempt
 from segue.exchange.handovers import sum_of
 from segue.gateway.conversations.turns import ClientTurn
 from segue.gateway.report import RequestReport
-from segue.inspector.pieces import KeptBody, PromptDigests, kept
+from segue.inspector.pieces import KeptBody, kept
 from segue.inspector.records import AttemptRecord, ConversationRecord, RequestContent, RequestRecord
 from segue.redaction import known_secrets, redact_known, redact_text
 from segue.terminal_text import sanitised
@@ -75,7 +75,6 @@ class _Ended(Struct):
     client: bytes = b""
     provider: bytes = b""
     answer: Message | None = None
-    digests: PromptDigests | None = None
 
 
 @final
@@ -201,13 +200,11 @@ class Recorder:
             failovers=report.failovers,
             error=report.error,
             client_gone=report.client_gone,
+            cache=report.cache,
             calls=len(report.answer.calls) if report.answer is not None else 0,
         )
         ended = _Ended(record)
-        if turn is not None and not self.content:
-            system, names = turn.conversation.system, tuple([tool.name for tool in turn.tools])
-            ended.digests = PromptDigests((hash(names), len(names)), (hash(system), len(system)))
-        elif turn is not None:
+        if turn is not None and self.content:
             ended.provider = last.wire_body if last is not None else b""
             size = len(turn.request.body) + len(ended.provider)
             if len(self._waiting) < _MOST_WAITING and self._waiting_bytes + size <= _MOST_WAITING_BYTES:
@@ -298,7 +295,6 @@ class Recorder:
     def _keep_pieces(self, ended: _Ended, known: ConversationRecord, before: RequestRecord | None) -> None:
         record = ended.record
         if not ended.client:
-            record.pieces = ended.digests
             return
         self._waiting_bytes -= len(ended.client) + len(ended.provider)
         earlier = before.content.client if before is not None and before.content is not None else None
@@ -309,7 +305,6 @@ class Recorder:
             last = next(same, None)
             was = last.content.provider if last is not None and last.content is not None else None
             provider = self._kept(ended.provider, was, (known.id, record.route))
-        record.pieces = provider
         record.content = RequestContent(client=client, provider=provider, answer=ended.answer)
 
     def _kept(self, body: bytes, before: KeptBody | None, lane: tuple[str, str]) -> KeptBody:
@@ -382,7 +377,7 @@ class Recorder:
         self._bodies -= content.client.size
         if content.provider is not None and content.provider is not content.client:
             self._bodies -= content.provider.size
-        request.content = request.pieces = None
+        request.content = None
 
     def _forget_request(self, request: RequestRecord) -> None:
         """Requests of its conversation that came later may share its pieces: all of the conversation's content goes with it."""

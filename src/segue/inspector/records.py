@@ -10,7 +10,8 @@ from msgspec import Struct, field
 from segue.conversation.message import Conversation, Message
 from segue.conversation.usage import NO_USAGE, Usage
 from segue.gateway.conversations.turns import ClientTurn
-from segue.inspector.pieces import KeptBody, KeptPieces
+from segue.gateway.prompt_caches.forecasts import CacheOutcome
+from segue.inspector.pieces import KeptBody
 from segue.transcript.repairs import Repair
 
 RunState: TypeAlias = Literal["idle", "waiting", "streaming", "tools run", "failed"]
@@ -96,8 +97,8 @@ class RequestRecord(Struct, kw_only=True):
     finish: str = ""
     calls: int = 0
     """That the answer makes."""
-    pieces: KeptPieces | None = None
-    """What the provider got: its bytes, or only their digests."""
+    cache: CacheOutcome | None = None
+    """What became of the provider's cache, as far as that is known."""
     content: RequestContent | None = None
     """None if it was not recorded, or is forgotten."""
 

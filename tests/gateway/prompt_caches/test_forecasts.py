@@ -86,7 +86,7 @@ class Messages(Wire):
     def body(self, session: Session) -> dict[str, Any]:
         mark: dict[str, Any] = {"type": "ephemeral", **({"ttl": "1h"} if session.hour else {})}
         marks = {"cache_control": mark} if session.marked else {}
-        messages: list[dict[str, Any]] = [
+        messages: list[Any] = [
             {"role": role, "content": [{"type": "text", "text": text}]} for role, text in session.said
         ]
         messages[-1]["content"][-1] |= copy.deepcopy(marks)

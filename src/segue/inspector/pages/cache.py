@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from segue.conversation.usage import Usage
+from segue.gateway.prompt_caches.facts import cache_facts
+from segue.gateway.prompt_caches.prompts import common_bytes, first_difference, parts_of
 from segue.inspector import marks, words
-from segue.inspector.cache_causes import first_difference, in_prompt_order, outcomes_of
+from segue.inspector.cache_causes import outcomes_of
 from segue.inspector.html import Element, Node, e
-from segue.inspector.pieces import size_of
 from segue.inspector.shell import ROOT, Page, crumb, figure, head, section
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segue.inspector.cache_causes import CacheOutcome
-    from segue.inspector.pieces import BodyPiece, KeptPieces
+    from segue.gateway.prompt_caches.prompts import PromptPart
+    from segue.inspector.cache_causes import RequestCache
     from segue.inspector.records import ConversationRecord, RequestRecord
     from segue.inspector.view import View
 
@@ -26,8 +29,7 @@ _AROUND: Final = 160
 def page(view: View, name: str) -> Page:
     known = view.conversation(name)
     requests = [one for one in known.requests if one.usage.total_tokens]
-    prices = view.gateway.accounts.prices
-    outcomes = {one.request: one for one in outcomes_of(requests, prices)}
+    outcomes = {one.request: one for one in outcomes_of(requests)}
     misses = [one for one in outcomes.values() if one.lost]
     lost = sum(one.dollars or 0.0 for one in misses)
     most = max((one.usage.input_tokens or 0 for one in requests), default=1)
@@ -55,7 +57,7 @@ def page(view: View, name: str) -> Page:
     )
 
 
-def _line(known: ConversationRecord, misses: Sequence[CacheOutcome], lost: float) -> str:
+def _line(known: ConversationRecord, misses: Sequence[RequestCache], lost: float) -> str:
     if known.cache_share is None:
         return "No provider of this conversation reported what it read from a cache."
     said = f"{words.percent(known.cache_share)} of {words.thousands(known.usage.input_tokens)} input tokens were read from caches."
@@ -73,7 +75,7 @@ def _figures(
     view: View,
     requests: Sequence[RequestRecord],
     known: ConversationRecord,
-    misses: Sequence[CacheOutcome],
+    misses: Sequence[RequestCache],
     lost: float,
 ) -> Element:
     shares = _by_kind(view, requests)
@@ -132,7 +134,7 @@ def _by_kind(view: View, requests: Sequence[RequestRecord]) -> list[float | None
     return [amount if known else None for amount in sums]
 
 
-def request_table(requests: Sequence[RequestRecord], outcomes: dict[str, CacheOutcome], most: int) -> Element:
+def request_table(requests: Sequence[RequestRecord], outcomes: dict[str, RequestCache], most: int) -> Element:
     rows, last = [], 0
     for one in requests:
         outcome = outcomes.get(one.id)
@@ -190,7 +192,7 @@ def request_table(requests: Sequence[RequestRecord], outcomes: dict[str, CacheOu
     return e("div", table, cls="scroll", tabindex="0", role="region", aria_label="Requests and their caches")
 
 
-def _said(outcome: CacheOutcome | None) -> Node:
+def _said(outcome: RequestCache | None) -> Node:
     if outcome is None or not outcome.said:
         return ""
     if not outcome.lost:
@@ -199,7 +201,7 @@ def _said(outcome: CacheOutcome | None) -> Node:
     return e("a", f"✕ miss: {outcome.said}{cost}", cls="bad b", href=f"#miss-{outcome.number}")
 
 
-def _miss(view: View, known: ConversationRecord, miss: CacheOutcome) -> Element:
+def _miss(view: View, known: ConversationRecord, miss: RequestCache) -> Element:
     one = view.recorder.requests.get(miss.request)
     before = view.recorder.requests.get(miss.compared_to)
     again = f"Request {miss.number}: {words.thousands(miss.lost)} tokens were paid again"
@@ -219,15 +221,16 @@ def _miss(view: View, known: ConversationRecord, miss: CacheOutcome) -> Element:
                 f"byte {words.thousands(miss.first_byte)} of {words.thousands(miss.total_bytes)}, in {miss.place}",
             )
         )
+    if miss.confidence in _SURE:
+        facts.append(("How sure", _SURE[miss.confidence]))
     if miss.dollars:
         facts.append(("Lost", e("b", words.dollars(miss.dollars))))
     facts.append(("What helps", _HELP[miss.cause]))
     shown: Node = None
-    if one is not None and before is not None and one.pieces is not None and before.pieces is not None:
-        shown = [
-            _map(one.pieces, miss.first_byte),
-            _sides(before, one, before.pieces, one.pieces) if view.may_read(known.id, known.caller) else None,
-        ]
+    if one is not None and before is not None and view.may_read(known.id, known.caller):
+        was, now = _prompt_of(before), _prompt_of(one)
+        if was and now:
+            shown = [_map(now, miss.first_byte), _sides(before, one, was, now)]
     return section(
         again,
         shown,
@@ -237,6 +240,11 @@ def _miss(view: View, known: ConversationRecord, miss: CacheOutcome) -> Element:
     )
 
 
+_SURE: Final = {
+    "H": "The provider documents its cache.",
+    "M": "The provider says little about its cache; others have measured it.",
+    "L": "This provider says nothing about its cache: what is expected of it is a guess.",
+}
 _HELP: Final = {
     "tools": "Connect tools before the first turn, and keep their order. Another place in the list would not have helped.",
     "system": "Keep what changes, such as a time or a list of files, out of the system prompt.",
@@ -246,17 +254,29 @@ _HELP: Final = {
     "model": "Each model has a cache of its own.",
     "first request": "Nothing: there was no request before it.",
     "too short": "Nothing: a prompt as short as this is not kept.",
+    "marks": "Mark the last message of each request (cache_control), or have less than 20 blocks between two marks.",
+    "provider": "The provider has its own reason. Caches are no promise.",
     "unknown": "The requests are the same as far as they should be. Caches are no promise of a provider.",
     "none": "Nothing was lost.",
 }
 
 
-def _map(pieces: KeptPieces, at: int | None) -> Element:
+def _prompt_of(one: RequestRecord) -> list[PromptPart]:
+    """What its provider got, in the order of the prompt; nothing if it is not recorded."""
+    if one.content is None or one.content.provider is None:
+        return []
+    try:
+        return parts_of(one.content.provider.data(), cache_facts(one.dialect, one.route.partition("/")[2]))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+
+
+def _map(parts: Sequence[PromptPart], at: int | None) -> Element:
     """The prompt as a bar: tools, system, messages, and where it first differs."""
     sizes: dict[str, int] = {}
-    for group, _, piece in in_prompt_order(pieces):
-        if group != "options":
-            sizes[group] = sizes.get(group, 0) + size_of(piece)
+    for part in parts:
+        if part.weight:
+            sizes[part.group] = sizes.get(part.group, 0) + part.weight
     total, drawn, x = sum(sizes.values()) or 1, list[Node](), 0.0
     for group, size in sizes.items():
         wide = size / total * 1232
@@ -288,10 +308,14 @@ def _map(pieces: KeptPieces, at: int | None) -> Element:
     )
 
 
-def _sides(before: RequestRecord, one: RequestRecord, was: KeptPieces, now: KeptPieces) -> Node:
+def _sides(
+    before: RequestRecord, one: RequestRecord, was: Sequence[PromptPart], now: Sequence[PromptPart]
+) -> Node:
     difference = first_difference(was, now)
     if difference is None:
         return None
+    old = was[difference.parts].data if difference.parts < len(was) else None
+    new = now[difference.parts].data if difference.parts < len(now) else None
     return e(
         "div",
         [
@@ -300,25 +324,20 @@ def _sides(before: RequestRecord, one: RequestRecord, was: KeptPieces, now: Kept
                 e(
                     "h3",
                     f"Request {request.number} ",
-                    e("span", words.moment(request.began), f" · {difference.label}", cls="f nb"),
+                    e("span", words.moment(request.began), f" · {difference.place}", cls="f nb"),
                 ),
-                e("pre", _excerpt(piece, difference.before, difference.after), cls=f"code {kind}"),
+                e("pre", _excerpt(piece, old, new), cls=f"code {kind}"),
             )
-            for request, piece, kind in ((before, difference.before, "old"), (one, difference.after, "new"))
+            for request, piece, kind in ((before, old, "old"), (one, new, "new"))
         ],
         cls="two gap16",
     )
 
 
-def _excerpt(piece: BodyPiece | None, before: BodyPiece | None, after: BodyPiece | None) -> Node:
+def _excerpt(piece: bytes | None, before: bytes | None, after: bytes | None) -> Node:
     if piece is None:
         return e("span", "nothing at this place", cls="f")
-    if not isinstance(piece, bytes):
-        return e("span", "content is not recorded", cls="f")
-    at = 0
-    if isinstance(before, bytes) and isinstance(after, bytes):
-        while at < min(len(before), len(after)) and before[at] == after[at]:
-            at += 1
+    at = common_bytes(before, after) if before is not None and after is not None else 0
     start = max(at - _AROUND, 0)
     head = piece[start:at].decode("utf-8", "replace")
     here = piece[at : at + 1].decode("utf-8", "replace")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from segue.conversation.message import Conversation
-    from segue.inspector.cache_causes import CacheOutcome
+    from segue.inspector.cache_causes import RequestCache
     from segue.inspector.records import ConversationRecord, RequestRecord
     from segue.inspector.view import View
 
@@ -191,7 +191,7 @@ def _who_chose(view: View, known: ConversationRecord) -> Element:
     return e("p", "Chosen by the configuration: ", e("code", known.asked or "–"), means, wait, cls="s f")
 
 
-def plot(requests: Sequence[RequestRecord], misses: Mapping[str, CacheOutcome]) -> Node:
+def plot(requests: Sequence[RequestRecord], misses: Mapping[str, RequestCache]) -> Node:
     lost: dict[str, str] = {one.id: "failover" for one in requests if one.failovers}
     lost |= {name: "cache lost" for name, miss in misses.items() if miss.lost}
     drawn = charts.tokens_of_requests(requests, lost)

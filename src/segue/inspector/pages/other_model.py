@@ -11,6 +11,7 @@ from segue.conversation.blocks import Text
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.errors import SegueError
+from segue.gateway.prompt_caches.facts import cache_facts
 from segue.inspector import marks, words
 from segue.inspector.change_list import change_items
 from segue.inspector.chat_view import not_visible
@@ -140,18 +141,18 @@ def _price(view: View, known: ConversationRecord, found: ModelPreview) -> None:
     last = next((one for one in reversed(known.requests) if one.route == found.route and not one.error), None)
     held = min(last.usage.input_tokens or 0, tokens) if last is not None else tokens
     found.warm = prices.cost_of(Usage(tokens, _OUTPUT, held), provider, model)
-    facts = marks.facts().caches.get(found.wire, marks.CacheFacts())
+    facts = cache_facts(found.wire, model)
     if last is None:
         found.warm_since = "from its second turn on"
         return
-    passed = view.now - last.end
+    passed = view.now - last.began
     if not facts.seconds:
         found.warm_since = f"if turn {last.turn} is still cached"
     elif passed < facts.seconds:
         left = int(facts.seconds - passed)
         found.is_warm = True
         found.warm_since = (
-            f"applies: used {words.ago(last.end, view.now)} ago, {left // 60}:{left % 60:02} left"
+            f"applies: used {words.ago(last.began, view.now)} ago, {left // 60}:{left % 60:02} left"
         )
     else:
         found.warm_since = "if it had been kept"

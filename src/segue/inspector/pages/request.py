@@ -14,7 +14,7 @@ from segue.inspector.change_list import change_items, changes_of
 from segue.inspector.chat_view import about, short_result
 from segue.inspector.html import Element, Node, e
 from segue.inspector.pages.conversation import summary
-from segue.inspector.pieces import body_of, value_in
+from segue.inspector.pieces import value_in
 from segue.inspector.shell import ROOT, Page, button, crumb, head, link_button, section, table
 from segue.inspector.view import not_found
 from segue.inspector.wire_rows import BodyLine, Side, StepRow, rows_of
@@ -143,10 +143,10 @@ def _raw_menu(one: RequestRecord) -> Element:
 def _raw(one: RequestRecord, content: RequestContent | None, form: str) -> Page:
     if content is None:
         raise not_found("content")
-    provider = body_of(content.provider) if content.provider is not None else b""
+    provider = content.provider.data() if content.provider is not None else b""
     match form:
         case "client":
-            data = body_of(content.client)
+            data = content.client.data()
         case "provider":
             data = provider
         case "answer":
@@ -156,7 +156,7 @@ def _raw(one: RequestRecord, content: RequestContent | None, form: str) -> Page:
                 next((attempt.url for attempt in reversed(one.attempts) if attempt.url), "")
                 or f"http://127.0.0.1:8484{one.path}"
             )
-            sent = redact_text((provider or body_of(content.client)).decode("utf-8", "replace"))
+            sent = redact_text((provider or content.client.data()).decode("utf-8", "replace"))
             data = (
                 f"curl {shlex.quote(url)} \\\n  -H 'content-type: application/json' \\\n"
                 f"  -H 'authorization: Bearer $KEY' \\\n  --data-binary {shlex.quote(sent)}\n"
@@ -262,8 +262,8 @@ def _error(one: RequestRecord) -> Node:
 
 def _columns(one: RequestRecord, content: RequestContent) -> Element:
     client, provider = (
-        body_of(content.client),
-        body_of(content.provider) if content.provider is not None else b"",
+        content.client.data(),
+        content.provider.data() if content.provider is not None else b"",
     )
     rows = rows_of(client, provider or client, one.wire, one.dialect or one.wire, one.repairs)
     early = max(len(rows) - _OPEN_ROWS, 1)
