@@ -20,9 +20,9 @@ $(SYNCED): pyproject.toml uv.lock
 demo: $(SYNCED)  ## one conversation through seven provider APIs, without a key
 	$(BIN)/segue demo
 
-chat: $(SYNCED)  ## talk to a small model in this very process: no key, no server (fetches 98 MB once)
-	$(BIN)/segue models pull embedded/smollm2
-	$(BIN)/segue -m embedded/smollm2
+chat: $(SYNCED)  ## talk to a small model in this very process: no key, no server (fetches 98 MB once; MODEL=qwen2.5-coder-1.5b: 1.1 GB, with tools)
+	$(BIN)/segue models pull embedded/$(or $(MODEL),smollm2)
+	$(BIN)/segue -m embedded/$(or $(MODEL),smollm2) $(if $(filter-out smollm2,$(MODEL)),-T all)
 
 test: $(SYNCED)  ## all of check, and all tests
 	$(MAKE) --no-print-directory --jobs 2 --output-sync check
@@ -169,7 +169,7 @@ fuzz: $(SYNCED)  ## hostile input for everything that reads some, for 10 minutes
 	PYTHONPATH=tests $(BIN)/python -m fuzz.run --minutes 10
 
 toolbench: $(SYNCED) ## 20 prompts for a real model with tools (fetches 1.1 GB once, takes minutes)
-	$(BIN)/segue models pull embedded/qwen2.5-coder-1.5b
+	$(BIN)/segue models pull --yes embedded/qwen2.5-coder-1.5b
 	$(BIN)/python -m bench tools20
 
 browser: $(SYNCED) ## the pages of the inspector in Chromium: axe-core, widths, light and dark; pictures in build/browser (needs npm)

@@ -164,7 +164,8 @@ class Bench:
         )
         async with chat:
             await chat.send(prompt)
-            return [message for message in chat.conversation.messages if message.speaker == "model"]
+            replies = [message for message in chat.conversation.messages if message.speaker == "model"]
+            return replies or [Message("model", ())]  # it wrote nothing
 
 
 def _is_valid(call: ToolCall) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from providers.embedded.schemas import SCHEMAS, Schema
 from segue.conversation.blocks import Media, ToolResult
@@ -53,6 +54,27 @@ BOOKING = ToolSpec(
         "additionalProperties": False,
     },
 )
+
+
+def test_a_request_without_options_is_sampled_as_its_model_does_best(tmp_path: Path) -> None:
+    provider = EmbeddedProvider(folder=tmp_path, model="smollm2")
+    body = msgspec.json.decode(provider.preview(_request("Hello.", Options())).body)
+    assert body["temperature"] == 0.0
+    assert body["messages"][0]["role"] == "system"
+    own = Conversation(messages=(user("Hello."),), system="Be rude.")
+    body = msgspec.json.decode(provider.preview(_request(own, Options(temperature=0.7))).body)
+    assert body["temperature"] == 0.7
+    assert body["messages"][0]["content"] == "Be rude."
+
+
+def test_a_model_that_finds_no_end_is_stopped_as_at_a_limit_of_tokens(models: Path) -> None:
+    provider = EmbeddedProvider(folder=models, model="smollm2", context=512)
+    engine = provider._engine("smollm2")
+    engine.settings = structs.replace(engine.settings, seconds=0.2)
+    reply = asyncio.run(_reply(provider, _request(STORY, LONG)))
+    provider.close()
+    assert reply.finish == "length"
+    assert reply.message.text
 
 
 def _request(said: str | Conversation, options: Options = BRIEF, **more: Any) -> ChatRequest:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """Lists the models of one provider (segue models PROVIDER) or of all configured providers (segue models).
 The name of a model is provider/model."""
 
+ASK_BYTES = 200_000_000
+"""A larger download needs the user's yes."""
 ACTIONS = ("list", "show", "default", "pull", "rm")
 
 
@@ -49,6 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     remove = actions.add_parser("rm", help="remove a model from this machine")
     for action in (show, pull, remove):
         action.add_argument("model", metavar="PROVIDER/MODEL")
+    pull.add_argument(
+        "-y", "--yes", action="store_true", help="download it without asking, however large it is"
+    )
     for action in (listing, show):
         action.add_argument("--json", action="store_true", help="print JSON")
     for action in (listing, show, default, pull, remove):
@@ -186,14 +191,38 @@ def _unknown(adapter: ProviderAdapter, model: str, listed: list[ModelInfo]) -> U
     )
 
 
-async def _pull(adapter: ProviderAdapter, model: str, _arguments: argparse.Namespace) -> int:
+async def _pull(adapter: ProviderAdapter, model: str, arguments: argparse.Namespace) -> int:
     pull = adapter.capabilities.pull_model
     if pull is None:
         raise _cannot(adapter, "download models")
+    if not arguments.yes and not await _agreed(adapter, model):
+        print_status("Nothing was downloaded.")
+        return Exit.OK
     with _progress_bar(f"{adapter.name}/{model}") as show:
         await pull(model, show)
     print_status(f"Downloaded {adapter.name}/{model}. Use it: segue -m {adapter.name}/{model}")
     return Exit.OK
+
+
+async def _agreed(adapter: ProviderAdapter, model: str) -> bool:
+    """Whether the user wants a large download. A small one, and one of unknown size, needs no question."""
+    show = adapter.capabilities.show_model
+    try:
+        info = None if show is None else await show(model)
+    except SegueError:  # a server knows nothing of a model before it has it
+        return True
+    size = info.size_bytes or 0 if info is not None and not info.details.get("installed") else 0
+    if size <= ASK_BYTES:
+        return True
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            f"{adapter.name}/{model} is {size / 1e9:.1f} GB. Nobody can be asked here whether to download it.",
+            code="large_download",
+            hint=f"Agree to it: segue models pull --yes {adapter.name}/{model}",
+        )
+    sys.stderr.write(f"{adapter.name}/{model} is {size / 1e9:.1f} GB. Download it? [y/N] ")
+    sys.stderr.flush()
+    return (await asyncio.to_thread(sys.stdin.readline)).strip().lower() in ("y", "yes")
 
 
 @contextmanager

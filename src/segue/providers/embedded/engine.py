@@ -44,6 +44,8 @@ class EngineSettings(Struct, frozen=True, kw_only=True):
     context: int
     output: int
     """Tokens of a reply at most, when the request names no limit: a small model may never find an end."""
+    seconds: float = 0
+    """How long it may write at one reply; 0: as long as it wants."""
     threads: int = 1
     """On a busy machine a second thread makes it several times slower: the two wait for each other."""
     purpose: Purpose = "chat"

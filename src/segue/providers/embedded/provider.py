@@ -117,8 +117,9 @@ class EmbeddedProvider(ProviderAdapter):
 
     def _as_text(self, request: ChatRequest) -> tuple[Offer, ChatRequest]:
         """The offer of a request, and the request in plain messages under a grammar: any chat template will do."""
+        named = self._named(request.model)
         offer = offer_for(request.tools, request.options)
-        plain = as_text_request(request, offer, self._form.form)
+        plain = as_text_request(self._with_defaults(request, named), offer, self._form.form)
         grammar = reply_grammar(offer, self._form)
         extra = {} if grammar is None else {"grammar": grammar}
         options = structs.replace(
@@ -126,7 +127,16 @@ class EmbeddedProvider(ProviderAdapter):
         )
         # Earlier thoughts would only lengthen the prompt of a small model.
         policy = structs.replace(plain.policy, include_reasoning=False)
-        return offer, structs.replace(plain, model=self._named(request.model), options=options, policy=policy)
+        return offer, structs.replace(plain, model=named, options=options, policy=policy)
+
+    def _with_defaults(self, request: ChatRequest, model: str) -> ChatRequest:
+        """The same request; what it leaves open is as this model does best."""
+        weights = self._folder.find(model)
+        conversation = request.conversation
+        if weights.system and not conversation.system:
+            conversation = structs.replace(conversation, system=weights.system)
+        options = request.options.over(weights.sampling)
+        return structs.replace(request, conversation=conversation, options=options)
 
     async def count_tokens(self, request: ChatRequest) -> int:
         """By the model's own tokenizer, tools and template included."""
@@ -261,6 +271,7 @@ class EmbeddedProvider(ProviderAdapter):
                 path=self._folder.need(model),
                 context=self._context or weights.context,
                 output=weights.output,
+                seconds=weights.seconds,
                 threads=self._threads,
                 purpose=purpose,
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, final
 
@@ -19,6 +21,8 @@ _DONE = sse.encode(b"[DONE]")
 _END = b'"finish_reason":"'
 """Stands in the piece that ends a reply, and nowhere else: inside of a text its quotes would be escaped."""
 
+_READING = b'"prompt_progress"'
+
 
 @final
 class EngineTransport:
@@ -29,14 +33,16 @@ class EngineTransport:
 
     @asynccontextmanager
     async def __call__(self, request: WireRequest) -> AsyncIterator[WireResponse]:
-        body = msgspec.json.decode(request.body)
+        asked = msgspec.json.decode(request.body)
         # While it reads a prompt the engine reports nothing by itself, and could not be stopped then.
-        body["return_progress"] = True
-        pieces = self._engine_for(body["model"]).chat(msgspec.json.encode(body))
+        asked["return_progress"] = True
+        engine = self._engine_for(asked["model"])
+        pieces = engine.chat(msgspec.json.encode(asked))
         try:
             first = await anext(pieces, b"{}")
             status = _status(first)
-            yield _EngineResponse(status, _stream(first, pieces) if status == 200 else _single(first))
+            body = _stream(first, pieces, engine.settings.seconds) if status == 200 else _single(first)
+            yield _EngineResponse(status, body)
         finally:
             await pieces.aclose()
 
@@ -59,14 +65,31 @@ async def _single(piece: bytes) -> AsyncIterator[bytes]:
     yield piece
 
 
-async def _stream(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _stream(first: bytes, rest: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    """`seconds`: how long the model may write; then its reply ends as at a limit of tokens. 0: as long as it wants."""
     ended = _END in first
+    limit = math.inf
     yield sse.encode(first)
     async for piece in rest:
         ended = ended or _END in piece
+        if (
+            seconds and limit == math.inf and _READING not in piece
+        ):  # it has read the prompt, and begins to write
+            limit = time.monotonic() + seconds
         yield sse.encode(piece)
+        if not ended and time.monotonic() > limit:
+            yield sse.encode(_cut_off(piece))
+            ended = True
+            break
     if ended:  # else it was cut off, and must not be taken for whole
         yield _DONE
+
+
+def _cut_off(piece: bytes) -> bytes:
+    """The end of a reply whose last piece this was."""
+    chunk = msgspec.json.decode(piece)
+    chunk.pop("prompt_progress", None)
+    return msgspec.json.encode({**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]})
 
 
 def _status(piece: bytes) -> int:

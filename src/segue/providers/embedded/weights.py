@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 from platformdirs import user_data_path
 
+from segue.conversation.options import NO_OPTIONS, Options
 from segue.errors import UsageError
 from segue.suggestions import suggestion
 
@@ -34,6 +35,12 @@ class Weights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     context: int = 4096
     output: int = 1024
     dimensions: int | None = None
+    seconds: float = 0
+    """How long it may write at one reply: a small model may turn in circles. 0: as long as it wants."""
+    sampling: Options = NO_OPTIONS
+    """For requests that say nothing of their own."""
+    system: str = ""
+    """The system prompt of conversations that have none."""
     path: str = ""
     package: str = ""
     wheels: int = 1
