@@ -63,3 +63,42 @@ def test_an_unknown_conversation_is_not_found() -> None:
 def test_a_conversation_begins_with_twenty_items_at_most() -> None:
     items = [{"type": "message", "role": "user", "content": "Hello."}] * 21
     assert ask(app(), "POST", "/conversations", {"items": items}).status == 400
+
+
+def texts(answer: EmulatorResponse) -> list[str]:
+    return [item["content"][0]["text"] for item in answer.json()["data"]]
+
+
+@pytest.mark.rule("CNV-01")
+def test_items_are_added_paged_shown_and_deleted() -> None:
+    server = app()
+    items = [{"role": "user", "content": f"{number}"} for number in range(5)]
+    place = f"/conversations/{ask(server, 'POST', '/conversations', {'items': items}).json()['id']}"
+    added = ask(server, "POST", f"{place}/items", {"items": [{"role": "user", "content": "new"}]})
+    assert texts(added) == ["new"]
+    page = ask(server, "GET", f"{place}/items?limit=2")
+    assert texts(page) == ["new", "4"]
+    assert page.json()["has_more"] is True
+    assert texts(ask(server, "GET", f"{place}/items?limit=2&after={page.json()['last_id']}")) == ["3", "2"]
+    name = page.json()["last_id"]
+    assert ask(server, "GET", f"{place}/items/{name}").json()["id"] == name
+    assert ask(server, "DELETE", f"{place}/items/{name}").json()["object"] == "conversation"
+    assert ask(server, "GET", f"{place}/items/{name}").status == 404
+    assert ask(server, "GET", f"{place}/items?limit=101").status == 400
+    assert ask(server, "POST", place, {"metadata": {"a": "b"}}).json()["metadata"] == {"a": "b"}
+    assert ask(server, "POST", place, {"metadata": {"a": 1}}).status == 400
+
+
+@pytest.mark.rule("CNV-03")
+def test_nobody_adds_to_a_conversation_while_a_turn_is_made() -> None:
+    server = app(Reply(pieces=(Say("Rain."),)), Reply(pieces=(Say("Sun."),)))
+    name = ask(server, "POST", "/conversations", {}).json()["id"]
+    server.emulator.memory("openai")["conversations"][name]["in_flight"] = True
+    body = {"model": "gpt-5.5", "input": "Weather?", "conversation": name, "stream": True}
+    refused = ask(server, "POST", "/responses", body)
+    assert (refused.status, refused.json()["error"]["code"]) == (400, "conversation_locked")
+    item = {"role": "user", "content": "new"}
+    assert ask(server, "POST", f"/conversations/{name}/items", {"items": [item]}).status == 400
+    server.emulator.memory("openai")["conversations"][name]["in_flight"] = False
+    assert ask(server, "POST", "/responses", body).status == 200
+    assert ask(server, "POST", "/responses", body).status == 200, "a stream that ended holds nothing"

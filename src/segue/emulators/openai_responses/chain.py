@@ -10,7 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from segue.emulators.openai_responses import seals
-from segue.emulators.openai_responses.conversations import held_items, unknown_conversation
+from segue.emulators.openai_responses.conversations import (
+    held_items,
+    locked_conversation,
+    unknown_conversation,
+)
 from segue.emulators.openai_responses.items import type_of
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
@@ -41,6 +45,7 @@ def chain_complaints(body: Mapping[str, Any], items: Sequence[Item], context: Co
     yield from reused_call_ids(everything)
     yield from unknown_previous(body, context)
     yield from unknown_conversation(body, context)
+    yield from locked_conversation(body, context)
     yield from items_not_stored(body, items, context)
     yield from foreign_seals(items, context)
     yield from reasoning_without_follower(everything, context)

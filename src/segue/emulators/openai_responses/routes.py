@@ -70,7 +70,7 @@ def _then_store(
     body: Mapping[str, Any],
 ) -> Iterator[bytes]:
     """A response that was broken off is not stored: the last event is what completes it."""
-    yield from portions
+    yield from conversations.in_flight(portions, body, emulator.memory("openai"))
     _store(final, items, emulator, body)
 
 
