@@ -98,7 +98,7 @@ class ReportingAsker(Asker):
 class ClientExchange(ReportingAsker):
     """Serves one request for a reply."""
 
-    def __init__(  # noqa: PLR0913 - all that one request needs
+    def __init__(
         self,
         turn: ClientTurn,
         writer: ResponseWriter,
