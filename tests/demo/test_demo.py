@@ -197,7 +197,7 @@ def test_what_happens_is_told_turn_by_turn(text: str) -> None:
     assert text.count("→ interrupted by the user") == 4
     assert "2 signatures of its own, byte for byte; the signed prefix is unchanged" in text
     assert re.search(r"compacts \d+ tokens to \d+, to fit this model: claude-opus-5-5 wrote a summary", text)
-    assert re.search(r"provider 1 request accepted · \d+ of \d+ tokens cached", text)
+    assert re.search(r"provider 2 requests accepted · \d+ of \d+ tokens cached", text)
 
 
 def test_what_is_written_fits_on_a_page_and_ends_with_two_lines(text: str) -> None:

@@ -37,7 +37,13 @@ def test_a_chat_and_a_client_of_the_gateway_ask_a_model_for_the_same_schema_alik
     async def main() -> None:
         world = GatewayWorld()
         question = {"role": "user", "content": "Where?"}
-        body = {"model": model, "messages": [question], "response_format": FORMAT, "max_tokens": 4000}
+        body = {
+            "model": model,
+            "messages": [question],
+            "response_format": FORMAT,
+            "max_tokens": 4000,
+            "stream": True,
+        }
         reply = await world.ask("/v1/chat/completions", body)
         assert reply.status == 200, reply.body
         options = Options(response_schema=SCHEMA, max_tokens=4000)

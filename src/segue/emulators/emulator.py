@@ -139,15 +139,17 @@ class Emulator:
     def reply(self, prompt: Prompt) -> Reply:
         return self.responder.reply(prompt)
 
-    def reset(self) -> None:
-        """Forget everything that requests and scripts have left behind."""
+    def reset(self, *, ids: bool = True) -> None:
+        """Forget everything that requests and scripts have left behind. `ids`: begin with the first id again, too; not for a client
+        that remembers replies by their ids, since no provider gives an id twice."""
         self.faults.clear()
         self.batch_faults.clear()
         self.log.clear()
         self.hung_up = 0
         self.cache.clear()
         self._memory.clear()
-        self._issued = 0
+        if ids:
+            self._issued = 0
         self.responder.reset()
 
 

@@ -101,7 +101,7 @@ class Stage(App):
         return structs.replace(response, body=_recorded(response.body, exchange.reply))
 
     def clear(self) -> None:
-        self.emulator.reset()
+        self.emulator.reset(ids=False)
         self.exchanges.clear()
 
 

@@ -358,7 +358,14 @@ def test_vectors_keep_their_order_and_their_size(provider: EmbeddedProvider) -> 
 def test_its_capabilities_are_everything_but_facts_of_a_server(provider: EmbeddedProvider) -> None:
     missing = {name for name, value in vars(provider.capabilities).items() if value is None}
     assert provider.card("smollm2") is None
-    assert missing == {"batches", "portions", "running_models", "embedding_dimensions", "forward"}
+    assert missing == {
+        "batches",
+        "cached_contents",
+        "portions",
+        "running_models",
+        "embedding_dimensions",
+        "forward",
+    }
 
 
 def test_models_tell_whether_they_are_here(provider: EmbeddedProvider) -> None:

@@ -50,6 +50,8 @@ class Tokens(Struct, frozen=True, kw_only=True):
     charged: float | None = None
     estimated: bool = False
     """Whether some of the counts are an estimate, for a provider has not counted."""
+    cache_miss: str | None = None
+    """Why less was read from a cache than might have been: the provider's own word, where it has one."""
 
 
 @final

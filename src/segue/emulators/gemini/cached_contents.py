@@ -55,6 +55,12 @@ def whole(body: Body, context: Context) -> Body:
     return {**body, **shared, "contents": [*cached.get("contents", ()), *body.get("contents", ())]}
 
 
+def tokens_read(body: Body, context: Context) -> int:
+    """Of what a request reads from the content that it names: all of it, however little that is."""
+    cached = _cached(body, context)
+    return size(segments(cached)) if cached is not None else 0
+
+
 @rule("CCH-02")
 def complaints(body: Body, context: Context) -> Complaints:
     name = body.get("cached_content")

@@ -168,6 +168,7 @@ def _usage(pieces: tuple[Piece, ...], body: typed_contents.Body, context: Contex
     }
     if thought:
         usage["thoughtsTokenCount"] = thought
-    if context.cached_tokens:
-        usage["cachedContentTokenCount"] = min(context.cached_tokens, read)
+    cached = max(context.cached_tokens, cached_contents.tokens_read(body, context))
+    if cached:
+        usage["cachedContentTokenCount"] = min(cached, read)
     return usage

@@ -131,7 +131,9 @@ class EmbeddedProvider(ProviderAdapter):
 
     def _with_defaults(self, request: ChatRequest, model: str) -> ChatRequest:
         """The same request; what it leaves open is as this model does best."""
-        weights = self._folder.find(model)
+        weights = self._folder.known(model)
+        if weights is None:
+            return request
         conversation = request.conversation
         if weights.system and not conversation.system:
             conversation = structs.replace(conversation, system=weights.system)

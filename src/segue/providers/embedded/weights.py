@@ -95,10 +95,14 @@ class Folder:
             here = []
         return [*known.values(), *(Weights(name=file.stem) for file in here if file.stem not in known)]
 
+    def known(self, name: str) -> Weights | None:
+        return next((weights for weights in self.all() if weights.name == name), None)
+
     def find(self, name: str) -> Weights:
-        models = {weights.name: weights for weights in self.all()}
-        if name in models:
-            return models[name]
+        weights = self.known(name)
+        if weights is not None:
+            return weights
+        models = [weights.name for weights in self.all()]
         raise UsageError(
             f'There is no embedded model "{name}". {suggestion(name, models)}'.rstrip(),
             code="model_not_found",
