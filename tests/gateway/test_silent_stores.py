@@ -181,7 +181,7 @@ def test_what_ended_while_the_database_hung_is_counted_afterwards(
         spent = standing(url)[0].day_spent
         gateway.model.delay = 1.0
         with ThreadPoolExecutor(4) as pool:
-            running = [pool.submit(gateway.chat, caller=SPENDER) for _ in range(4)]
+            running = [pool.submit(gateway.chat, caller=SPENDER, stream=True) for _ in range(4)]
             until(lambda: standing(url)[1].requests == 4)
             with server.frozen():
                 assert [each.result().status for each in running] == [200] * 4
