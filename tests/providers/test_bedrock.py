@@ -23,7 +23,7 @@ from segue.conversation.message import Conversation, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.conversation.usage import Usage
-from segue.dialects.event_frames import event_frame, exception_frame
+from segue.dialects.streams.amazon_event_stream import event_frame, exception_frame
 from segue.emulators.emulator import AWS_SECRETS
 from segue.emulators.model_reply import Call, Reply, Say, Think
 from segue.emulators.responder import ScriptedResponder

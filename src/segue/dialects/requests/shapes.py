@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol, final
 import msgspec
 from msgspec import Struct
 
-from segue.dialects.known_tools import GivenTools
+from segue.dialects.caches.tool_cache import GivenTools
 from segue.transcript.repairs import Repair
 
 UNFIT: Final[Any] = msgspec.UNSET

@@ -14,10 +14,10 @@ from segue.conversation.extra import Extra
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
+from segue.dialects.caches.read_cache import ReadCache
+from segue.dialects.caches.tool_cache import GivenTools, KnownTools, ToolCache, encode_once
 from segue.dialects.card import UNKNOWN, ModelCard
-from segue.dialects.known_tools import GivenTools, KnownTools, ToolCache, encode_once
 from segue.dialects.plan import plan
-from segue.dialects.read_cache import ReadCache
 from segue.dialects.registry import DIALECTS
 from segue.transcript.render import render
 from segue.transcript.repairs import Repair

@@ -10,7 +10,7 @@ from laws.client_turns import WIRES
 from segue.conversation.blocks import Origin
 from segue.conversation.events import Event, Failed, Finished, ReasoningDelta, TextDelta
 from segue.dialects.registry import DIALECTS
-from segue.dialects.reply_translation import ReplyTranslation
+from segue.dialects.replies.translation import ReplyTranslation
 from segue.errors import ProviderError
 from segue.transcript.client_wire import ClientRequest
 from segue.transcript.respond import Responder, Visibility

@@ -13,11 +13,11 @@ from segue.conversation.blocks import Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
+from segue.dialects.caches.tool_cache import KnownTools
+from segue.dialects.caches.write_cache import EncodedPrefix, encode_after
 from segue.dialects.card import UNKNOWN
 from segue.dialects.dialect import EncodedRequest
-from segue.dialects.known_tools import KnownTools
 from segue.dialects.registry import DIALECTS
-from segue.dialects.request_cache import EncodedPrefix, encode_after
 from segue.transcript.render import render
 from strategies.histories import messages, whole_conversations
 from strategies.targets import TARGETS

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final
 
 from msgspec import Raw, Struct
 
-from segue.dialects.continuations import Continuations
-from segue.dialects.references import ReferenceField, holds_mark
+from segue.dialects.server_side.continuations import Continuations
+from segue.dialects.server_side.references import ReferenceField, holds_mark
 from segue.errors import SegueError
 
 if TYPE_CHECKING:

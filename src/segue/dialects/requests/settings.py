@@ -16,9 +16,9 @@ from segue.conversation.extra import Extra
 from segue.conversation.json_safe import ensure_json_safe
 from segue.conversation.options import Options
 from segue.conversation.tools import Named
-from segue.dialects.known_tools import KnownTools, encode_once, settings_once
-from segue.dialects.own_fields import own
-from segue.dialects.request_fields import number, texts, whole
+from segue.dialects.caches.tool_cache import KnownTools, encode_once, settings_once
+from segue.dialects.requests.extra_fields import own
+from segue.dialects.requests.json_fields import number, texts, whole
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import ModelStep
 

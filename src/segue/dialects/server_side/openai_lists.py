@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.dialects.server import EmbeddingRequest, ServedModel
+from segue.dialects.server_side.wire_server import EmbeddingRequest, ServedModel
 from segue.errors import TranscriptError
 
 if TYPE_CHECKING:

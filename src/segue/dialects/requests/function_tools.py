@@ -8,8 +8,8 @@ from msgspec import structs
 
 from segue.conversation.extra import Extra
 from segue.conversation.tools import ToolSpec
-from segue.dialects.own_fields import FieldKinds
-from segue.dialects.request_fields import flag, listed, record, text
+from segue.dialects.requests.extra_fields import FieldKinds
+from segue.dialects.requests.json_fields import flag, listed, record, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from segue.conversation.events import ArgumentsDelta, ReasoningDelta, TextDelta
-from segue.dialects.chunk_template import json_text
+from segue.dialects.streams.chunk_template import json_text
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
-    from segue.dialects.sse import Frame
+    from segue.dialects.streams.sse import Frame
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta
 _decode_text = msgspec.json.Decoder(str).decode

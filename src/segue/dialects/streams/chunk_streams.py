@@ -15,16 +15,16 @@ from segue.conversation.events import (
     UsageReported,
 )
 from segue.conversation.usage import Usage
-from segue.dialects.chunk_template import json_text
-from segue.dialects.garbled_lines import read_garbled, reply_cut_off, reply_garbled
-from segue.dialects.repeated_chunk import RepeatedChunkDecoder
-from segue.dialects.sse import END
+from segue.dialects.streams.chunk_template import json_text
+from segue.dialects.streams.garbled_lines import read_garbled, reply_cut_off, reply_garbled
+from segue.dialects.streams.repeated_chunk import RepeatedChunkDecoder
+from segue.dialects.streams.sse import END
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segue.conversation.events import Event
-    from segue.dialects.chunk_template import ChunkTemplate
+    from segue.dialects.streams.chunk_template import ChunkTemplate
     from segue.errors import SegueError
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.dialects.event_frames import (
+from segue.dialects.streams.amazon_event_stream import (
     BrokenFrameError,
     EventFrame,
     EventFrameDecoder,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 from msgspec import Raw, Struct
 
-from segue.dialects import sse
 from segue.dialects.openai_responses.errors import error_object
 from segue.dialects.openai_responses.reply_encoder import response_object
 from segue.dialects.openai_responses.wire import ENCODER
+from segue.dialects.streams import sse
 from segue.errors import InvalidRequestError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from segue.errors import SegueError
 
 _MODULES: Final = {
-    "openai_responses": "segue.dialects.stored_replies",
+    "openai_responses": "segue.dialects.server_side.stored_replies",
     "gemini_interactions": "segue.dialects.gemini_interactions.kept_interactions",
 }
 

@@ -14,9 +14,9 @@ from msgspec import Raw, Struct
 
 from segue.conversation.blocks import Origin
 from segue.conversation.extra import Extra
+from segue.dialects.caches.tool_cache import FIELD, as_json
 from segue.dialects.card import ModelCard
-from segue.dialects.known_tools import FIELD, as_json
-from segue.dialects.request_messages import is_leading_note
+from segue.dialects.requests.messages import is_leading_note
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import ModelStep, Step
 

@@ -26,9 +26,9 @@ from segue.conversation.blocks import ToolCall
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
+from segue.dialects.caches.tool_cache import FIELD, LEAST_TOOLS, ParsedBody, ToolCache
 from segue.dialects.dialect import Dialect
-from segue.dialects.known_tools import FIELD, LEAST_TOOLS, ParsedBody, ToolCache
-from segue.dialects.request_fields import wrong_type
+from segue.dialects.requests.json_fields import wrong_type
 from segue.transcript import fast_paths
 from segue.transcript.adopt import adopt
 from segue.transcript.fast_adopt import adopt_fast

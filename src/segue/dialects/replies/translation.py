@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from segue.conversation.events import ReasoningDelta, TextDelta
-from segue.dialects.chunk_template import ChunkTemplate, json_text
+from segue.dialects.streams.chunk_template import ChunkTemplate, json_text
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event
