@@ -11,7 +11,7 @@ from segue.conversation.events import fold
 from segue.conversation.tools import ToolSpec
 from segue.dialects.registry import DIALECTS
 from segue.dialects.replies.whole_reply import decoder_for
-from segue.emulators.model_reply import Call, Reply, Say
+from segue.emulators.model.model_reply import Call, Reply, Say
 from segue.emulators.server import Served
 from strategies.provider_places import PLACES, WEATHER, Place, asking, provider_at, say
 
