@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from segue.dialects import sse
 from segue.dialects.anthropic_messages.betas import opens
-from segue.dialects.continuations import Continuations
+from segue.dialects.server_side.continuations import Continuations
+from segue.dialects.streams import sse
 from segue.errors import InvalidRequestError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from segue.conversation.message import Message
-    from segue.dialects.server import ServerFacts
+    from segue.dialects.server_side.wire_server import ServerFacts
     from segue.gateway.memory.memory import Memory
     from segue.gateway.memory.openings import Opening
     from segue.gateway.memory.originals import Originals
