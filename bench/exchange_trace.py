@@ -132,7 +132,7 @@ async def traced(port: int) -> Trace:
 
 
 def run() -> None:
-    upstream = subprocess.Popen(  # noqa: S603 - our own words
+    upstream = subprocess.Popen(
         [sys.executable, "-m", "bench.gateway_upstream"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     try:
