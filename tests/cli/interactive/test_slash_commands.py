@@ -22,7 +22,7 @@ from segue.cli.interactive.completer import ChatCompleter
 from segue.cli.interactive.interactive_chat import InteractiveChat
 from segue.cli.interactive.screen import Screen
 from segue.cli.runtime import Runtime
-from segue.emulators.model_reply import Call
+from segue.emulators.model.model_reply import Call
 
 
 class TypedChat:
