@@ -209,7 +209,9 @@ def parse(words: list[str]) -> argparse.Namespace:
     # One word with a space in it is a prompt.
     is_prompt = "--" in words or any(" " in word for word in words)
     if not is_prompt and (advice := near_miss(words)):
-        made.error(f'"{words[0]}" is not a command. {advice} As a prompt: segue -- {" ".join(words)}')
+        made.error(
+            f'"{words[0]}" is not a command.\n       {advice}\n       As a prompt: segue -- {" ".join(words)}'
+        )
     if arguments.version:
         made.error("--version takes no other arguments")
     if arguments.json and arguments.output_format not in ("", "json"):
