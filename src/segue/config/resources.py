@@ -150,7 +150,7 @@ def postgres_missing() -> UsageError:
         "PostgreSQL needs the package psycopg.",
         code="postgres_missing",
         path="store",
-        hint="pip install 'segue-llm[postgres]'",
+        hint="In the clone of segue run: python -m pip install '.[postgres]'",
     )
 
 

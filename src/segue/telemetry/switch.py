@@ -99,7 +99,7 @@ def instrument(
         raise UsageError(
             "The telemetry of chats needs OpenTelemetry.",
             code="missing_extra",
-            hint='Install it: pip install "segue-llm[otel]".',
+            hint='In the clone of segue run: python -m pip install ".[otel]".',
         ) from error
     _observer = ChatTraces(tracer_provider, meter_provider)
 

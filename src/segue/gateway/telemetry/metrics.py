@@ -37,7 +37,7 @@ class GatewayMetrics:
             raise UsageError(
                 "The metrics of the gateway need prometheus-client.",
                 code="missing_extra",
-                hint='Install it: pip install "segue-llm[metrics]". Or set gateway.telemetry.metrics = "off".',
+                hint='In the clone of segue run: python -m pip install ".[metrics]". Or set gateway.telemetry.metrics = false.',
             ) from error
         registry = self._registry = CollectorRegistry()
         self._codes: set[str] = set()

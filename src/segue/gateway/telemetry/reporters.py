@@ -55,7 +55,7 @@ class Reporters:
             raise UsageError(
                 "Traces of the gateway need the OpenTelemetry SDK.",
                 code="missing_extra",
-                hint='Install it: pip install "segue-llm[otel]". Or set gateway.telemetry.traces = false.',
+                hint='In the clone of segue run: python -m pip install ".[otel]". Or set gateway.telemetry.traces = false.',
             ) from error
         traces = open_traces()
         queue = ReportQueue(traces.record, content=traces.content)

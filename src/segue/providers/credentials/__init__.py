@@ -263,5 +263,5 @@ def not_installed(title: str, extra: str, place: str) -> CredentialsError:
         f"{title} needs a package that is not installed.",
         code="missing_package",
         path=place,
-        hint=f"Run: pip install 'segue-llm[{extra}]'",
+        hint=f"In the clone of segue run: python -m pip install '.[{extra}]'",
     )

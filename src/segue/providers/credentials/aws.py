@@ -171,8 +171,8 @@ class AwsSource(Struct, frozen=True, kw_only=True):
             code="missing_key",
             path=f"providers.{self.address.name}",
             hint=(
-                f"Set {self.address.key_env[0]}, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; or install "
-                f'"segue-llm[aws]" and log in with AWS\'s own tools: aws configure, aws sso login.'
+                f"Set {self.address.key_env[0]}, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; or "
+                f"install botocore and log in with AWS's own tools: aws configure, aws sso login."
             ),
         )
 

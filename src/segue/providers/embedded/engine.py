@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
 Purpose: TypeAlias = Literal["chat", "embedding"]
-INSTALL = "python -m pip install 'segue-llm[embedded]'"
+INSTALL = "python -m pip install '.[embedded]'"
 _BATCH = 64
 """Tokens of a prompt that are read in one go: a request can be stopped between two batches, so they are small."""
 _KEPT_PROMPTS = 256

@@ -283,7 +283,9 @@ async def _import_sdk() -> None:
         await in_thread(lambda: __import__("mcp"))
     except ImportError as error:
         raise UsageError(
-            "MCP servers need the package mcp.", code="mcp_missing", hint="pip install 'segue-llm[mcp]'"
+            "MCP servers need the package mcp.",
+            code="mcp_missing",
+            hint="In the clone of segue run: python -m pip install '.[mcp]'",
         ) from error
 
 
