@@ -62,6 +62,7 @@ documents: $(SYNCED)
 	$(BIN)/python -m scripts.cli_schemas
 	$(BIN)/python -m scripts.namespaces
 	$(BIN)/python -m scripts.api_reference
+	$(BIN)/python -m scripts.words
 
 coverage: $(SYNCED) ## branch coverage of the core; fails under 95 %
 	$(BIN)/coverage run -m pytest -q tests/conversation tests/transcript tests/laws

@@ -1,6 +1,6 @@
 """What a chat reports while it works, in the order in which it happens.
 
-Every event has a `type`, the word for it in JSON output, by which type checkers tell the classes apart: after
+Every event has a `type`, the word for it in JSON output, by which type checkers distinguish the classes: after
 `if event.type == "text":` there is an `event.text`. A turn has exactly one `finish`.
 """
 
@@ -89,7 +89,7 @@ class Citations(Struct, frozen=True, gc=False, tag="citations"):
 class ToolCallChunk(Struct, frozen=True, gc=False, tag="tool_call"):
     """More of a call that the model writes: its name when it begins, then its arguments piece by piece.
 
-    It comes where it stands in the reply. The call runs when the reply is over; `ToolCallStart` reports that.
+    It comes at its place in the reply. The call runs when the reply is complete; `ToolCallStart` reports that.
     """
 
     type: ClassVar[Literal["tool_call"]] = "tool_call"

@@ -191,7 +191,7 @@ class Batch:
         """Perform one step after the other until every request has an outcome.
 
         `wait`: else it returns once all is handed over and what has ended is taken. `concurrency`: requests at once, where they
-        are asked one by one. Raises UsageError while another process does this, and what keeps it from going on; run again, it
+        are asked one by one. Raises UsageError while another process does this, and what keeps it from continuing; run again, it
         continues.
         """
         report = on_progress or (lambda _: None)

@@ -148,7 +148,7 @@ class Agent(Generic[DepsT, OutputT]):
         providers: Providers | None = None,
         store: Store | None = None,
     ) -> None:
-        """Everything is checked here: a tool or an output that cannot be told to a model is an error now.
+        """Everything is checked here: a tool or an output that cannot be described to a model is an error now.
 
         Args:
             model: Who answers: `provider/model`, a Route, or a router of several. Without it the default of the configuration.
@@ -161,7 +161,7 @@ class Agent(Generic[DepsT, OutputT]):
             check: Takes an answer and a `Context[Deps]`; returns the answer that counts, or raises `AskAgain` with a reason that
                 the model reads.
             deps: The type of `context.deps`. Their values are given to `chat` and `run`.
-            handoffs: Agents that the model may give the conversation to: they go on with it, and keep all of it. A function
+            handoffs: Agents that the model may give the conversation to: they continue it, and keep all of it. A function
                 where two agents name each other.
             budget: What a turn may cost: exchanges, tokens, dollars, corrections.
             options: Temperature, length, effort and the like, for every model as far as it knows them.
@@ -261,7 +261,7 @@ class Agent(Generic[DepsT, OutputT]):
     ) -> Chat[OutputT]:
         """A conversation with this agent, for `async with`.
 
-        `deps`: of this conversation. `session`: resume that one, or begin it under this id. `history`: what was said before,
+        `deps`: of this conversation. `session`: resume that one, or begin it under this id. `history`: the earlier messages,
         as messages of any wire. The others stand for those of the agent, or add what `Chat` takes.
         """
         return self._chat(
@@ -298,7 +298,7 @@ class Agent(Generic[DepsT, OutputT]):
         """A tool that gives this agent a task, in a conversation of its own; the caller's model reads the answer.
 
         It has the dependencies of the chat that calls it, and where it has none of its own, providers, store, approval and
-        model too. To let it go on with the conversation itself, name it in `handoffs` instead.
+        model too. To let it continue the conversation itself, name it in `handoffs` instead.
         """
 
         def begin(context: Context[Any], parent: Link | None) -> Chat[Any]:

@@ -41,7 +41,7 @@ def user_message(content: tuple[Content, ...]) -> Message:
 def attachment(source: str | Path | bytes, *, name: str = "", mime: str = "") -> Block:
     """A block for `send`: of a path, of bytes, or of an address, which the provider fetches.
 
-    `name`: what the model reads; by default the name of the file. `mime`: where neither name nor content tell it. Raises
+    `name`: what the model reads; by default the name of the file. `mime`: needed if neither name nor content show it. Raises
     UsageError for what is missing, too large, or neither text nor media.
     """
     if isinstance(source, bytes):

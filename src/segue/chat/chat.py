@@ -105,7 +105,7 @@ class Chat(Generic[OutputT_co]):
             tools: Functions with annotations, and tools, that the model may call.
             system: The system prompt; or a function that takes a `Context` and returns it, called at the beginning of each turn.
             deps: What tools, instructions and checks find as `context.deps`: connections, settings, the user of this request.
-            history: What was said before: messages of any provider's API, a whole request, a conversation, the bytes or the Path
+            history: Earlier messages: messages of any provider's API, a whole request, a conversation, the bytes or the Path
                 of a session file. It is made valid for whichever model comes next; repairs are events of the first turn.
             session: The id of a session: resume that one, or begin it under this id.
             store: Where sessions are kept. Without one the session ends with the process.
@@ -452,14 +452,14 @@ class Chat(Generic[OutputT_co]):
 
     @property
     def approvals(self) -> tuple[ToolCall, ...]:
-        """Calls about which somebody must say whether they may run, before the turn can go on."""
+        """Calls that somebody must approve or refuse before the turn can continue."""
         state = self.journal.state
         return tuple(
             state.ledger[call_id].call for call_id, given in state.approvals.items() if given is None
         )
 
     async def approve(self, call_id: str, *, by: str, allow: bool = True, why: str = "") -> None:
-        """Say whether a call may run that waits for it, and who says so; `resume` goes on when all are answered.
+        """Approve or refuse a call that waits for it; `by` is who decided. `resume` continues when all are answered.
 
         `why`: for the model to read, where it may not.
         """

@@ -74,7 +74,7 @@ class RunTools(Struct, frozen=True, omit_defaults=True, tag="run_tools"):
 
 @final
 class Wait(Struct, frozen=True, tag="wait"):
-    """Somebody must say whether these calls may run."""
+    """Somebody must approve or refuse these calls."""
 
     key: str
     calls: tuple[ToolCall, ...]

@@ -79,7 +79,7 @@ class StepwiseChat:
         return self._at(await self._turn.perform(due))
 
     async def approve(self, call_id: str, *, by: str, allow: bool = True, why: str = "") -> Step:
-        """Somebody has said whether a call may run. An answer that is not waited for any more changes nothing."""
+        """Somebody approved or refused a call. An answer that is no longer awaited changes nothing."""
         await self.current()
         state = self._session.journal.state
         if state.approvals.get(call_id, call_id) is None:

@@ -64,14 +64,14 @@ class SourcePlace(Struct, frozen=True, gc=False, omit_defaults=True):
 
 @final
 class Citation(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A source that a model names for a text. One that has nothing but its native form is told by the text itself."""
+    """A source that a model names for a text. One that has only its native form is described by the text itself."""
 
     title: str = ""
     url: str = ""
     document: str = ""
     """The name or id of a source that has no address."""
     quote: str = ""
-    """What the source says."""
+    """The words of the source."""
     place: SourcePlace | None = None
     said: str = ""
     """The words of the reply that rest on the source; empty: not known, or all of the text."""

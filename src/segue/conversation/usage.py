@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 @final
 class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
-    """Counts as one provider-neutral reckoning. `None`: the provider did not report it.
+    """Token counts of a reply, the same for every provider. `None`: the provider did not report it.
 
     `input_tokens` is all of the input, `cached_tokens` the part of it read from a cache and `cache_write_tokens` the
     part written to one. `output_tokens` is all of the output, `reasoning_tokens` the part of it that was thought.
@@ -31,7 +31,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     file_searches: int | None = None
     """The same in files that it keeps."""
     other_tool_runs: int | None = None
-    """Of the provider's own tools, which it charges in a way that cannot be told from a reply, such as by the time they run."""
+    """Of the provider's own tools, whose price does not follow from a reply, such as a price by the time they run."""
     tier: str | None = None
     """How the reply was made, if not in the usual way: `flex`, `priority`, `batch` and other words of providers, with spaces
     between several."""

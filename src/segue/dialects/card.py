@@ -41,7 +41,7 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     thinking: Literal["", "none", "manual", "adaptive", "always", "level", "budget", "effort", "switch"] = ""
     """How its thinking is asked for: by budget (`manual`, `budget`), by effort, by level, on its own; `none` cannot."""
     takes_budget: bool = False
-    """Whether it takes a number of tokens to think as well, beside what `thinking` says."""
+    """Whether it takes a number of tokens to think as well, beside what `thinking` names."""
     thinking_off: str = "disabled"
     """The mode of thinking to ask for when it should not think, where modes have names."""
     efforts: tuple[str, ...] = ()

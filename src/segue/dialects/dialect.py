@@ -59,7 +59,7 @@ class DecodedRequest(Struct, frozen=True, kw_only=True):
     leading: int = 0
     """How many of the messages, as they came, are part of the system prompt."""
     starts: tuple[int, ...] = ()
-    """Of each message, the index of the one as it came in which it begins; empty if each came as one, behind the leading ones."""
+    """Of each message, the index of the received message in which it begins; empty if each came as one, behind the leading ones."""
     repairs: tuple[Repair, ...] = ()
     """What the wire's own provider would refuse, and was not read."""
     is_linked: bool = False
@@ -67,7 +67,7 @@ class DecodedRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def ends_with_results(self) -> bool:
-        """Whether a turn goes on: the message that came last holds results. Notes of the operator may follow it."""
+        """Whether a turn continues: the last message holds results. Notes of the operator may follow it."""
         starts = self.starts or range(len(self.messages))
         for at in range(len(self.messages) - 1, -1, -1):
             message = self.messages[at]

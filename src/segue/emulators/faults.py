@@ -33,7 +33,7 @@ FaultKind = Literal[
 
 
 class Fault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One misfortune."""
+    """A failure to inject into one answer."""
 
     kind: FaultKind = "status"
     status: int = 429

@@ -37,9 +37,9 @@ class AgentSession(Struct, frozen=True, kw_only=True):
     conversation: Conversation
     """What the agent would send next."""
     id: str = ""
-    """By which the agent knows it; empty if the file does not tell."""
+    """The agent's id of it; empty if the file has none."""
     folder: str = ""
-    """The working folder in which it was made; empty if the file does not tell."""
+    """The working folder in which it was made; empty if the file does not name it."""
     data: bytes = b""
     """The file."""
 

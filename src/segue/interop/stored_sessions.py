@@ -37,7 +37,7 @@ class StoredSession(Struct, frozen=True, kw_only=True):
     id: str = ""
     """By which the program resumes it; empty if the file does not tell."""
     folder: str = ""
-    """The working folder in which it was made; empty if the file does not tell."""
+    """The working folder in which it was made; empty if the file does not name it."""
 
     @property
     def resume_command(self) -> str:

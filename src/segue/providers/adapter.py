@@ -51,9 +51,9 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     """Sent beside the provider's own: those of a client on the same wire."""
     came: bytes = b""
-    """The request of such a client, as it came: what is still the same is sent in its bytes."""
+    """The bytes of the request of such a client: what is unchanged is sent in these bytes."""
     since_reply: bool = False
-    """Whether only what follows the last reply is sent, since the provider holds the rest: its options say under which name."""
+    """Whether only what follows the last reply is sent, since the provider holds the rest: its options name where."""
     abort: Abort | None = None
     """Set it, and the stream ends with one `Finished("cancelled")`."""
 
@@ -97,7 +97,7 @@ class ProviderAdapter(Protocol):
     name: str
     capabilities: Capabilities = Capabilities()
     headroom: HeadroomBook | None = None
-    """What its replies said about limits; None where nobody reads that."""
+    """The rate limits that its replies reported; None where nobody reads that."""
     _lacks: frozenset[tuple[str, Feature]] = frozenset()
 
     def chat_stream(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:
@@ -119,7 +119,7 @@ class ProviderAdapter(Protocol):
         return (model, feature) in self._lacks
 
     def wait_for_limit(self, model: str) -> float:
-        """Seconds until a request for a model can succeed, as far as its replies have said."""
+        """Seconds until a request for a model can succeed, as far as its replies have reported."""
         return 0.0 if self.headroom is None else self.headroom.wait(model)
 
     def learn_lack(self, model: str, feature: Feature) -> None:

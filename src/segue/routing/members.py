@@ -122,7 +122,7 @@ class Member:
         return self._measured[0] if self._measured and now - self._measured[1] < STALE else None
 
     def record_failure(self, error: SegueError, now: float) -> None:
-        """Learn from a failure. What is wrong with the request alone says nothing about the member."""
+        """Learn from a failure. A fault of the request is not counted against the member."""
         self.counters.failure(error)
         if recovery_for(error) == "retry":
             self.breaker.failed(now)

@@ -52,7 +52,7 @@ _GONE = ("resting", "locked_out", "unusable")
 
 
 class Weighted(Balancer):
-    """By chance, each member as often as its weight says. One without weight is asked when all others fail."""
+    """At random, in proportion to the weights. A member without weight is asked when all others fail."""
 
     def order(self, free: list[Member]) -> list[Member]:
         # Each draws a number; over many draws the highest is distributed as the weights are.

@@ -24,7 +24,7 @@ class Route(Struct, frozen=True, kw_only=True):
     model: str
     options: Options = Options()
     context: int | None = None
-    """Tokens that fit; None: as the model's card or its provider says."""
+    """Tokens that fit; None: as the model's card or its provider reports."""
 
     @property
     def name(self) -> str:

@@ -128,7 +128,7 @@ class Router(Protocol):
         """Begin a turn. Raises RouteError with all reasons when no member can take it.
 
         `prefer`: the name of the route to try first if it can take the turn, whatever the policy.
-        Its remedy is `shrink` (RouteTooSmallError, with the `limit` to shrink to) when only size stands in the way.
+        Its remedy is `shrink` (RouteTooSmallError, with the `limit` to shrink to) when only the size is the problem.
         """
         ...
 

@@ -94,7 +94,7 @@ class CallsScheduled(Struct, frozen=True, gc=False, tag="calls_scheduled"):
 
 @final
 class ApprovalAsked(Struct, frozen=True, gc=False, tag="approval_asked"):
-    """Somebody must say whether these calls of a batch may run; until then none of the batch does."""
+    """Somebody must approve or refuse these calls of a batch; until then none of the batch runs."""
 
     call_ids: tuple[str, ...]
 

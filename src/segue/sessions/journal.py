@@ -82,7 +82,7 @@ class Journal:
     async def append(self, *entries: Entry) -> None:
         """Write entries, all or none, then take them into the state.
 
-        Whoever is cancelled while waiting finds them written all the same: a state that lags behind the disk would
+        A caller that is cancelled while it waits finds them written all the same: a state that lags behind the disk would
         be wrong from then on.
         """
         if not entries:

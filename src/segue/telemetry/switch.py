@@ -88,7 +88,7 @@ def instrument(
 ) -> None:
     """Report all chats of this process to OpenTelemetry: turns, exchanges, calls of tools, and subagents below them.
 
-    Spans stand below the span that is current when a message is sent, and spans that a tool makes stand below its call.
+    A span's parent is the span that is current when a message is sent; the parent of a span that a tool makes is its call.
     Without arguments the providers are those that the program has set globally. What was written is recorded only where
     OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT asks for it. Needs the extra `otel`, or opentelemetry-api alone.
     """

@@ -162,7 +162,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     sandbox: Confines | None = None
     """What the programs that it starts run in; None if nobody knows."""
     repeatable: bool | None = None
-    """Whether a call that was cut short may be run again, where an engine goes on with its turn; None: if it only reads."""
+    """Whether a call that was cut short may be run again, where an engine continues its turn; None: if it only reads."""
 
     @property
     def name(self) -> str:

@@ -17,7 +17,7 @@ class Policy(Struct, frozen=True):
     strip_reasoning: Literal["none", "all_but_last", "all"] = "none"
     """Of the thoughts that may be sent, which are dropped."""
     open_calls: Literal["close", "refuse"] = "close"
-    """A call that the ledger says is still running: close it as interrupted, or refuse to render."""
+    """A call that is still running by the ledger: close it as interrupted, or refuse to render."""
     tool_names: tuple[str, ...] = ()
     """Names of the offered tools; they get the first claim on their own name."""
     settings_fingerprint: str = ""

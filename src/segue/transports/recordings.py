@@ -66,7 +66,7 @@ _READ = msgspec.json.Decoder(Recorded)
 
 @final
 class RecordingTransport:
-    """Passes requests on and records the exchanges. An interrupted exchange is recorded as far as it came."""
+    """Passes requests on and records the exchanges. An interrupted exchange is recorded up to where it stopped."""
 
     def __init__(self, transport: Transport, path: Path) -> None:
         self._transport = transport

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @final
 class Timeouts(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Seconds to wait, each for its own thing. `None`: for ever."""
+    """Seconds to wait, each for its own thing. `None`: without a limit."""
 
     connect: float | None = 10.0
     first_byte: float | None = 300.0

@@ -27,7 +27,7 @@ minute."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "what", metavar="SESSION or FILE", nargs="?", default="", help="the gateway, if it is left out"
+        "what", metavar="SESSION or FILE", nargs="?", default="", help="default: the running gateway"
     )
     parser.add_argument("--url", default="", help="of the gateway; default: the one of the settings")
     parser.add_argument("--no-browser", action="store_true", help="only print the link")

@@ -62,7 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         help="for gateway: its address, if it runs elsewhere; its key is in SEGUE_GATEWAY_KEY",
     )
-    parser.add_argument("--dry-run", action="store_true", help="say what would be written, and write nothing")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what would be written, and write nothing"
+    )
     parser.add_argument("--print", action="store_true", help="print the new session instead of writing it")
     parser.add_argument("--run", action="store_true", help="resume it at once")
 

@@ -35,7 +35,7 @@ class Reply(Struct, frozen=True, kw_only=True):
 
     pieces: tuple[Piece, ...] = ()
     finish: Literal["auto", "length", "refusal", "content_filter", "pause"] = "auto"
-    """`auto`: tool calls if there are any, else a normal stop; `pause`: the model goes on when it is asked to, where the wire
+    """`auto`: tool calls if there are any, else a normal stop; `pause`: the model continues when it is asked to, where the wire
     knows that, else a normal stop."""
     chunk_size: int = 12
     """Characters per streamed delta."""
@@ -56,7 +56,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     provider: str
     model: str = ""
     text: str = ""
-    """The last thing the user said."""
+    """The last text of the user."""
     results: tuple[str, ...] = ()
     """Texts of the tool results after it, in order: empty at the start of a turn."""
     tools: tuple[Offer, ...] = ()

@@ -27,7 +27,7 @@ class SessionPlan(Struct, frozen=True, kw_only=True):
     title: str
     steps: tuple[Step, ...]
     note: str = ""
-    """What the model is told first; empty if its tools are those of the history."""
+    """A note that the model reads first; empty if its tools are those of the history."""
     began: datetime
     model: str = ""
     """The model that wrote last; empty if that is not known."""

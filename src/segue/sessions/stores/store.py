@@ -90,7 +90,7 @@ class Store(Protocol):
         ...
 
     async def salvage(self, session: str) -> list[Record | DamagedEntry]:
-        """The entries in order, as far as they can be read; what stands in the place of the others."""
+        """The entries in order, as far as they can be read; and a note in place of the others."""
         ...
 
     async def find(
