@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from segue.namespace import public_names
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 _HOMES = {
     "segue.chat.agent": "Agent",
     "segue.chat.attachments": "attachment",
