@@ -64,8 +64,8 @@ def findings(words: dict[str, str]) -> Iterator[str]:
     for module in sorted((ROOT / "src" / "segue" / "cli").rglob("*.py")):
         for line, shown in shown_texts(module.read_text("utf-8")):
             for pattern, use in patterns.items():
-                if found := pattern.search(shown):
-                    yield f'{module.relative_to(ROOT)}:{line}: "{found[0]}": write {use}'
+                if seen := pattern.search(shown):
+                    yield f'{module.relative_to(ROOT)}:{line}: "{seen[0]}": write {use}'
 
 
 def main() -> int:
