@@ -12,7 +12,7 @@ from msgspec import structs
 from segue.config.model_names import without_note
 from segue.conversation.options import Options
 from segue.conversation.usage import NO_USAGE
-from segue.dialects.stored_wires import stored_wire
+from segue.dialects.server_side.stored_wires import stored_wire
 from segue.errors import RouteBusyError, SegueError
 from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
 from segue.gateway.client_errors import choices_error, strict_error
