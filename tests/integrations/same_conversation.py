@@ -14,6 +14,7 @@ from segue.providers.registry import default_registry
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
 from segue.routing.route import Route, facts_from
+from segue.routing.router import Model
 from segue.sessions.stores.sqlite import SQLiteStore
 from segue.tools.approval import Approval, ask_later
 from segue.tools.function_tools import tool
@@ -65,7 +66,7 @@ def chats(folder: Path, url: str) -> Callable[[str], Chat]:
         retry=RetrySettings(attempts=1),
     )
     facts = facts_from(providers)
-    models = {
+    models: dict[str, Model] = {
         **MODELS,
         "approvals": MODELS["anthropic"],
         **{session: build_router(team, facts) for session in ("failover", "continued")},
