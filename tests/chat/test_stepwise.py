@@ -263,3 +263,22 @@ def test_a_turn_that_fails_at_every_member_ends_also_where_each_step_is_in_anoth
         await steps.close()
 
     asyncio.run(play())
+
+
+def test_a_late_cancel_of_an_earlier_turn_disturbs_nobody() -> None:
+    async def play() -> None:
+        world = World(says("One."), says("Two."))
+        first = world.chat().stepwise("first")
+        assert isinstance(await first.perform(await first.begin("Go.")), Done)
+        await first.close()
+        second = world.chat().stepwise("second")
+        step = await second.begin("Go on.")
+        late = world.chat().stepwise("first")
+        assert await late.cancel() == Done("replaced", "cancelled")
+        await late.close()
+        assert isinstance(await second.perform(step), Done)
+        assert second.answer is not None
+        assert (second.answer.text, second.answer.finish) == ("Two.", "complete")
+        await second.close()
+
+    asyncio.run(play())
