@@ -58,6 +58,8 @@ class InteractiveChat:
         self.show_reasoning = False
         self.last_turn: list[str] = []
         """Reasoning, arguments and outputs of the last turn, for the pager."""
+        self.forked_cost = 0.0
+        """Dollars that the sessions have cost of which this one is a copy; their journals count them, not this one's."""
         self.context_tokens: int | None = None
         """Tokens of the conversation at the last answer; None if unknown."""
         self.leaving = False
@@ -221,7 +223,7 @@ class InteractiveChat:
         """Open another chat and close this one."""
         await chat.open()
         await self.chat.close()
-        self.chat = chat
+        self.chat, self.forked_cost = chat, 0.0
 
     @property
     def can_pick(self) -> bool:

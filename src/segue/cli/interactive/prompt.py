@@ -142,7 +142,7 @@ def status_line(interactive: InteractiveChat) -> str:
         chat.model.partition("/")[2] or chat.model,
         MODE_WORDS[mode] if interactive.runtime.tools or mode != "ask" else "no tools",
         share,
-        dollars(chat.cost) if chat.cost else "",
+        dollars(cost) if (cost := interactive.forked_cost + (chat.cost or 0.0)) else "",
     ]
     return " · ".join(part for part in parts if part)
 

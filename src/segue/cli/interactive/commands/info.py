@@ -57,6 +57,8 @@ async def show_statistics(interactive: InteractiveChat, _words: list[str]) -> No
         ("tokens out", f"{short(usage.output_tokens or 0)} ({short(usage.reasoning_tokens or 0)} reasoning)"),
         ("cost", "unknown" if chat.cost is None else dollars(chat.cost)),
     ]
+    if interactive.forked_cost:
+        rows.append(("", f"and {dollars(interactive.forked_cost)} before the fork, counted in that session"))
     if usage.estimated:
         rows.append(("", "a part of it is an estimate: not every reply was counted"))
     for name, value in rows:

@@ -71,8 +71,9 @@ def _label(info: SessionInfo, width: int, here: str) -> str:
 
 
 async def fork(interactive: InteractiveChat, _words: list[str]) -> None:
-    before = interactive.chat.id
+    before, cost = interactive.chat.id, interactive.forked_cost + (interactive.chat.cost or 0.0)
     await interactive.replace_chat(await interactive.chat.fork())
+    interactive.forked_cost = cost
     approve_copy(str(interactive.runtime.directory), before, interactive.chat.id)
     interactive.screen.line(f"  {before} is saved unchanged; you are now in its copy {interactive.chat.id}.")
 
