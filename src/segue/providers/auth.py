@@ -1,7 +1,8 @@
 """Keys: where they may be found, in which order, and how a request carries them.
 
 The first source that has one counts: given outright, the configuration (the key itself, a variable's name, a command),
-the variables of the environment that people already have, the store of the operating system, a private file.
+the variables of the environment that people already have, the store of the operating system, a private file. Before a key is stored, its
+letters, length and beginning are looked at.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import subprocess  # the user's own command, split and run without a shell
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
-from typing import NoReturn, final
+from typing import Final, NoReturn, final
 
 import msgspec
 from msgspec import Struct, field
 
 from segue.errors import CredentialsError, UsageError
 from segue.private_files import write_private
-from segue.providers.addresses import WITH_BEARER, Address
+from segue.providers.addresses import WITH_BEARER, Address, addresses
 from segue.redaction import remember_secret
 
 KEYRING_SERVICE = "segue"
@@ -249,3 +250,38 @@ def read_key_file(path: Path) -> dict[str, str]:
 
 def write_key_file(path: Path, keys: Mapping[str, str]) -> None:
     write_private(path, msgspec.json.format(msgspec.json.encode(dict(keys)), indent=2).decode() + "\n")
+
+
+SHORTEST: Final = 16
+"""Characters of a key of a provider that issues keys; local servers take any word."""
+
+
+def shape_problem(key: str, address: Address | None) -> str:
+    """What speaks against the key, in a sentence; "" if nothing does. `address`: None for a provider of one's own."""
+    if not key.isascii() or any(letter.isspace() or not letter.isprintable() for letter in key):
+        return "It contains spaces, control characters or letters that no key has."
+    if address is None or not address.needs_key:
+        return ""
+    if len(key) < SHORTEST:
+        return f"It has {len(key)} characters, and a key of {address.title} has more."
+    owner = _owner(key)
+    other = "" if owner is None or owner.name == address.name else f"looks like a key of {owner.title}."
+    if not address.key_prefixes:
+        return f"It {other}" if other else ""
+    if key.startswith(address.key_prefixes):
+        return ""
+    begins = f"A key of {address.title} begins with {' or '.join(address.key_prefixes)}."
+    return f"{begins} This one {other}" if other else begins
+
+
+def _owner(key: str) -> Address | None:
+    """The provider whose keys begin so; None if several do or none."""
+    fitting = [
+        (len(prefix), address)
+        for address in addresses().providers.values()
+        for prefix in address.key_prefixes
+        if key.startswith(prefix)
+    ]
+    longest = max((length for length, _ in fitting), default=0)
+    owners = [address for length, address in fitting if length == longest]
+    return owners[0] if len(owners) == 1 else None

@@ -3,6 +3,9 @@
 All of it is data of the address. It is applied to the bytes of a request when nothing else changes them any more, so that it
 holds for planned and for forwarded requests alike. What a host refuses may change from week to week (a cloud is behind the
 maker of a model): a host that `learns` is asked again without it, and not troubled with it until the process ends.
+
+A host may wrap the events of a reply in frames of its own. They are unwrapped here, so that what reads or forwards them sees the
+wire itself.
 """
 
 from __future__ import annotations
@@ -13,8 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, final
 import msgspec
 from msgspec import Raw, Struct
 
+from segue.dialects.streams.garbled_lines import reply_garbled
+
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from segue.errors import InvalidRequestError
+    from segue.transports.transport import WireResponse
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _BETAS: Final = "anthropic-beta"
@@ -123,3 +131,33 @@ def _kept_betas(headers: Mapping[str, str], refusals: HostRefusals) -> list[str]
 
 def _listed(headers: Mapping[str, str]) -> list[str]:
     return [beta.strip() for beta in headers.get(_BETAS, "").split(",") if beta.strip()]
+
+
+def plain_response(form: HostForm, response: WireResponse) -> WireResponse:
+    """The response as the wire's own host would give it."""
+    from segue.dialects.streams.amazon_event_stream import CONTENT_TYPE  # noqa: PLC0415 - of one cloud
+
+    if form.frames != "aws" or not response.headers.get("content-type", "").startswith(CONTENT_TYPE):
+        return response
+    return _PlainResponse(response)
+
+
+@final
+class _PlainResponse:
+    def __init__(self, framed: WireResponse) -> None:
+        from segue.dialects.anthropic_messages.invoke_frames import EventsInFrames  # noqa: PLC0415 - as above
+
+        self._framed = framed
+        self._events = EventsInFrames()
+        self.status = framed.status
+        self.headers: Mapping[str, str] = {**framed.headers, "content-type": self._events.stream_type}
+
+    async def portions(self) -> AsyncIterator[bytes]:
+        async for portion in self._framed.portions():
+            if events := self._events.feed(portion):
+                yield events
+            if self._events.is_broken:
+                raise reply_garbled("a frame")
+
+    async def read(self) -> bytes:
+        return b"".join([portion async for portion in self.portions()])

@@ -20,10 +20,9 @@ from segue.providers.adapter import ProviderAdapter
 from segue.providers.addresses import path_of
 from segue.providers.capabilities import Capabilities
 from segue.providers.embeddings import Embeddings
-from segue.providers.framed_reply import plain_response
 from segue.providers.headroom import HeadroomBook
 from segue.providers.health import check_health
-from segue.providers.host_form import HostForm, HostRefusals, fitted_body, fitted_headers
+from segue.providers.host_form import HostForm, HostRefusals, fitted_body, fitted_headers, plain_response
 from segue.providers.kept_plans import KeptPlans
 from segue.providers.models.cards import card_for_model, default_model
 from segue.providers.models.catalog import models_of

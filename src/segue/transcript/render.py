@@ -19,8 +19,7 @@ from segue.errors import TranscriptError
 from segue.transcript import fast_paths
 from segue.transcript.composer import Composer
 from segue.transcript.drafts import Note
-from segue.transcript.fast_exchanges import compose_exchanges
-from segue.transcript.fast_render import compose_exchange, compose_message
+from segue.transcript.fast_render import compose_exchange, compose_exchanges, compose_message
 from segue.transcript.pairing import DraftBuilder
 from segue.transcript.policy import DEFAULT, Policy
 from segue.transcript.reasoning import Dropped, Prefix, all_but_last, strip, thinks

@@ -108,7 +108,7 @@ async def _read_key(provider: str) -> str:
 
 def _check_shape(provider: str, key: str, *, force: bool) -> None:
     from segue.providers.addresses import find_address  # noqa: PLC0415
-    from segue.providers.key_shape import shape_problem  # noqa: PLC0415
+    from segue.providers.auth import shape_problem  # noqa: PLC0415
 
     if problem := shape_problem(key, None if force else find_address(provider)):
         raise UsageError(
