@@ -15,7 +15,7 @@ from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall
 from segue.conversation.json_safe import encodable
 from segue.transcript.closure import recover_call, settle
 from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, repair_from, repair_of
-from segue.transcript.own_fields import (
+from segue.transcript.foreign_fields import (
     folded,
     may_end,
     report_losses,

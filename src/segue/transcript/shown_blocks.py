@@ -9,6 +9,7 @@ from msgspec import structs
 from segue.conversation.blocks import Code, Media, Text
 from segue.conversation.json_safe import encodable, is_encodable
 from segue.transcript.citations import fit_citations
+from segue.transcript.foreign_fields import losses, travels
 from segue.transcript.media import (
     caption,
     sort_media,
@@ -18,7 +19,6 @@ from segue.transcript.media import (
     written_out,
 )
 from segue.transcript.outcomes import NO_OUTPUT, WORDING
-from segue.transcript.own_fields import losses, travels
 from segue.transcript.rules import accepts_media
 from segue.transcript.steps import Completion
 from segue.transcript.value_text import text_form
