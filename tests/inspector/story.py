@@ -29,8 +29,8 @@ from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.inspector.inspector import Inspector
 from segue.inspector.logins import new_token
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.registry import default_registry
 from segue.routing.retry import RetrySettings
 from segue.transports.asgi import AsgiTransport

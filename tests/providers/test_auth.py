@@ -15,8 +15,8 @@ from segue.conversation.events import Failed
 from segue.conversation.message import Conversation, user
 from segue.errors import CredentialsError, UsageError
 from segue.providers.adapter import ChatRequest, StreamEvent
-from segue.providers.addresses import addresses, find_address
-from segue.providers.auth import (
+from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import (
     FoundKey,
     Key,
     KeySources,
@@ -25,8 +25,8 @@ from segue.providers.auth import (
     read_key_file,
     write_key_file,
 )
-from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
+from segue.providers.hosts.addresses import addresses, find_address
 
 KEY = "nobody-may-see-me"
 

@@ -21,9 +21,9 @@ from segue.emulators.clouds.azure_openai import FILTERED
 from segue.emulators.server import Served
 from segue.errors import ContentPolicyError, CredentialsError, UsageError
 from segue.providers.adapter import ChatRequest, StreamEvent
-from segue.providers.addresses import addresses
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
+from segue.providers.hosts.addresses import addresses
 from segue.providers.models.prices import PriceBook
 from segue.providers.provider import Provider
 from segue.providers.registry import default_registry

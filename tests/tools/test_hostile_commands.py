@@ -15,8 +15,8 @@ import pytest
 from segue import redaction
 from segue.child_process import child_environment
 from segue.conversation.blocks import ToolCall
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.redaction import REDACTED, StreamRedaction, redact_environment, redact_known
 from segue.tools.approval import Approval
 from segue.tools.builtin import builtin_tools

@@ -26,7 +26,7 @@ from segue.conversation.options import NO_OPTIONS, Options
 from segue.errors import JournalError, SegueError, UsageError
 from segue.providers.adapter import ChatRequest, Providers, RequestSent
 from segue.providers.models.prices import PriceBook, prices_of
-from segue.providers.text_requests import fitted_to_model
+from segue.providers.requests.text_requests import fitted_to_model
 from segue.routing.route import Route, default_route, facts_from, parse_route, provider_of
 from segue.routing.router import Model, Router, router_for
 from segue.sessions.entries import Link, SessionStarted, SettingsChanged

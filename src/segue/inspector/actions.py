@@ -26,7 +26,7 @@ from segue.inspector.html import tree_of
 from segue.inspector.pages import doctor
 from segue.inspector.pages.other_model import candidates, request_for
 from segue.inspector.view import not_found
-from segue.providers.token_estimates import estimate_request, family_of
+from segue.providers.tokens.token_estimates import estimate_request, family_of
 from segue.routing.route import provider_of
 from segue.sessions.entries import Adopted, SessionStarted
 from segue.sessions.journal import Journal

@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def store_key(provider: str, key: str) -> str:
     """Store a key; returns the place, for people."""
-    from segue.providers.auth import KEYRING_SERVICE, read_key_file, write_key_file  # noqa: PLC0415
+    from segue.providers.credentials.keys import KEYRING_SERVICE, read_key_file, write_key_file  # noqa: PLC0415
 
     ring = usable_keyring()
     if ring is not None:
@@ -107,8 +107,8 @@ async def _read_key(provider: str) -> str:
 
 
 def _check_shape(provider: str, key: str, *, force: bool) -> None:
-    from segue.providers.addresses import find_address  # noqa: PLC0415
-    from segue.providers.auth import shape_problem  # noqa: PLC0415
+    from segue.providers.credentials.keys import shape_problem  # noqa: PLC0415
+    from segue.providers.hosts.addresses import find_address  # noqa: PLC0415
 
     if problem := shape_problem(key, None if force else find_address(provider)):
         raise UsageError(
@@ -136,7 +136,7 @@ async def _try_key(provider: str, key: str) -> None:
 
 
 def _remove(provider: str) -> int:
-    from segue.providers.auth import KEYRING_SERVICE, read_key_file, write_key_file  # noqa: PLC0415
+    from segue.providers.credentials.keys import KEYRING_SERVICE, read_key_file, write_key_file  # noqa: PLC0415
 
     removed = False
     ring = usable_keyring()
@@ -171,8 +171,8 @@ def _list(*, as_json: bool) -> int:
 
 def found_keys() -> list[dict[str, str]]:
     """Every provider with a key, found without running a command."""
-    from segue.providers.addresses import addresses  # noqa: PLC0415
-    from segue.providers.auth import KeySources, find_key, read_key_file  # noqa: PLC0415
+    from segue.providers.credentials.keys import KeySources, find_key, read_key_file  # noqa: PLC0415
+    from segue.providers.hosts.addresses import addresses  # noqa: PLC0415
 
     file = keys_file()
     names = dict.fromkeys([*addresses().providers, *read_key_file(file)])
@@ -191,7 +191,7 @@ def _proper(provider: str) -> str:
     """The main name of a provider with several. Raises UsageError for one that nobody has described."""
     from segue.config.layers import load_settings  # noqa: PLC0415
     from segue.config.resources import unknown_provider  # noqa: PLC0415
-    from segue.providers.addresses import addresses, find_address  # noqa: PLC0415
+    from segue.providers.hosts.addresses import addresses, find_address  # noqa: PLC0415
 
     address = find_address(provider)
     if address is None and provider not in load_settings().config.providers:

@@ -14,8 +14,8 @@ from segue.inspector.export import exported
 from segue.inspector.html import Element, Node, e
 from segue.inspector.pages.other_model import candidates, window_of
 from segue.inspector.shell import ROOT, Page, button, crumb, head, link_button, table
-from segue.providers.token_estimates import family_of, text_tokens, texts_of
-from segue.providers.token_estimates import json_text as json_bytes
+from segue.providers.tokens.token_estimates import family_of, text_tokens, texts_of
+from segue.providers.tokens.token_estimates import json_text as json_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,7 +18,7 @@ from segue.inspector.chat_view import not_visible
 from segue.inspector.html import Element, Node, e
 from segue.inspector.shell import ROOT, Page, button, crumb, head, section
 from segue.providers.models.catalog import catalog_model
-from segue.providers.token_estimates import estimate_request, family_of
+from segue.providers.tokens.token_estimates import estimate_request, family_of
 from segue.routing.route import facts_from, parse_route, provider_of
 
 if TYPE_CHECKING:

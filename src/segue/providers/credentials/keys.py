@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from segue.errors import CredentialsError, UsageError
 from segue.private_files import write_private
-from segue.providers.addresses import WITH_BEARER, Address, addresses
+from segue.providers.hosts.addresses import WITH_BEARER, Address, addresses
 from segue.redaction import remember_secret
 
 KEYRING_SERVICE = "segue"

@@ -13,7 +13,7 @@ from segue.dialects.registry import DIALECTS
 from segue.dialects.requests.client_bytes import spelled_as
 from segue.errors import InvalidRequestError
 from segue.providers.adapter import RequestSent
-from segue.providers.kept_plans import KeptPlans
+from segue.providers.requests.kept_plans import KeptPlans
 from segue.transcript.steps import ModelStep, Transcript
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from segue.errors import UsageError
-from segue.providers.addresses import complete_url
+from segue.providers.hosts.addresses import complete_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from segue.providers.addresses import Address
     from segue.providers.config import ProviderConfig
+    from segue.providers.hosts.addresses import Address
 
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 _NO_PLACE: Final = re.compile(r"[\s/?#@%\\]")

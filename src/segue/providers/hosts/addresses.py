@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from segue.dialects.registry import proper_name
 from segue.errors import UsageError
-from segue.providers.host_form import HostForm
+from segue.providers.hosts.host_form import HostForm
 from segue.suggestions import suggestion
 
 if TYPE_CHECKING:

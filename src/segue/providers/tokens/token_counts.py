@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from segue.errors import ContextLengthError, SegueError
 from segue.providers.models.cards import card_table
-from segue.providers.token_estimates import json_text, texts_of
+from segue.providers.tokens.token_estimates import json_text, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
