@@ -27,7 +27,7 @@ from segue.providers.hosts.addresses import addresses
 from segue.providers.models.prices import PriceBook
 from segue.providers.provider import Provider
 from segue.providers.registry import default_registry
-from segue.verify.run import Verification
+from segue.verify.verification import Verification
 from strategies.provider_places import CLOUDS
 
 HELLO = Conversation().append(user("Hello."))

@@ -18,9 +18,9 @@ from msgspec import structs
 
 from segue.chat.budget import Budget
 from segue.chat.chat import Chat
+from segue.chat.chat_session import ChatSession, ChatSettings
 from segue.chat.compaction.trigger import CompactionSettings
 from segue.chat.given_history import GivenHistory, history_in
-from segue.chat.lifecycle import ChatSession, ChatSettings
 from segue.chat.output_type import output_type
 from segue.chat.roles import Role, is_subtype, require_deps
 from segue.chat.subagent import task_tool

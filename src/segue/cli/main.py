@@ -73,9 +73,9 @@ def _run(words: list[str]) -> int:
 
     arguments = parse(words)  # `--help` ends here
     if sys.stdout.isatty() and not has_prompt(arguments) and sys.stdin.isatty():
-        from segue.cli.interactive.run import run as run_interactive  # noqa: PLC0415 - slow to load
+        from segue.cli.interactive.chat_loop import run as run_interactive  # noqa: PLC0415 - slow to load
 
         return run_interactive(arguments)
-    from segue.cli.one_shot.run import run as run_one_shot  # noqa: PLC0415
+    from segue.cli.one_shot.one_shot_chat import run as run_one_shot  # noqa: PLC0415
 
     return run_one_shot(arguments)

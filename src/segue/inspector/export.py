@@ -13,7 +13,7 @@ from segue.interop.convert import write_request
 from segue.interop.source import CONVERSATION, SourceRequest
 from segue.redaction import REDACTED, known_secrets, redact_known, redact_text
 from segue.sessions.entries import Adopted, SessionStarted
-from segue.sessions.html_page import as_html
+from segue.sessions.pages.html_page import as_html
 from segue.sessions.state import State
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from segue.tools.execution import abandon
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segue.chat.lifecycle import ChatSession
+    from segue.chat.chat_session import ChatSession
     from segue.conversation.message import Conversation
     from segue.events import Emit
     from segue.providers.adapter import ProviderAdapter

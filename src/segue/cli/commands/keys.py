@@ -83,7 +83,7 @@ async def ask_and_store(provider: str, *, force: bool = False, tried: bool = Fal
     key = await _read_key(provider)
     _check_shape(provider, key, force=force)
     if sys.stdin.isatty() and not tried:
-        from segue.cli.interactive.secret_prompt import read_yes  # noqa: PLC0415 - slow to load
+        from segue.cli.interactive.prompts.secret_prompt import read_yes  # noqa: PLC0415 - slow to load
 
         tried = await read_yes("Try it now, with a request that costs nothing?")
     if tried:
@@ -97,7 +97,7 @@ async def _read_key(provider: str) -> str:
         key = sys.stdin.readline().strip()
         why = "The key is empty; nothing was stored."
     else:
-        from segue.cli.interactive.secret_prompt import read_secret  # noqa: PLC0415 - slow to load
+        from segue.cli.interactive.prompts.secret_prompt import read_secret  # noqa: PLC0415 - slow to load
 
         key = await read_secret(f"API key of {provider}")
         why = "Cancelled; nothing was stored."

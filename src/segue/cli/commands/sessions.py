@@ -181,7 +181,7 @@ def _ago(at: float, now: float | None) -> str:
 
 async def _show(store: Store, arguments: argparse.Namespace) -> int:
     from segue.sessions.export import export_session  # noqa: PLC0415
-    from segue.sessions.markdown import MAX_OUTPUT  # noqa: PLC0415
+    from segue.sessions.pages.markdown import MAX_OUTPUT  # noqa: PLC0415
 
     session = (await find_session(store, arguments.session)).id
     page = await export_session(store, session, "markdown", max_output=MAX_OUTPUT)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from segue.cli.interactive.screen import Screen
+    from segue.cli.interactive.views.screen import Screen
 
 _DEFAULT: Final = "less"
 

@@ -16,7 +16,7 @@ from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
     from segue.cli.interactive.interactive_chat import InteractiveChat
-    from segue.cli.interactive.screen import Screen
+    from segue.cli.interactive.views.screen import Screen
     from segue.conversation.message import Conversation
 
 _LINES = 400

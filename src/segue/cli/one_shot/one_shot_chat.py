@@ -273,8 +273,8 @@ async def _ask_user(parts: Sequence[str]) -> bool:
     """Ask whoever sits at the terminal."""
     from prompt_toolkit.input import create_input  # noqa: PLC0415 - slow to load
 
-    from segue.cli.interactive.consent_prompt import ConsentPrompt  # noqa: PLC0415
-    from segue.cli.interactive.screen import Screen  # noqa: PLC0415
+    from segue.cli.interactive.prompts.consent_prompt import ConsentPrompt  # noqa: PLC0415
+    from segue.cli.interactive.views.screen import Screen  # noqa: PLC0415
 
     plain = os.environ.get("TERM") == "dumb"
     screen = Screen(sys.stderr, plain=plain, markdown=False)

@@ -13,7 +13,7 @@ from segue.conversation.blocks import ToolCall, ToolResult
 from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
-    from segue.cli.interactive.screen import Screen
+    from segue.cli.interactive.views.screen import Screen
 
 NARROW: Final = 60
 """Columns below which seconds and details are not shown."""

@@ -16,14 +16,14 @@ from segue import signals
 from segue.cli.exit_codes import Exit
 from segue.cli.interactive.commands.sessions import pick_session
 from segue.cli.interactive.commands.table import is_command, run_command
-from segue.cli.interactive.consent_prompt import ConsentPrompt
 from segue.cli.interactive.interactive_chat import InteractiveChat
-from segue.cli.interactive.prompt import PromptReader, read_typed_early
-from segue.cli.interactive.prompt_output import gated_output
-from segue.cli.interactive.screen import Screen
+from segue.cli.interactive.prompts.consent_prompt import ConsentPrompt
+from segue.cli.interactive.prompts.input_line import PromptReader, read_typed_early
+from segue.cli.interactive.prompts.prompt_output import gated_output
 from segue.cli.interactive.shell_escape import run_shell_command
-from segue.cli.interactive.start_screen import show_session, show_start
-from segue.cli.interactive.switch_view import show_switch
+from segue.cli.interactive.views.screen import Screen
+from segue.cli.interactive.views.start_screen import show_session, show_start
+from segue.cli.interactive.views.switch_view import show_switch
 from segue.cli.runtime import Runtime
 from segue.config.paths import history_file
 from segue.errors import JournalError

@@ -20,10 +20,10 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 
 from segue.cli.display.turn_summary import dollars, short
-from segue.cli.interactive.completer import ChatCompleter
 from segue.cli.interactive.interactive_chat import TWICE_SECONDS
 from segue.cli.interactive.pager import page
-from segue.cli.interactive.start_screen import MODE_WORDS
+from segue.cli.interactive.prompts.completer import ChatCompleter
+from segue.cli.interactive.views.start_screen import MODE_WORDS
 from segue.terminal_text import sanitised
 from segue.tools.approval import Mode
 

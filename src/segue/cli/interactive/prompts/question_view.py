@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 from segue.cli.display.text_width import width_of, wrapped
-from segue.cli.interactive.key_question import CANCELLED, Choice
 from segue.cli.interactive.pager import show_in_pager
+from segue.cli.interactive.prompts.key_question import CANCELLED, Choice
 
 if TYPE_CHECKING:
     from segue.cli.interactive.key_watch import KeyWatch
-    from segue.cli.interactive.questions import Question
-    from segue.cli.interactive.screen import Screen
+    from segue.cli.interactive.prompts.questions import Question
+    from segue.cli.interactive.views.screen import Screen
 
 ROWS_AROUND: Final = 9
 """Rows of the screen that a question needs for more than what it is about."""

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, final
 
 from segue.cli.interactive.key_watch import KeyWatch
-from segue.cli.interactive.question_view import QuestionView
-from segue.cli.interactive.questions import question_about_session
+from segue.cli.interactive.prompts.question_view import QuestionView
+from segue.cli.interactive.prompts.questions import question_about_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from prompt_toolkit.input import Input
 
-    from segue.cli.interactive.screen import Screen
+    from segue.cli.interactive.views.screen import Screen
 
 TICK_SECONDS: Final = 0.1
 

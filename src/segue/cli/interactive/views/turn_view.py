@@ -16,8 +16,8 @@ from segue.cli.display.status_lines import event_line
 from segue.cli.display.text_width import cut_beginning, wrapped
 from segue.cli.display.turn_summary import turn_line
 from segue.cli.error_report import error_lines, trouble_words
-from segue.cli.interactive.call_view import CallView
-from segue.cli.interactive.switch_view import show_switch
+from segue.cli.interactive.views.call_view import CallView
+from segue.cli.interactive.views.switch_view import show_switch
 from segue.conversation.message import Conversation
 from segue.errors import InvalidRequestError, OverloadError, RateLimitError, TransportError
 from segue.events import (
@@ -44,8 +44,8 @@ from segue.terminal_text import sanitised
 from segue.transcript.citations import source_list
 
 if TYPE_CHECKING:
-    from segue.cli.interactive.question_view import QuestionView
-    from segue.cli.interactive.screen import Screen
+    from segue.cli.interactive.prompts.question_view import QuestionView
+    from segue.cli.interactive.views.screen import Screen
     from segue.conversation.blocks import ToolCall, ToolResult
     from segue.errors import SegueError
 

@@ -11,7 +11,7 @@ from segue.cli.error_report import trouble_words
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from segue.cli.interactive.screen import Screen
+    from segue.cli.interactive.views.screen import Screen
     from segue.conversation.message import Conversation
     from segue.events import Switch
     from segue.transcript.repairs import Repair
