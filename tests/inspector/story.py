@@ -27,8 +27,8 @@ from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
+from segue.inspector.access.logins import new_token
 from segue.inspector.inspector import Inspector
-from segue.inspector.logins import new_token
 from segue.providers.config import ProviderConfig
 from segue.providers.credentials.keys import Secret
 from segue.providers.registry import default_registry

@@ -11,8 +11,8 @@ import pytest
 
 from inspector.story import HEADERS, Agent, Session, Stage, inspected_gateway
 from segue.inspector.pages import overview
-from segue.inspector.recorder import Recorder
-from segue.inspector.records import ConversationRecord
+from segue.inspector.record.recorder import Recorder
+from segue.inspector.record.records import ConversationRecord
 from segue.redaction import forget_secret, remember_secret
 
 

@@ -47,8 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _open_gateway(config: Config, given: str, *, browser: bool) -> int:
     from segue.cli.clients import asks_for_key, gateway_url  # noqa: PLC0415
     from segue.gateway.stores import open_key  # noqa: PLC0415
-    from segue.inspector.logins import new_token  # noqa: PLC0415
-    from segue.inspector.shell import ROOT  # noqa: PLC0415
+    from segue.inspector.access.logins import new_token  # noqa: PLC0415
+    from segue.inspector.markup.shell import ROOT  # noqa: PLC0415
 
     url = (given or gateway_url(config)).rstrip("/")
     _require_running(url)
@@ -130,7 +130,7 @@ def _session_page(config: Config, name: str) -> LocalInspector:
     from segue.cli.commands.sessions import find_session  # noqa: PLC0415
     from segue.config.resources import open_store  # noqa: PLC0415
     from segue.inspector.local import LocalInspector  # noqa: PLC0415
-    from segue.inspector.session_view import session_page  # noqa: PLC0415
+    from segue.inspector.views.session_view import session_page  # noqa: PLC0415
     from segue.sessions.entries import Record  # noqa: PLC0415
     from segue.sessions.recovery import salvage_state  # noqa: PLC0415
 
@@ -160,7 +160,7 @@ def _session_page(config: Config, name: str) -> LocalInspector:
 
 def _serve(app: LocalInspector, port: int, *, browser: bool) -> int:
     from segue.gateway.server import open_listener  # noqa: PLC0415
-    from segue.inspector.shell import ROOT  # noqa: PLC0415
+    from segue.inspector.markup.shell import ROOT  # noqa: PLC0415
 
     with open_listener("127.0.0.1", port) as listener:
         import uvicorn  # noqa: PLC0415

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 from msgspec import Struct
 
-from segue.inspector.html import Element, e
+from segue.inspector.markup.html import Element, e
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.conversation.usage import Usage
-    from segue.inspector.records import RunState
+    from segue.inspector.record.records import RunState
 
 _STRIP: Final = 15
 """Turns that get a shape each; a conversation with more gets a line per run."""

@@ -11,7 +11,7 @@ from segue.conversation.message import Conversation, Message
 from segue.conversation.usage import NO_USAGE, Usage
 from segue.gateway.conversations.turns import ClientTurn
 from segue.gateway.prompt_caches.forecasts import CacheOutcome
-from segue.inspector.pieces import KeptBody
+from segue.inspector.record.pieces import KeptBody
 from segue.transcript.repairs import Repair
 
 RunState: TypeAlias = Literal["idle", "waiting", "streaming", "tools run", "failed"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from segue.inspector import words
-from segue.inspector.cache_causes import misses_of, outcomes_of
-from segue.inspector.chat_view import seams_of, turns_of
-from segue.inspector.html import Node, e
+from segue.inspector.markup import words
+from segue.inspector.markup.html import Node, e
+from segue.inspector.markup.shell import Page, head, section
 from segue.inspector.pages.cache import request_table
 from segue.inspector.pages.conversation import plot, seam_block, turn_article
-from segue.inspector.records import RequestRecord
-from segue.inspector.shell import Page, head, section
+from segue.inspector.record.records import RequestRecord
+from segue.inspector.views.cache_causes import misses_of, outcomes_of
+from segue.inspector.views.chat_view import seams_of, turns_of
 from segue.sessions.entries import ModelReplied, Record, Switched, UserSaid
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult, status_of
 from segue.conversation.usage import NO_USAGE, Usage
-from segue.inspector import words
+from segue.inspector.markup import words
 from segue.transcript.media import describe
 from segue.transcript.value_text import text_of
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from segue.conversation.message import Conversation, Message
-    from segue.inspector.records import RequestRecord
+    from segue.inspector.record.records import RequestRecord
     from segue.transcript.repairs import Repair
 
 _LINE: Final = 160

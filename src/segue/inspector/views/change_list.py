@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
-from segue.inspector import words
-from segue.inspector.html import Element, e
+from segue.inspector.markup import words
+from segue.inspector.markup.html import Element, e
 from segue.interop.refusals import provider_refusals
 from segue.transcript.repairs import SENTENCES
 

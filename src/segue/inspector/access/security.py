@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from segue.gateway.web import WebRequest
-    from segue.inspector.logins import Viewer
+    from segue.inspector.access.logins import Viewer
 
 _LOCAL_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 _PLAIN_PORTS: Final = {"http": 80, "https": 443}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from segue.inspector.html import Element, e
+from segue.inspector.markup.html import Element, e
 
 NO_DATA: Final = "no data"
 _LONG: Final = (("days", 86_400.0), ("h", 3600.0), ("min", 60.0))

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from segue.errors import InvalidRequestError
 from segue.gateway.web import WebResponse
-from segue.inspector import marks
-from segue.inspector.html import Element, Node, e, html_of
+from segue.inspector.markup import marks
+from segue.inspector.markup.html import Element, Node, e, html_of
 
 ROOT: Final = "/segue/inspector"
 FOR_EVER: Final = "public, max-age=31536000, immutable"
@@ -73,7 +73,7 @@ def asset(name: str) -> tuple[bytes, str, str] | None:
     kind = _KINDS.get(name.rpartition(".")[2])
     if kind is None or "/" in name or name.startswith("."):
         return None
-    held = files(__package__).joinpath("static", name)
+    held = files("segue.inspector").joinpath("static", name)
     if not held.is_file():
         return None
     return held.read_bytes(), kind, _digest()
@@ -82,7 +82,7 @@ def asset(name: str) -> tuple[bytes, str, str] | None:
 @lru_cache(maxsize=1)
 def _digest() -> str:
     """Of all files together: modules of the script name each other by relative addresses."""
-    folder = files(__package__).joinpath("static")
+    folder = files("segue.inspector").joinpath("static")
     made = sha256()
     for file in sorted(folder.iterdir(), key=lambda one: one.name):
         made.update(file.name.encode() + file.read_bytes())

@@ -25,8 +25,8 @@ from segue.exchange.attempt import Attempt
 from segue.exchange.handovers import sum_of
 from segue.gateway.conversations.turns import ClientTurn
 from segue.gateway.report import RequestReport
-from segue.inspector.pieces import KeptBody, kept
-from segue.inspector.records import AttemptRecord, ConversationRecord, RequestContent, RequestRecord
+from segue.inspector.record.pieces import KeptBody, kept
+from segue.inspector.record.records import AttemptRecord, ConversationRecord, RequestContent, RequestRecord
 from segue.redaction import known_secrets, redact_known, redact_text
 from segue.terminal_text import sanitised
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
-from segue.inspector import words
-from segue.inspector.html import Element, Node, e
-from segue.inspector.marks import TOKEN_CLASSES, family_of, mark_at, short_name, token_parts
+from segue.inspector.markup import words
+from segue.inspector.markup.html import Element, Node, e
+from segue.inspector.markup.marks import TOKEN_CLASSES, family_of, mark_at, short_name, token_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from segue.inspector.records import RequestRecord
+    from segue.inspector.record.records import RequestRecord
 
 _WIDTH: Final = 1232
 _MOST_BARS: Final = 120

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.conversation.usage import Usage
-    from segue.inspector.records import RequestRecord
+    from segue.inspector.record.records import RequestRecord
 
 _SLACK = 0.05
 

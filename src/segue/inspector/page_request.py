@@ -11,16 +11,16 @@ from msgspec import Struct, field
 from segue.errors import InvalidRequestError
 from segue.gateway.app import Gateway
 from segue.gateway.memory.store import ConversationInfo
-from segue.inspector.audit import AuditLog
-from segue.inspector.logins import Viewer
-from segue.inspector.recorder import Recorder
+from segue.inspector.access.audit import AuditLog
+from segue.inspector.access.logins import Viewer
+from segue.inspector.record.recorder import Recorder
 from segue.providers.registry import KnownProviders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segue.conversation.message import Conversation
-    from segue.inspector.records import ConversationRecord, RequestContent, RequestRecord
+    from segue.inspector.record.records import ConversationRecord, RequestContent, RequestRecord
 
 
 @final

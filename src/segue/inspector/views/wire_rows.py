@@ -12,7 +12,7 @@ from segue.conversation.blocks import ToolResult
 from segue.conversation.message import Message
 from segue.dialects.registry import DIALECTS
 from segue.errors import SegueError
-from segue.inspector.change_list import changes_of, sign_of
+from segue.inspector.views.change_list import changes_of, sign_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
