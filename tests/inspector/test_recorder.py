@@ -13,7 +13,7 @@ from inspector.story import HEADERS, Agent, Session, Stage, inspected_gateway
 from segue.inspector.pages import overview
 from segue.inspector.record.recorder import Recorder
 from segue.inspector.record.records import ConversationRecord
-from segue.redaction import forget_secret, remember_secret
+from segue.text.redaction import forget_secret, remember_secret
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from segue.chat.subagent import task_tool
 from segue.conversation.json_safe import encodable
 from segue.conversation.options import Options
 from segue.errors import UsageError
-from segue.suggestions import named_keywords
+from segue.text.suggestions import named_keywords
 from segue.tools.function_tools import as_tool
 from segue.transcript.policy import Policy
 

@@ -35,8 +35,8 @@ from segue.limits import MAX_EXCHANGES
 from segue.routing.route import parse_route
 from segue.sessions.entries import ApprovalGiven, SettingsChanged, Switched
 from segue.sessions.export import as_document
-from segue.suggestions import named_keywords
 from segue.telemetry.switch import observer
+from segue.text.suggestions import named_keywords
 from segue.transcript.policy import Policy
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from segue.providers.hosts.addresses import addresses, find_address
 from segue.providers.models.cards import default_model
 from segue.providers.models.catalog import catalog
 from segue.providers.models.makers import model_suggestion
-from segue.suggestions import suggestion
+from segue.text.suggestions import suggestion
 
 if TYPE_CHECKING:
     from segue.config.schema import Config

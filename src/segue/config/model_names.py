@@ -19,7 +19,7 @@ from segue.providers.hosts.addresses import find_address
 from segue.providers.models.makers import providers_with
 from segue.providers.models.prices import PriceBook, PriceRule
 from segue.routing.route import Route, parse_route
-from segue.suggestions import suggestion
+from segue.text.suggestions import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

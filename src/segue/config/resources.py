@@ -22,7 +22,7 @@ from segue.providers.config import read_provider_config
 from segue.providers.hosts.addresses import find_address
 from segue.providers.models.prices import PriceBook
 from segue.providers.registry import KnownProviders
-from segue.suggestions import suggestion
+from segue.text.suggestions import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -11,10 +11,10 @@ from segue.inspector.markup.shell import Page
 from segue.inspector.page_request import not_found
 from segue.interop.convert import write_request
 from segue.interop.source import CONVERSATION, SourceRequest
-from segue.redaction import REDACTED, known_secrets, redact_known, redact_text
 from segue.sessions.entries import Adopted, SessionStarted
 from segue.sessions.pages.html_page import as_html
 from segue.sessions.state import State
+from segue.text.redaction import REDACTED, known_secrets, redact_known, redact_text
 
 if TYPE_CHECKING:
     from segue.conversation.message import Conversation

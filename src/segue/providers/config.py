@@ -14,8 +14,8 @@ from segue.providers.capabilities import ConfigProblem
 from segue.providers.credentials.keys import Secret
 from segue.providers.hosts.addresses import AuthStyle, address_of, unknown_like
 from segue.providers.hosts.base_urls import base_url_of
-from segue.redaction import remember_secret_variable
-from segue.suggestions import suggestion
+from segue.text.redaction import remember_secret_variable
+from segue.text.suggestions import suggestion
 from segue.transports.transport import ReplyLimits, Timeouts
 
 IN_PROCESS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -38,7 +38,7 @@ from segue.providers.requests.kept_plans import KeptPlans
 from segue.providers.requests.reply_events import EVENTS_AT_ONCE, ReplyReader
 from segue.providers.requests.request_writer import RequestWriter
 from segue.providers.services import new_fitting, services_for
-from segue.redaction import redact_text
+from segue.text.redaction import redact_text
 from segue.transcript.repairs import Repair
 from segue.transports.reply_meter import read_rest
 

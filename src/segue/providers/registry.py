@@ -16,7 +16,7 @@ from segue.providers.hosts.addresses import address_of, addresses, find_address
 from segue.providers.hosts.base_urls import base_url_of
 from segue.providers.models.prices import CATALOG_PRICES, PriceBook, PriceRule, prices_of
 from segue.providers.scripted import ScriptedProvider
-from segue.suggestions import suggestion
+from segue.text.suggestions import suggestion
 
 if TYPE_CHECKING:
     from pathlib import Path

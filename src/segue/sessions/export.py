@@ -19,7 +19,7 @@ from segue.sessions.entry_codec import encode_entry
 from segue.sessions.pages.html_page import as_html
 from segue.sessions.pages.markdown import as_markdown
 from segue.sessions.recovery import salvage_state
-from segue.terminal_text import safe_json_bytes
+from segue.text.terminal_text import safe_json_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

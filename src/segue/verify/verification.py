@@ -16,7 +16,7 @@ from segue.providers.adapter import ChatRequest, RequestSent, fold_stream
 from segue.providers.models.cards import default_model
 from segue.providers.models.prices import CATALOG_PRICES, Bill, cost_of
 from segue.providers.tokens.token_estimates import estimate_request, family_of
-from segue.redaction import redact_text
+from segue.text.redaction import redact_text
 from segue.verify.broken_requests import MOST_CHANGES, BrokenRequest, changes_of, known_violations
 from segue.verify.emulator_provider import emulated_provider, has_emulator, is_cloud
 from segue.verify.probes import probes

@@ -90,7 +90,7 @@ def _show(link: str, *, browser: bool) -> None:
     import webbrowser  # noqa: PLC0415
 
     from segue.config.paths import gateway_directory  # noqa: PLC0415
-    from segue.private_files import write_private  # noqa: PLC0415
+    from segue.system.private_files import write_private  # noqa: PLC0415
 
     # Other users of the machine see what programs are started with, so the browser gets the name of a private file.
     file = gateway_directory() / "inspect.html"

@@ -12,7 +12,7 @@ from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
 from segue.config.paths import keys_file
 from segue.errors import UsageError
-from segue.redaction import mask
+from segue.text.redaction import mask
 
 if TYPE_CHECKING:
     import argparse

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from segue.gateway.log_output import patient_log  # noqa: PLC0415
-    from segue.terminal_text import styled  # noqa: PLC0415
+    from segue.text.terminal_text import styled  # noqa: PLC0415
 
     sets = [*arguments.sets, *_sets_of(arguments)]
     config = _load(sets)

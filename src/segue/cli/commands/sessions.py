@@ -15,7 +15,7 @@ from segue.cli.display.text_width import cut, padded
 from segue.cli.display.turn_summary import counted
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
-from segue.terminal_text import sanitised
+from segue.text.terminal_text import sanitised
 
 if TYPE_CHECKING:
     import argparse

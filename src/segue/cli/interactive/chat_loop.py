@@ -12,7 +12,6 @@ from msgspec import structs
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_input
 
-from segue import signals
 from segue.cli.exit_codes import Exit
 from segue.cli.interactive.commands.sessions import pick_session
 from segue.cli.interactive.commands.table import is_command, run_command
@@ -28,6 +27,7 @@ from segue.cli.runtime import Runtime
 from segue.config.paths import history_file
 from segue.errors import JournalError
 from segue.routing.retry import RetrySettings
+from segue.system import signals
 
 if TYPE_CHECKING:
     import argparse

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 import msgspec
 from msgspec import Struct, field
 
-from segue import __version__, signals
+from segue import __version__
 from segue.chat.turn import Answer
 from segue.cli.attachments import check_media
 from segue.cli.display.terminal import print_status
@@ -32,7 +32,8 @@ from segue.conversation.options import NO_OPTIONS
 from segue.errors import ContentPolicyError, SegueError, UsageError
 from segue.events import Repaired, Switch, TurnComplete
 from segue.providers.models.prices import CATALOG_PRICES, prices_of
-from segue.worker_threads import in_thread
+from segue.system import signals
+from segue.system.worker_threads import in_thread
 
 if TYPE_CHECKING:
     import argparse

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 from msgspec import Struct
 
-from segue.private_files import append_private
+from segue.system.private_files import append_private
 
 if TYPE_CHECKING:
     from pathlib import Path

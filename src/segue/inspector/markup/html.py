@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from msgspec import Struct
 
-from segue.terminal_text import BIDI, INVISIBLE
+from segue.text.terminal_text import BIDI, INVISIBLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

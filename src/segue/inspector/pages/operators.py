@@ -13,7 +13,7 @@ from segue.inspector.markup.html import e
 from segue.inspector.markup.shell import ROOT, Page, head, table
 from segue.inspector.pages.conversation import summary
 from segue.inspector.pages.keys import operator_tabs
-from segue.redaction import redact_settings
+from segue.text.redaction import redact_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,8 +27,8 @@ from segue.gateway.conversations.turns import ClientTurn
 from segue.gateway.report import RequestReport
 from segue.inspector.record.pieces import KeptBody, kept
 from segue.inspector.record.records import AttemptRecord, ConversationRecord, RequestContent, RequestRecord
-from segue.redaction import known_secrets, redact_known, redact_text
-from segue.terminal_text import sanitised
+from segue.text.redaction import known_secrets, redact_known, redact_text
+from segue.text.terminal_text import sanitised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,7 +23,7 @@ from segue.dialects.sigv4 import SigningKeys, sign
 from segue.errors import CredentialsError, UsageError
 from segue.providers.credentials import Keeper, not_installed
 from segue.providers.hosts.addresses import Address
-from segue.redaction import forget_secret, remember_secret
+from segue.text.redaction import forget_secret, remember_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,9 +20,9 @@ import msgspec
 from msgspec import Struct, field
 
 from segue.errors import CredentialsError, UsageError
-from segue.private_files import write_private
 from segue.providers.hosts.addresses import WITH_BEARER, Address, addresses
-from segue.redaction import remember_secret
+from segue.system.private_files import write_private
+from segue.text.redaction import remember_secret
 
 KEYRING_SERVICE = "segue"
 COMMAND_SECONDS = 30.0

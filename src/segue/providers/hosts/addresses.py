@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 from segue.dialects.registry import proper_name
 from segue.errors import UsageError
 from segue.providers.hosts.host_form import HostForm
-from segue.suggestions import suggestion
+from segue.text.suggestions import suggestion
 
 if TYPE_CHECKING:
     from segue.providers.config import ProviderConfig

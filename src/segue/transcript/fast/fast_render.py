@@ -329,9 +329,9 @@ def compose_exchanges(
         own: Sequence[StepBlock] | None
         dropped: Sequence[tuple[Kind, str]] = ()
         end = len(blocks) - 1
-        if end == 1 and _is_plain(block := blocks[0]):
+        if end == 1 and _is_plain_block(block := blocks[0]):
             own = (block,)
-        elif end == 2 and hidden and _is_bare(blocks[0]) and _is_plain(block := blocks[1]):
+        elif end == 2 and hidden and _is_bare(blocks[0]) and _is_plain_block(block := blocks[1]):
             own, dropped = (block,), hidden
         else:
             own = own_blocks(composer, message, end, dropped := [])
@@ -367,7 +367,7 @@ def _unchanged_arguments(call: ToolCall, levels: int) -> str:
     return "" if change else text
 
 
-def _is_plain(block: Block) -> TypeGuard[Text]:
+def _is_plain_block(block: Block) -> TypeGuard[Text]:
     """Whether a block is a text that any target takes as it is."""
     return (
         type(block) is Text

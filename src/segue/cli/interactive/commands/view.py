@@ -12,7 +12,7 @@ from segue.cli.model_choice import default_model_of
 from segue.dialects.registry import DIALECTS
 from segue.errors import UsageError
 from segue.interop.convert import convert
-from segue.terminal_text import sanitised
+from segue.text.terminal_text import sanitised
 
 if TYPE_CHECKING:
     from segue.cli.interactive.interactive_chat import InteractiveChat

@@ -24,7 +24,7 @@ from segue.cli.interactive.interactive_chat import TWICE_SECONDS
 from segue.cli.interactive.pager import page
 from segue.cli.interactive.prompts.completer import ChatCompleter
 from segue.cli.interactive.views.start_screen import MODE_WORDS
-from segue.terminal_text import sanitised
+from segue.text.terminal_text import sanitised
 from segue.tools.approval import Mode
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from prompt_toolkit.output import create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from segue.cli.display.gate import ungated
-from segue.terminal_text import sanitised
+from segue.text.terminal_text import sanitised
 
 if TYPE_CHECKING:
     from prompt_toolkit.output import Output

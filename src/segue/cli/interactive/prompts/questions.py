@@ -11,7 +11,7 @@ from segue.cli.display.call_text import argument_text
 from segue.cli.display.file_changes import change_lines, change_of
 from segue.cli.display.text_width import wrapped
 from segue.cli.interactive.prompts.key_question import Choice
-from segue.terminal_text import revealed
+from segue.text.terminal_text import revealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from segue.cli.display.call_text import call_end, call_words, folded
 from segue.cli.display.file_changes import FileChange, change_lines
 from segue.cli.display.text_width import cut, width_of
 from segue.conversation.blocks import ToolCall, ToolResult
-from segue.terminal_text import sanitised
+from segue.text.terminal_text import sanitised
 
 if TYPE_CHECKING:
     from segue.cli.interactive.views.screen import Screen

@@ -10,7 +10,7 @@ from segue.cli.display.gate import ungated
 from segue.cli.display.markdown import MarkdownStream
 from segue.cli.display.terminal import Colours
 from segue.cli.display.text_width import LiveLines, cut, wrapped
-from segue.terminal_text import ControlSequence, Sanitiser, sanitised, styled
+from segue.text.terminal_text import ControlSequence, Sanitiser, sanitised, styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -40,7 +40,7 @@ from segue.events import (
     TurnComplete,
     Warned,
 )
-from segue.terminal_text import sanitised
+from segue.text.terminal_text import sanitised
 from segue.transcript.citations import source_list
 
 if TYPE_CHECKING:

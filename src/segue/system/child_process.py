@@ -13,7 +13,7 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, final
 
-from segue.redaction import redact_environment, redact_keys
+from segue.text.redaction import redact_environment, redact_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
