@@ -211,7 +211,7 @@ def _finish(block: dict[str, Any], texts: dict[str, list[str]]) -> None:
 
 
 THREADS: Final = Continuations(
-    mark=b'"thread"',
+    field=_FIELD,
     previous=_previous,
     whole=_whole,
     headers=_headers,

@@ -210,7 +210,7 @@ class _Reader(Struct, frozen=True):
             repairs = (*decoded.repairs, *adoption.repairs)
             return _read(fields, decoded, adoption.conversation, repairs=repairs), None
         conversation = Conversation(tuple(clean[0]), decoded.system, clean[1])
-        refers = self.dialect.server.may_refer(body)
+        refers = self.dialect.server.may_refer(text)  # known tools refer to nothing
         field = self.dialect.messages_field
         given = fields[field]
         if not keep or type(given) is not list:

@@ -18,7 +18,7 @@ from segue.errors import SegueError
 class Continuations(Struct, frozen=True, kw_only=True):
     """How clients of a wire continue what its server has kept."""
 
-    mark: bytes
+    field: str
     """No body without it asks for anything of the kind."""
     previous: Callable[[Mapping[str, Raw]], str | None]
     """The id of the reply that a request with these fields continues; empty if it begins a conversation that is to be kept, and None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final
 
 from msgspec import Raw, Struct
@@ -207,7 +208,7 @@ class ProviderState(Struct, frozen=True, kw_only=True):
 
 
 @final
-class ServerFacts(Struct, frozen=True, kw_only=True):
+class ServerFacts(Struct, frozen=True, kw_only=True, dict=True):
     """One wire format as a server serves it."""
 
     paths: tuple[ServerPath, ...]
@@ -312,8 +313,11 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     def may_refer(self, text: bytes) -> bool:
         """Whether messages in the bytes of a request may refer to anything: nearly always a look at the bytes shows that they do
         not, and no message need be read for it."""
-        marks = {mark for field in self.references for mark in field.marks}
-        return holds_mark(text, marks.union(self.item_marks))
+        return holds_mark(text, self._marks)
+
+    @cached_property
+    def _marks(self) -> frozenset[bytes]:
+        return frozenset(self.item_marks).union(*[field.marks for field in self.references])
 
     def count_in(self, text: bytes) -> int:
         """How many of what the provider counts are in a part of a request."""
