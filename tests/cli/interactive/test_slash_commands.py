@@ -126,6 +126,20 @@ def test_what_is_told_about_a_chat(cloud: Cloud, sit: Callable[..., None]) -> No
     sit(scene, "-T", "read_file")
 
 
+def test_a_fork_shows_what_was_spent_before_it(cloud: Cloud, sit: Callable[..., None]) -> None:
+    async def scene(at: TypedChat) -> None:
+        cloud.reply("Hello.")
+        await at.send("Hi")
+        await at.type("/fork")
+        assert at.interactive.chat.cost is None, "the copy itself has cost nothing yet"
+        assert at.interactive.forked_cost > 0
+        assert "before the fork" in await at.type("/stats")
+        await at.type("/new")
+        assert at.interactive.forked_cost == 0
+
+    sit(scene)
+
+
 def test_switching_provider_and_back(cloud: Cloud, sit: Callable[..., None]) -> None:
     async def scene(at: TypedChat) -> None:
         cloud.reply("One.")
