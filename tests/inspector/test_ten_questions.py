@@ -95,6 +95,8 @@ def test_8_what_failed_who_took_over_and_was_anything_billed_twice(
 def test_9_are_the_first_models_signatures_still_there(tab: Tab, stage: Stage, agent: Agent) -> None:
     text = _open(tab, stage, f"/c/{agent.conversation}")
     assert "with signatures restored" in text
+    assert "Signatures kept for the way back: opus-4-7 (" in " ".join(text.split())
+    assert "its own" in _open(tab, stage, f"/c/{agent.conversation}/as")
     assert "its cache was still warm" in text
 
 
