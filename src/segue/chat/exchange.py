@@ -260,8 +260,6 @@ class TurnExchanges(Asker):
         self._torn = self.shown or bool(message.blocks)
         if message.blocks or usage != NO_USAGE:
             await journal.append(self.latest)
-        if counted := reply.usage.input_tokens:
-            self._session.compactor.reported[attempt.request.model] = attempt.request, counted
         ended_well = reply.error is None and reply.finish != "cancelled"
         if ended_well and all(type(block) is Reasoning for block in message.blocks):
             self._emit(Warned("The reply is empty.", "empty_reply"))

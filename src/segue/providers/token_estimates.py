@@ -292,12 +292,15 @@ class Estimator(Struct):
         return _rounded(self._tokens(request) * self._ratios.get(request.model, 1.0))
 
     def correct(self, request: ChatRequest, reported: int) -> None:
-        """The provider counted so many input tokens in this request."""
-        estimated, known = self._tokens(request), self._ratios.get(request.model)
-        if not estimated or reported <= 0:
-            return
-        ratio = min(max(reported / estimated, _SMALLEST_RATIO), _LARGEST_RATIO)
-        self._ratios[request.model] = ratio if known is None else (known + ratio) / 2
+        """The provider counted so many input tokens in this request, the last one. It alone decides: so every process that
+        continues a session estimates alike."""
+        estimated = self._tokens(request)
+        if estimated and reported > 0:
+            self._ratios[request.model] = min(max(reported / estimated, _SMALLEST_RATIO), _LARGEST_RATIO)
+
+    def forget(self, model: str) -> None:
+        """Nothing is known of what its provider counts."""
+        self._ratios.pop(model, None)
 
     def _tokens(self, request: ChatRequest) -> float:
         family = family_of(request.model)
