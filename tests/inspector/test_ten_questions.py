@@ -43,7 +43,9 @@ def test_3_what_was_changed_by_which_rule_and_where(
     assert "prevents: 400 Not the same number of function calls and responses" in text
     tab.press("n")
     assert tab.run("document.querySelectorAll('.here').length") == 1
-    assert tab.run("document.querySelectorAll('.ch.add').length") > 0
+    added = str(tab.run("[...document.querySelectorAll('.ch.add')].map(one => one.innerText).join('|')"))
+    lines = " ".join(added.split())
+    assert "MIS-05 18 tool" in lines and "MIS-02 19 assistant" in lines and "MIS-02 1 system" not in lines
 
 
 def test_4_what_exactly_did_the_provider_get_and_what_did_my_client_send(
