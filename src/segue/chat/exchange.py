@@ -48,7 +48,7 @@ from segue.transcript.citations import is_listed
 if TYPE_CHECKING:
     import asyncio
 
-    from segue.chat.lifecycle import ChatSession
+    from segue.chat.chat_session import ChatSession
     from segue.chat.output_type import PartialOutputReader
     from segue.conversation.blocks import Citation
     from segue.conversation.events import Event

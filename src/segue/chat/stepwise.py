@@ -21,7 +21,7 @@ from segue.errors import JournalError
 from segue.sessions.entries import ApprovalGiven, UserSaid
 
 if TYPE_CHECKING:
-    from segue.chat.lifecycle import ChatSession
+    from segue.chat.chat_session import ChatSession
     from segue.chat.steps import Step
     from segue.chat.turn import Answer
     from segue.events import ChatEvent, Emit

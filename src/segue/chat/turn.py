@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, assert_never, final
 from msgspec import Struct, field
 
 from segue.chat.budget import OVER_BUDGET
+from segue.chat.chat_session import ChatSession
 from segue.chat.exchange import TurnExchanges
-from segue.chat.lifecycle import ChatSession
 from segue.chat.output_type import second_request
 from segue.chat.steps import (
     Ask,
