@@ -67,15 +67,25 @@ _secret_values: set[str] = set()
 _secret_variables: set[str] = set()
 
 
+def secrets_revision() -> int:
+    """Another one whenever a value was remembered or forgotten."""
+    return _revision[0]
+
+
+_revision = [0]
+
+
 def remember_secret(value: str) -> None:
     """From now on this value is redacted wherever known ones are. Every key that the process reads comes here."""
-    if len(value) >= _SHORTEST_KNOWN:
+    if len(value) >= _SHORTEST_KNOWN and value not in _secret_values:
         _secret_values.add(value)
+        _revision[0] += 1
 
 
 def forget_secret(value: str) -> None:
     """Of a token that has ended: it opens nothing any more, and there is a new one every hour."""
     _secret_values.discard(value)
+    _revision[0] += 1
 
 
 def remember_named_secrets(given: Mapping[str, str]) -> None:
@@ -90,6 +100,7 @@ def remember_named_secrets(given: Mapping[str, str]) -> None:
 def remember_secret_variable(name: str) -> None:
     """A variable that holds a key, whatever its name looks like."""
     _secret_variables.add(name)
+    _revision[0] += 1
 
 
 def known_secrets(environment: Mapping[str, str] | None = None) -> list[str]:

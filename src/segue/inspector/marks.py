@@ -134,11 +134,18 @@ def model(route: str, *, bold: bool = False, whole: bool = False) -> Element:
     return e("span", mark(route), name, cls="m b" if bold else "m", title=route)
 
 
+def family_named(name: str) -> ModelFamily:
+    return next((family for family in facts().family if family.name == name), _OTHER)
+
+
+def family_mark(name: str) -> Element:
+    """The mark of its models."""
+    providers = family_named(name).providers
+    return mark(f"{providers[0]}/x" if providers else "")
+
+
 def legend() -> Element:
-    shown = [
-        e("span", mark(f"{family.providers[0]}/x" if family.providers else ""), family.title, cls="m")
-        for family in facts().family
-    ]
+    shown = [e("span", family_mark(family.name), family.title, cls="m") for family in facts().family]
     return e("span", [[one, " "] for one in shown], cls="keys")
 
 

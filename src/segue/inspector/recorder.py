@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from contextlib import suppress
 from itertools import islice
 from threading import RLock
-from time import time
+from time import localtime, monotonic, strftime, time
 from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
@@ -26,8 +26,14 @@ from segue.exchange.handovers import sum_of
 from segue.gateway.conversations.turns import ClientTurn
 from segue.gateway.report import RequestReport
 from segue.inspector.pieces import KeptBody, kept
-from segue.inspector.records import AttemptRecord, ConversationRecord, RequestContent, RequestRecord
-from segue.redaction import known_secrets, redact_known, redact_text
+from segue.inspector.records import (
+    AttemptRecord,
+    ConversationRecord,
+    DayFigures,
+    RequestContent,
+    RequestRecord,
+)
+from segue.redaction import known_secrets, redact_known, redact_text, secrets_revision
 from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
@@ -37,12 +43,19 @@ if TYPE_CHECKING:
     from segue.conversation.usage import Usage
     from segue.gateway.report import AttemptReport
 
-_LATER: Final = 1.0
-"""Seconds after which what was taken is worked on. A page that is made does not wait for that."""
+_LATER: Final = 5.0
+"""Seconds after which what was taken is worked on. A page that is made does not wait for that: it does the work itself."""
+_BATCH: Final = 64
+_BATCH_BYTES: Final = 8 << 20
+"""When so much waits it is worked on at once. To hand one request to a thread costs as much as to record it."""
+_SECRETS_SECONDS: Final = 10.0
+"""After which the variables of the process are looked through again for keys."""
 _MOST_WAITING: Final = 500
 """Requests whose content waits; beyond them only figures are taken."""
 _MOST_WAITING_BYTES: Final = 32 << 20
 _MOST_CONVERSATIONS: Final = 10_000
+_MOST_UNCOUNTED: Final = 5000
+_MOST_DAYS: Final = 10_000
 _MOST_WORDS: Final = 2000
 _MOST_LANES: Final = 32
 _TITLE: Final = 80
@@ -106,6 +119,9 @@ class Recorder:
         """By id; the one used last is the last."""
         self.requests: OrderedDict[str, RequestRecord] = OrderedDict()
         self._by_hour: OrderedDict[int, int] = OrderedDict()
+        self._uncounted: list[RequestRecord] = []
+        self._days: dict[tuple[str, str], DayFigures] = {}
+        """By day and caller."""
         self._max_requests = max_requests
         self._on_change = on_change
         self._running: dict[int, _Running] = {}
@@ -113,7 +129,7 @@ class Recorder:
         self._waiting: deque[_Ended] = deque()
         self._taken_bytes = self._worked_bytes = 0
         """Of content, since the start: the event loop adds to the first, whoever works on it to the second."""
-        self._planned = False
+        self._planned = self._works = False
         self._later: asyncio.TimerHandle | None = None
         self._bodies = 0
         """Bytes of recorded bodies."""
@@ -123,8 +139,9 @@ class Recorder:
         self._found_secret = False
         self._values = 0
         """Bytes of conversations that are held as values."""
-        self._secrets: list[bytes] | None = None
-        """Values of keys, which are cut out of what is recorded; None: to be looked up."""
+        self._secrets: list[bytes] = []
+        """Values of keys, which are cut out of what is recorded."""
+        self._secrets_of, self._secrets_at = -1, 0.0
         self.lock = RLock()
 
     @property
@@ -161,14 +178,22 @@ class Recorder:
             return
         ended = self._taken(report, running)
         self._waiting.append(ended)
-        if not self._planned:
-            self._planned = True
-            try:
-                self._later = asyncio.get_running_loop().call_later(_LATER, self._work)
-            except RuntimeError:  # no loop runs: whoever reads does the work
-                self._planned = False
+        self._plan()
         if report.conversation:
             self._on_change(report.conversation)
+
+    def _plan(self) -> None:
+        full = (
+            len(self._waiting) >= _BATCH or self._taken_bytes - self._worked_bytes >= _BATCH_BYTES
+        ) and not self._works
+        if self._planned and not full:
+            return
+        if self._later is not None:
+            self._later.cancel()
+        with suppress(RuntimeError):  # no loop runs: whoever reads does the work
+            loop = asyncio.get_running_loop()
+            self._planned = True
+            self._later = loop.call_later(0.0 if full else _LATER, self._work)
 
     def _leave(self, running: _Running) -> None:
         name = running.turn.conversation_id
@@ -217,7 +242,6 @@ class Recorder:
             error=report.error,
             client_gone=report.client_gone,
             cache=report.cache,
-            headroom=report.headroom,
             calls=len(report.answer.calls) if report.answer is not None else 0,
         )
         ended = _Ended(record)
@@ -235,6 +259,7 @@ class Recorder:
     # What is done later
 
     def _work(self) -> None:
+        self._planned, self._works = False, True
         with suppress(RuntimeError):  # the loop ends, and takes no more work
             asyncio.get_running_loop().run_in_executor(None, self.catch_up)
 
@@ -244,9 +269,8 @@ class Recorder:
 
     def catch_up(self) -> None:
         """Work on all that was taken so far."""
-        self._planned = False
         with self.lock:
-            self._secrets = None
+            self._works = False
             while self._waiting:
                 ended = self._waiting.popleft()
                 try:
@@ -263,6 +287,9 @@ class Recorder:
             self._forget_request(oldest)
         if not record.conversation:
             return
+        self._uncounted.append(record)
+        if len(self._uncounted) > _MOST_UNCOUNTED:
+            self._count_days()
         known = self._conversation(record)
         before = known.requests[-1] if known.requests else None
         record.number = known.request_count = known.request_count + 1
@@ -271,6 +298,7 @@ class Recorder:
             known.routes.append(record.route)
         elif record.route:
             known.routes[-1] = record.route
+        known.several = known.several or known.routes[0] != record.route
         record.turn = known.turns
         known.requests.append(record)
         known.uncounted.append(record)
@@ -334,8 +362,10 @@ class Recorder:
 
     def _redacted(self, body: bytes) -> bytes:
         """Without the value of any key that is known: it is cut out before it is recorded."""
-        if self._secrets is None:
+        revision, now = secrets_revision(), monotonic()
+        if revision != self._secrets_of or now - self._secrets_at > _SECRETS_SECONDS:
             self._secrets = [secret.encode("utf-8", "surrogateescape") for secret in known_secrets()]
+            self._secrets_of, self._secrets_at = revision, now
         for secret in self._secrets:
             if secret in body:
                 self._found_secret = True
@@ -405,7 +435,36 @@ class Recorder:
         while len(self._by_hour) > 96:
             self._by_hour.popitem(last=False)
 
+    def _count_days(self) -> None:
+        day = ""
+        for record in self._uncounted:
+            day = day_of(record.began)
+            self._days.setdefault((day, record.caller), DayFigures()).add(record)
+        self._uncounted.clear()
+        if len(self._days) > _MOST_DAYS:
+            self._days = {place: held for place, held in self._days.items() if place[0] == day}
+
     # What the pages read, with the lock
+
+    def figures_of(self, now: float, caller: str | None) -> DayFigures:
+        """Of today; `caller`: None means all of them together."""
+        self._count_days()
+        day = day_of(now)
+        if caller is not None:
+            return self._days.get((day, caller), DayFigures())
+        total = DayFigures()
+        for (held_day, _), held in self._days.items():
+            if held_day == day:
+                total.join(held)
+        return total
+
+    def running(self) -> dict[str, float]:
+        """The conversations that wait for a reply, and since when."""
+        return {
+            name: max(one.report.began for one in list(held.values()))
+            for name, held in list(self._by_conversation.items())
+            if held
+        }
 
     def half_hours(self, now: float, number: int = 17) -> list[int]:
         """Requests of the last half hours; the present one is the last."""
@@ -415,6 +474,11 @@ class Recorder:
     def running_of(self, conversation: str) -> Iterator[tuple[RequestReport, list[Attempt]]]:
         for running in list(self._by_conversation.get(conversation, {}).values()):
             yield running.report, running.attempts
+
+
+def day_of(moment: float) -> str:
+    """By the clock of this machine."""
+    return strftime("%Y-%m-%d", localtime(moment))
 
 
 def _attempts_of(report: RequestReport, attempts: list[Attempt]) -> Iterator[AttemptRecord]:

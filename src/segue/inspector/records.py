@@ -12,7 +12,6 @@ from segue.conversation.usage import NO_USAGE, Usage
 from segue.gateway.conversations.turns import ClientTurn
 from segue.gateway.prompt_caches.forecasts import CacheOutcome
 from segue.inspector.pieces import KeptBody
-from segue.providers.headroom import Headroom
 from segue.transcript.repairs import Repair
 
 _MOST_PLACES: Final = 10_000
@@ -101,8 +100,6 @@ class RequestRecord(Struct, kw_only=True):
     """That the answer makes."""
     cache: CacheOutcome | None = None
     """What became of the provider's cache, as far as that is known."""
-    headroom: dict[str, tuple[Headroom, ...]] = field(default_factory=dict)
-    """What is left of the providers' limits, by route, as their replies said it."""
     content: RequestContent | None = None
     """None if it was not recorded, or is forgotten."""
 
@@ -116,6 +113,39 @@ class RequestRecord(Struct, kw_only=True):
 
 
 @final
+class DayFigures(Struct):
+    """What the requests of one caller came to on one day of this machine's clock."""
+
+    requests: int = 0
+    dollars: float | None = None
+    counted_tokens: int = 0
+    """Input of requests whose provider says what it read from its cache."""
+    cached_tokens: int = 0
+    repairs: int = 0
+    losses: int = 0
+    refused: int = 0
+    failovers: int = 0
+
+    def add(self, request: RequestRecord) -> None:
+        usage = request.usage
+        self.requests += 1
+        if request.dollars is not None:
+            self.dollars = (self.dollars or 0.0) + request.dollars
+        if usage.cached_tokens is not None:
+            self.counted_tokens += usage.input_tokens or 0
+            self.cached_tokens += usage.cached_tokens
+        self.repairs += len(request.repairs)
+        self.losses += len(request.losses)
+        self.refused += bool(request.error)
+        self.failovers += request.failovers
+
+    def join(self, other: DayFigures) -> None:
+        for name in self.__struct_fields__:
+            mine, more = getattr(self, name), getattr(other, name)
+            setattr(self, name, mine if more is None else (mine or 0) + more)
+
+
+@final
 class ConversationSums(Struct):
     """What the requests of a conversation come to."""
 
@@ -124,6 +154,7 @@ class ConversationSums(Struct):
     places: dict[tuple[str, str, str, tuple[str, ...]], bool] = field(default_factory=dict)
     """Places that were repaired, and whether something is not seen there. Of a long history the same places are repaired at each
     request."""
+    losses: int = 0
 
     def add(self, request: RequestRecord) -> None:
         self.usage = self.usage.plus(request.usage)
@@ -133,6 +164,7 @@ class ConversationSums(Struct):
             place = (request.route, repair.kind, repair.path, repair.call_ids)
             if place not in self.places and len(self.places) < _MOST_PLACES:
                 self.places[place] = repair.lossy
+                self.losses += repair.lossy
 
 
 @final
@@ -158,6 +190,8 @@ class ConversationRecord(Struct, kw_only=True):
     turns: int = 0
     routes: list[str] = field(default_factory=list)
     """That ended each turn, in order."""
+    several: bool = False
+    """Whether more than one route answered."""
     uncounted: list[RequestRecord] = field(default_factory=list)
     """Requests that are not in the sums yet: they are counted when somebody looks."""
     sums: ConversationSums = field(default_factory=ConversationSums)
@@ -192,7 +226,7 @@ class ConversationRecord(Struct, kw_only=True):
 
     @property
     def losses(self) -> int:
-        return sum(self.counted().places.values())
+        return self.counted().losses
 
     @property
     def conversation(self) -> Conversation | None:

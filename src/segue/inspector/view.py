@@ -37,6 +37,8 @@ class View(Struct, kw_only=True):
     """Conversations of others whose content an operator asked to see, each noted in the audit log."""
     stored: dict[str, ConversationInfo] = field(default_factory=dict)
     """Of the gateway's memory: also those that other processes served."""
+    as_data: bool = False
+    """Whether the JSON twin of a page is wanted."""
     now: float = field(default_factory=time)
 
     def may_see(self, caller: str) -> bool:
