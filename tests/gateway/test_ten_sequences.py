@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from itertools import product
 from typing import Any
 
@@ -294,7 +294,7 @@ async def stand_ins(other: str, *, stream: bool) -> None:
         assert (answer.status, answer.json()["error"]["param"]) == (400, "input[0]")
 
 
-SEQUENCES: Mapping[Callable[..., Awaitable[None]], str] = {
+SEQUENCES: Mapping[Callable[..., Coroutine[Any, Any, None]], str] = {
     thread: ThreadClient.home,
     tool: ThreadClient.home,
     lost_store: ThreadClient.home,
@@ -310,7 +310,9 @@ SEQUENCES: Mapping[Callable[..., Awaitable[None]], str] = {
 
 
 @pytest.mark.parametrize("sequence", SEQUENCES, ids=lambda sequence: sequence.__name__)
-def test_a_sequence_holds_with_every_provider_family(sequence: Callable[..., Awaitable[None]]) -> None:
+def test_a_sequence_holds_with_every_provider_family(
+    sequence: Callable[..., Coroutine[Any, Any, None]],
+) -> None:
     cases = [*product(other_than(SEQUENCES[sequence]), (False, True))]
     if sequence is interaction or sequence is forks:  # there Gemini itself is asked on its stateful wire
         cases = [case for case in cases if case[0] != INTERACTIONS]
