@@ -27,10 +27,10 @@ from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
+from segue.inspector.access.logins import new_token
 from segue.inspector.inspector import Inspector
-from segue.inspector.logins import new_token
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.registry import default_registry
 from segue.routing.retry import RetrySettings
 from segue.transports.asgi import AsgiTransport

@@ -15,9 +15,9 @@ from inspector.browser import Browser
 from inspector.story import GPT, HEADERS, Agent, Session, Stage, inspected_gateway
 from segue.emulators.faults import Fault
 from segue.inspector.pages import overview
-from segue.inspector.recorder import Recorder
-from segue.inspector.records import ConversationRecord
-from segue.redaction import forget_secret, remember_secret
+from segue.inspector.record.recorder import Recorder
+from segue.inspector.record.records import ConversationRecord
+from segue.text.redaction import forget_secret, remember_secret
 
 
 @pytest.fixture(scope="module")

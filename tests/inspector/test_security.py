@@ -13,7 +13,7 @@ from segue.config.schema import CallerSettings
 from segue.gateway.accounts.account import digest_of
 from segue.gateway.accounts.caller_keys import REFRESH_SECONDS
 from segue.gateway.memory.installation_key import InstallationKey
-from segue.inspector.logins import new_token
+from segue.inspector.access.logins import new_token
 
 PAGE = "/segue/inspector/"
 LOGIN = "/segue/inspector/login"

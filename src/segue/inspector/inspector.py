@@ -18,9 +18,13 @@ from segue.dialects.registry import DIALECTS, WIRES
 from segue.errors import CredentialsError, InvalidRequestError, SegueError
 from segue.gateway.accounts.register import ANYONE
 from segue.gateway.web import WebResponse
-from segue.inspector import actions, security, shell, words
+from segue.inspector import actions
+from segue.inspector.access import security
+from segue.inspector.access.logins import SESSION_SECONDS, Logins, Viewer
 from segue.inspector.live import Channel
-from segue.inspector.logins import SESSION_SECONDS, Logins, Viewer
+from segue.inspector.markup import shell, words
+from segue.inspector.markup.shell import ROOT, Page, PageFrame
+from segue.inspector.page_request import View
 from segue.inspector.pages import (
     cache,
     conversation,
@@ -33,9 +37,7 @@ from segue.inspector.pages import (
     request,
     routes,
 )
-from segue.inspector.recorder import Recorder
-from segue.inspector.shell import ROOT, Page, PageFrame
-from segue.inspector.view import View
+from segue.inspector.record.recorder import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping, Sequence
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
     from segue.gateway.report import RequestReport
     from segue.gateway.web import Receive, ResponseWriter, WebRequest
 
-from segue.inspector.audit import AuditLog
+from segue.inspector.access.audit import AuditLog
 
 _MOST_STREAMS: Final = 6
 """Of one login."""

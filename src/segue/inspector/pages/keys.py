@@ -9,10 +9,10 @@ from segue.errors import JournalError
 from segue.gateway.accounts.administration import require_operator
 from segue.gateway.accounts.admission import MILLION
 from segue.gateway.accounts.caller_keys import account_of
-from segue.inspector import charts, marks, words
-from segue.inspector.html import Element, Node, e
+from segue.inspector.markup import charts, marks, words
+from segue.inspector.markup.html import Element, Node, e
+from segue.inspector.markup.shell import ROOT, Page, button, head, section, table
 from segue.inspector.pages.routes import figures_of, route_table
-from segue.inspector.shell import ROOT, Page, button, head, section, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from segue.gateway.accounts.administration import CallerInfo
     from segue.gateway.accounts.admission import Reserved
     from segue.gateway.accounts.store import UsageRow
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
 
 _DAYS: Final = 14
 _NEAR: Final = 0.9

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct
 
-from segue.inspector import charts, marks, words
-from segue.inspector.html import Element, Node, e, tree_of
-from segue.inspector.shell import ROOT, Page, figure
+from segue.inspector.markup import charts, marks, words
+from segue.inspector.markup.html import Element, Node, e, tree_of
+from segue.inspector.markup.shell import ROOT, Page, figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from segue.inspector.records import ConversationRecord
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
+    from segue.inspector.record.records import ConversationRecord
 
 _ROWS: Final = 100
 _MOST_DATA: Final = 1000

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct
 
-from segue.inspector import charts, marks, words
-from segue.inspector.html import Element, Node, e
-from segue.inspector.shell import Page, head, section, table
+from segue.inspector.markup import charts, marks, words
+from segue.inspector.markup.html import Element, Node, e
+from segue.inspector.markup.shell import Page, head, section, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
     from segue.providers.headroom import Headroom
     from segue.routing.statistics import MemberStatistics
 
