@@ -83,6 +83,8 @@ class KeptPrompt(Struct, frozen=True):
     """Of it, what the cache had after it."""
     ends: tuple[CacheEnd, ...] = ()
     """Kept at marks of earlier requests, shortest first."""
+    settings: int = 0
+    """So many bytes at its end surely hold no messages."""
 
 
 @final
@@ -105,6 +107,8 @@ class CacheForecast(Struct, frozen=True, kw_only=True):
     passed: float | None = None
     ends: tuple[CacheEnd, ...] = ()
     before: bytes = b""
+    settings: int = 0
+    """As in the prompt that is kept."""
 
 
 @final
@@ -182,7 +186,7 @@ class PromptCaches(SizedCache[tuple[str, str], KeptPrompt]):
         ends = tuple(
             [structs.replace(end, sent=forecast.sent) if end.tokens <= read else end for end in forecast.ends]
         )
-        kept = KeptPrompt(forecast.body, forecast.sent, tokens, held, ends[-_MOST_ENDS:])
+        kept = KeptPrompt(forecast.body, forecast.sent, tokens, held, ends[-_MOST_ENDS:], forecast.settings)
         self.keep(forecast.key, kept, len(forecast.body) + _OWN_BYTES)
 
 
@@ -190,9 +194,11 @@ def _compared(kept: KeptPrompt, made: CacheForecast) -> CacheForecast:
     facts, passed = made.facts, made.sent - kept.sent
     made = structs.replace(made, held=kept.held, passed=passed, before=kept.body)
     lives = _lives(kept.body, facts, passed)
-    if lives and _continues(kept.body, made.body, facts):
+    settings = _settings_behind(kept, made.body, facts) if lives else None
+    if settings is not None:
         last = (CacheEnd(kept.held, facts.seconds, kept.sent),) if facts.marks and kept.held else ()
-        return structs.replace(made, expected=_whole_blocks(kept.held, facts), ends=(*kept.ends, *last))
+        expected, ends = _whole_blocks(kept.held, facts), (*kept.ends, *last)
+        return structs.replace(made, expected=expected, ends=ends, settings=settings)
     if len(kept.body) + len(made.body) > _LARGEST:
         return structs.replace(made, said="too large to be compared at once")
     try:
@@ -308,27 +314,29 @@ def _ends_in(kept: KeptPrompt, parts: Sequence[PromptPart]) -> list[tuple[CacheE
 # Whether one request is the beginning of another, seen by comparing memory
 
 
-def _continues(before: bytes, after: bytes, facts: CacheFacts) -> bool:
-    """Whether it is surely the same prompt with more messages, or none, at its end. Marks may have moved."""
+def _settings_behind(kept: KeptPrompt, after: bytes, facts: CacheFacts) -> int | None:
+    """How many bytes of settings stand behind the messages, if it is surely the same prompt with more messages, or none, at its end.
+    None if it may be another one. Marks may have moved."""
+    before = kept.body
     at = common_bytes(before, after)
     behind = at
     if facts.marks:
         at, behind = _past_marks(before, after, at)
-    rest = before[at:]
+    rest = len(before) - at
     if rest and not (
-        rest[:1] == b"]"
+        before[at : at + 1] == b"]"
         and after[behind : behind + 1] in (b",", b"]")
-        and after.endswith(rest)
-        and not any(field in rest for field in _HISTORY_FIELDS)
+        and after.endswith(memoryview(before)[at:])
+        # Tools are most of it, and once is enough to look for messages in them.
+        and (rest <= kept.settings or not any(before.find(field, at) >= 0 for field in _HISTORY_FIELDS))
     ):
-        return False
+        return None
     if not facts.marks:
-        return True
+        return rest
     name = MARK_FIELDS[0].encode() if b"cache_control" in before else MARK_FIELDS[1].encode()
     was, now = before.rfind(name), after.rfind(name)
-    return 0 <= was <= now and after.count(b'"type"' if name == b"cache_control" else b"{", was, now) < (
-        facts.lookback - 4
-    )
+    between = after.count(b'"type"' if name == b"cache_control" else b"{", was, now)
+    return rest if 0 <= was <= now and between < facts.lookback - 4 else None
 
 
 def _past_marks(before: bytes, after: bytes, at: int) -> tuple[int, int]:
@@ -347,7 +355,7 @@ def _past_marks(before: bytes, after: bytes, at: int) -> tuple[int, int]:
         elif other is not None:
             behind = other.end()
             at -= back
-        same = common_bytes(before[at:], after[behind:])
+        same = common_bytes(before, after, at, behind)
         at, behind = at + same, behind + same
     return at, behind
 
