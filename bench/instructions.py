@@ -71,13 +71,15 @@ def run() -> None:
             ("forwarded, streamed", Run(port=0, path=MESSAGES, model=NATIVE), MESSAGES),
             ("forwarded, whole", Run(port=0, path=MESSAGES, model=NATIVE, stream=False), MESSAGES),
         ):
-            ours = _cost(bench, gateway, run, MESSAGES)
-            print(f"{name:<40}{ours:>8.2f}{_cost(bench, bare, run, path):>8.2f}", flush=True)
-        turns = [_next_turn(bench, counted, path) for counted, path in ((gateway, MESSAGES), (bare, CHAT))]
+            ours = cost_of(bench, gateway, run, MESSAGES)
+            print(f"{name:<40}{ours:>8.2f}{cost_of(bench, bare, run, path):>8.2f}", flush=True)
+        turns = [
+            cost_of_next_turn(bench, counted, path) for counted, path in ((gateway, MESSAGES), (bare, CHAT))
+        ]
         print(f"{'next turn of 8 to 34 messages':<40}{turns[0]:>8.2f}{turns[1]:>8.2f}", flush=True)
 
 
-def _cost(bench: Bench, counted: Counted, run: Run, path: str) -> float:
+def cost_of(bench: Bench, counted: Counted, run: Run, path: str) -> float:
     asked = Run(
         port=counted.process.port,
         path=path,
@@ -95,7 +97,7 @@ def _cost(bench: Bench, counted: Counted, run: Run, path: str) -> float:
     return counted.take() / figures.requests / 1e6
 
 
-def _next_turn(bench: Bench, counted: Counted, path: str) -> float:
+def cost_of_next_turn(bench: Bench, counted: Counted, path: str) -> float:
     asked = Run(port=counted.process.port, path=path, kind="open", clients=CLIENTS, requests=CLIENTS)
     asked.model = MODEL
     counted.begin()

@@ -80,8 +80,18 @@ class _Key(Struct, forbid_unknown_fields=True):
     name: str
     models: list[str] = []
     dollars_per_day: float | None = None
+    dollars_per_month: float | None = None
     requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    concurrent: int | None = None
     admin: bool = False
+
+    def allowance(self) -> Allowance:
+        limits = {name: getattr(self, name) for name in Allowance.__struct_fields__}
+        try:
+            return msgspec.convert(limits, Allowance)
+        except msgspec.ValidationError as error:
+            raise InvalidRequestError(f"This is no limit: {error}.", code="bad_limit", status=400) from error
 
 
 def decoded(body: bytes, kind: type[_T]) -> _T:
@@ -232,29 +242,15 @@ async def _doctor(view: View, body: bytes) -> dict[str, Any]:
 
 async def _key_create(view: View, body: bytes) -> dict[str, Any]:
     asked = _operators(view, body)
-    allowance = Allowance(
-        models=asked.models,
-        dollars_per_day=asked.dollars_per_day,
-        requests_per_minute=asked.requests_per_minute,
-    )
-    key = await _usable(
-        view.gateway.accounts.administration.create(asked.name, allowance, labels={}, admin=asked.admin)
-    )
+    administration = view.gateway.accounts.administration
+    key = await _usable(administration.create(asked.name, asked.allowance(), labels={}, admin=asked.admin))
     view.audit.note(view.viewer.name, "made a key", asked.name)
     return {"key": key, "said": f"The key of {asked.name}, shown only now:"}
 
 
 async def _key_limits(view: View, body: bytes) -> dict[str, Any]:
     asked = _operators(view, body)
-    administration = view.gateway.accounts.administration
-    now = await _usable(administration.allowance(asked.name))
-    changed = structs.replace(
-        now,
-        models=asked.models,
-        dollars_per_day=asked.dollars_per_day,
-        requests_per_minute=asked.requests_per_minute,
-    )
-    await _usable(administration.change(asked.name, changed))
+    await _usable(view.gateway.accounts.administration.change(asked.name, asked.allowance()))
     view.audit.note(view.viewer.name, "changed limits", asked.name)
     return {"said": f"The limits of {asked.name} are changed.", "reload": True}
 

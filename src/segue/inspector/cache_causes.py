@@ -30,6 +30,10 @@ class RequestCache(Struct, frozen=True, kw_only=True, omit_defaults=True):
     predicted: int | None = None
     """Tokens that should have been read; None if the provider counts none."""
     reported: int | None = None
+    held: int | None = None
+    """Tokens that the cache had after the request before it."""
+    reason: str = ""
+    """The provider's own word for a loss."""
     lost: int = 0
     cause: CacheCause = "none"
     said: str = ""
@@ -73,6 +77,8 @@ def _seen(one: RequestRecord, before: RequestRecord | None) -> RequestCache:
         number=one.number,
         predicted=cache.expected,
         reported=cache.read,
+        held=cache.held,
+        reason=cache.reason,
         lost=cache.lost,
         cause=cache.cause,
         said=cache.said,
@@ -109,6 +115,7 @@ def _by_counts(one: RequestRecord, before: RequestRecord | None, *, cold: bool) 
         number=one.number,
         predicted=None if read is None else 0 if gone else held,
         reported=read,
+        held=held,
         lost=lost,
         cause="none" if not lost else "time to live" if gone else "unknown",
         said=said if lost else "",

@@ -123,7 +123,7 @@ def _bar(one: RequestRecord, x: float, width: float, bottom: float, scale: float
             e(
                 "text",
                 said,
-                cls="q" if said == "failover" else "bad",
+                cls="bad" if said == "cache lost" else "q",
                 x=x + width / 2,
                 y=at - 6,
                 text_anchor="middle",

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
+from segue.gateway.prompt_caches.prompts import common_bytes
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -23,11 +25,8 @@ _DEEPEST: Final = 2
 _NAME: Final = re.compile(rb'\{?\s*"[^"\\]{1,100}"\s*:\s*')
 _MOST_BEHIND: Final = 5
 """Brackets that may stand behind the last piece of a list in an object."""
-_STEP: Final = 4096
 _WORTH: Final = 256
 """Bytes in common from which on a body is kept as a difference."""
-_TAIL_FROM: Final = 64 << 10
-"""The end of a body that is compared: fields behind the messages."""
 _LONGEST_SECRET: Final = 512
 _CUT_FROM: Final = 256
 """A value that is shorter stays whole."""
@@ -71,26 +70,21 @@ def kept(
     """`before`: the body before it, whose bytes are `data_before`. `clean` cuts secrets out of what is new."""
     if before is None:
         return KeptBody(clean(body))
-    head = _same_bytes(body, data_before)
+    head = common_bytes(body, data_before)
     most = min(len(body), len(data_before)) - head
-    tail = _same_bytes(body[:-_TAIL_FROM:-1], data_before[:-_TAIL_FROM:-1])
-    tail = min(tail, most)
+    tail = _same_end(body, data_before, most)
     if head < _WORTH and tail < _WORTH:
         return KeptBody(clean(body))
     head = max(head - _LONGEST_SECRET, 0)  # a secret may begin in what is the same and end in what is not
     return KeptBody(clean(body[head : len(body) - tail]), before, head, tail)
 
 
-def _same_bytes(one: bytes, other: bytes) -> int:
-    """So many bytes are the same at the start of both."""
-    at, most = 0, min(len(one), len(other))
-    while at < most and one[at : at + _STEP] == other[at : at + _STEP]:
-        at += _STEP
-    at = min(at, most)
-    low, high = at, min(at + _STEP, most)
+def _same_end(one: bytes, other: bytes, most: int) -> int:
+    """So many bytes, of `most`, are the same at the end of both, by comparing memory."""
+    low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
-        if one[at:middle] == other[at:middle]:
+        if one[len(one) - middle : len(one) - low] == other[len(other) - middle : len(other) - low]:
             low = middle
         else:
             high = middle - 1

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from segue.conversation.message import Conversation
+    from segue.conversation.usage import Usage
     from segue.gateway.report import AttemptReport
 
-_LATER: Final = 0.25
-"""Seconds after which what was taken is worked on."""
+_LATER: Final = 1.0
+"""Seconds after which what was taken is worked on. A page that is made does not wait for that."""
 _MOST_WAITING: Final = 500
 """Requests whose content waits; beyond them only figures are taken."""
 _MOST_WAITING_BYTES: Final = 32 << 20
@@ -51,6 +52,11 @@ _FOLDERS: Final = re.compile(
     r"(?:[Ww]orking directory|[Cc]urrent directory|Primary working directory)\s*(?:is)?:?\s*`?([^\s`<\n][^\n`<]{0,200})"
     r"|<cwd>([^<\n]{1,200})</cwd>"
 )
+_FOLDER_WORDS: Final = ("orking directory", "urrent directory", "<cwd>")
+"""One of them stands in what `_FOLDERS` finds. Looking for words costs a fiftieth of looking for the expression."""
+_BEFORE_WORDS: Final = 16
+_MOST_TITLE: Final = 2000
+"""Characters of a message that its title is made of."""
 _SENTENCE: Final = re.compile(r".{16,79}?[.?!](?= )")
 _LOG: Final = logging.getLogger("segue.inspector")
 
@@ -103,18 +109,22 @@ class Recorder:
         self._max_requests = max_requests
         self._on_change = on_change
         self._running: dict[int, _Running] = {}
+        self._by_conversation: dict[str, dict[int, _Running]] = {}
         self._waiting: deque[_Ended] = deque()
-        self._waiting_bytes = 0
+        self._taken_bytes = self._worked_bytes = 0
+        """Of content, since the start: the event loop adds to the first, whoever works on it to the second."""
         self._planned = False
         self._later: asyncio.TimerHandle | None = None
         self._bodies = 0
         """Bytes of recorded bodies."""
         self._last: OrderedDict[tuple[str, str], tuple[KeptBody, bytes]] = OrderedDict()
+        self._with_content: OrderedDict[str, ConversationRecord] = OrderedDict()
+        """Those that have some; the one used last is the last."""
         self._found_secret = False
         self._values = 0
         """Bytes of conversations that are held as values."""
-        self._secrets: list[bytes] = []
-        """Values of keys, which are cut out of what is recorded."""
+        self._secrets: list[bytes] | None = None
+        """Values of keys, which are cut out of what is recorded; None: to be looked up."""
         self.lock = RLock()
 
     @property
@@ -130,12 +140,9 @@ class Recorder:
     # What the gateway calls, on its event loop
 
     def began(self, report: RequestReport, turn: ClientTurn, switched: str) -> None:
-        self._running[id(report)] = _Running(report, turn, switched, [])
-        with self.lock:
-            known = self.conversations.get(turn.conversation_id)
-            if known is not None and known.caller == report.caller:
-                known.running += 1
-                known.state, known.updated = "waiting", report.began
+        # Without the lock: a page that is made holds it, and a request waits for no page.
+        self._running[id(report)] = running = _Running(report, turn, switched, [])
+        self._by_conversation.setdefault(turn.conversation_id, {})[id(report)] = running
         self._on_change(turn.conversation_id)
 
     def asks(self, report: RequestReport, attempt: Attempt) -> None:
@@ -148,7 +155,9 @@ class Recorder:
 
     def ended(self, report: RequestReport) -> None:
         running = self._running.pop(id(report), None)
-        if running is None and not (report.error and report.wire):
+        if running is not None:
+            self._leave(running)
+        elif not (report.error and report.wire):
             return
         ended = self._taken(report, running)
         self._waiting.append(ended)
@@ -160,6 +169,13 @@ class Recorder:
                 self._planned = False
         if report.conversation:
             self._on_change(report.conversation)
+
+    def _leave(self, running: _Running) -> None:
+        name = running.turn.conversation_id
+        others = self._by_conversation[name]
+        del others[id(running.report)]
+        if not others:
+            del self._by_conversation[name]
 
     def _taken(self, report: RequestReport, running: _Running | None) -> _Ended:
         turn = running.turn if running is not None else None
@@ -201,14 +217,16 @@ class Recorder:
             error=report.error,
             client_gone=report.client_gone,
             cache=report.cache,
+            headroom=report.headroom,
             calls=len(report.answer.calls) if report.answer is not None else 0,
         )
         ended = _Ended(record)
         if turn is not None and self.content:
             ended.provider = last.wire_body if last is not None else b""
             size = len(turn.request.body) + len(ended.provider)
-            if len(self._waiting) < _MOST_WAITING and self._waiting_bytes + size <= _MOST_WAITING_BYTES:
-                self._waiting_bytes += size
+            waiting = self._taken_bytes - self._worked_bytes
+            if len(self._waiting) < _MOST_WAITING and waiting + size <= _MOST_WAITING_BYTES:
+                self._taken_bytes += size
                 ended.turn, ended.client, ended.answer = turn, turn.request.body, report.answer
             else:
                 self.dropped += 1
@@ -228,8 +246,7 @@ class Recorder:
         """Work on all that was taken so far."""
         self._planned = False
         with self.lock:
-            if self._waiting:
-                self._secrets = [secret.encode("utf-8", "surrogateescape") for secret in known_secrets()]
+            self._secrets = None
             while self._waiting:
                 ended = self._waiting.popleft()
                 try:
@@ -256,7 +273,7 @@ class Recorder:
             known.routes[-1] = record.route
         record.turn = known.turns
         known.requests.append(record)
-        self._add_figures(known, record)
+        known.uncounted.append(record)
         self._keep_pieces(ended, known, before)
         if ended.turn is not None:
             self._keep_turn(known, ended)
@@ -264,39 +281,28 @@ class Recorder:
     def _conversation(self, record: RequestRecord) -> ConversationRecord:
         known = self.conversations.get(record.conversation)
         if known is None or known.caller != record.caller:
+            if known is not None:
+                self._forget_content(known)
             known = ConversationRecord(
                 id=record.conversation, caller=record.caller, client=record.client, created=record.began
             )
             self.conversations[record.conversation] = known
             if len(self.conversations) > _MOST_CONVERSATIONS:
                 _, oldest = self.conversations.popitem(last=False)
+                self._forget_content(oldest)
                 for request in oldest.requests:
                     self._forget_request(request)
         self.conversations.move_to_end(record.conversation)
         known.wire, known.asked, known.client = record.wire, record.asked, record.client
         known.updated, known.switched = record.end, record.switched
-        known.running = max(known.running - 1, 0)
         known.state = "failed" if record.error else "tools run" if record.calls else "idle"
         return known
-
-    def _add_figures(self, known: ConversationRecord, record: RequestRecord) -> None:
-        known.usage = known.usage.plus(record.usage)
-        known.counted_cache = known.counted_cache or record.usage.cached_tokens is not None
-        if record.dollars is not None:
-            known.dollars = (known.dollars or 0.0) + record.dollars
-        known.errors += bool(record.error)
-        for repair in record.repairs:
-            place = f"{record.route} {repair.kind} {repair.path} {' '.join(repair.call_ids)}"
-            if place not in known.changed_places and len(known.changed_places) < 10_000:
-                known.changed_places.add(place)
-                known.repairs += 1
-                known.losses += repair.lossy
 
     def _keep_pieces(self, ended: _Ended, known: ConversationRecord, before: RequestRecord | None) -> None:
         record = ended.record
         if not ended.client:
             return
-        self._waiting_bytes -= len(ended.client) + len(ended.provider)
+        self._worked_bytes += len(ended.client) + len(ended.provider)
         earlier = before.content.client if before is not None and before.content is not None else None
         client = self._kept(ended.client, earlier, (known.id, ""))
         provider = client if ended.provider is ended.client else None
@@ -328,6 +334,8 @@ class Recorder:
 
     def _redacted(self, body: bytes) -> bytes:
         """Without the value of any key that is known: it is cut out before it is recorded."""
+        if self._secrets is None:
+            self._secrets = [secret.encode("utf-8", "surrogateescape") for secret in known_secrets()]
         for secret in self._secrets:
             if secret in body:
                 self._found_secret = True
@@ -340,13 +348,12 @@ class Recorder:
         if known.last_turn is not None:
             self._values -= known.last_turn.size * _TURN_FACTOR
         self._values += turn.size * _TURN_FACTOR
+        self._with_content[known.id] = known
+        self._with_content.move_to_end(known.id)
         known.last_turn, known.last_answer = turn, ended.answer
         if not known.title:
             known.title = _title_of(turn.conversation)
-            found = _FOLDERS.search(turn.conversation.system) or _FOLDERS.search(
-                _early_words(turn.conversation)
-            )
-            known.folder = sanitised((found[1] or found[2] or "").strip())[:200] if found is not None else ""
+            known.folder = _folder_of(turn.conversation)
         while self.held_bytes > self.max_bytes:
             if not self._forget_oldest(known):
                 self._forget_content(known)
@@ -354,13 +361,14 @@ class Recorder:
 
     def _forget_oldest(self, but: ConversationRecord) -> bool:
         """The content of the conversation that was used longest ago. False if there is none but this one."""
-        for known in self.conversations.values():
-            if known is not but and (known.last_turn is not None or any(r.content for r in known.requests)):
-                self._forget_content(known)
-                return True
-        return False
+        oldest = next(iter(self._with_content.values()), None)
+        if oldest is None or oldest is but:
+            return False
+        self._forget_content(oldest)
+        return True
 
     def _forget_content(self, known: ConversationRecord) -> None:
+        self._with_content.pop(known.id, None)
         for request in known.requests:
             if request.content is not None:
                 self._release(request)
@@ -386,6 +394,8 @@ class Recorder:
             self._forget_content(known)
         self._release(request)
         self.requests.pop(request.id, None)
+        if known is not None:
+            known.counted()
         if known is not None and known.requests and known.requests[0] is request:
             known.requests.popleft()
 
@@ -403,16 +413,15 @@ class Recorder:
         return [self._by_hour.get(slot, 0) for slot in range(last - number + 1, last + 1)]
 
     def running_of(self, conversation: str) -> Iterator[tuple[RequestReport, list[Attempt]]]:
-        for running in list(self._running.values()):
-            if running.turn.conversation_id == conversation:
-                yield running.report, running.attempts
+        for running in list(self._by_conversation.get(conversation, {}).values()):
+            yield running.report, running.attempts
 
 
 def _attempts_of(report: RequestReport, attempts: list[Attempt]) -> Iterator[AttemptRecord]:
     for tried, attempt in zip(report.tries, _aligned(report.tries, attempts), strict=False):
         error = attempt.error if attempt is not None else None
         spent = [expense for expense in report.expenses if expense.route == tried.route]
-        usage = sum_of(one.usage for one in tried.handovers) if tried.handovers else NO_USAGE
+        usage = _usage_of(tried)
         yield AttemptRecord(
             route=tried.route,
             after=max(tried.began - report.began, 0.0),
@@ -427,6 +436,16 @@ def _attempts_of(report: RequestReport, attempts: list[Attempt]) -> Iterator[Att
             dialect=attempt.origin.dialect if attempt is not None else "",
             url=attempt.sent.url if attempt is not None and attempt.sent is not None else "",
         )
+
+
+def _usage_of(tried: AttemptReport) -> Usage:
+    match tried.handovers:
+        case []:
+            return NO_USAGE
+        case [one]:
+            return one.usage
+        case several:
+            return sum_of(one.usage for one in several)
 
 
 def _aligned(tries: list[AttemptReport], attempts: list[Attempt]) -> Iterator[Attempt | None]:
@@ -444,6 +463,17 @@ def _words_of(error: SegueError | None) -> str:
     return str(redact_known(redact_text(words[:_MOST_WORDS])))
 
 
+def _folder_of(conversation: Conversation) -> str:
+    """Where the client works, if its system prompt or one of the first messages says so."""
+    for text in (conversation.system, _early_words(conversation)):
+        for word in _FOLDER_WORDS:
+            at = text.find(word)
+            found = _FOLDERS.search(text, max(at - _BEFORE_WORDS, 0), at + 300) if at >= 0 else None
+            if found is not None:
+                return sanitised((found[1] or found[2] or "").strip())[:200]
+    return ""
+
+
 def _early_words(conversation: Conversation) -> str:
     return "\n".join(
         block.text[:4000]
@@ -459,7 +489,7 @@ def _title_of(conversation: Conversation) -> str:
         if message.speaker != "user" or message.instruction:
             continue
         for block in message.blocks:
-            words = " ".join(sanitised(block.text).split()) if type(block) is Text else ""
+            words = " ".join(sanitised(block.text[:_MOST_TITLE]).split()) if type(block) is Text else ""
             if words and not words.startswith("<"):
                 first = _SENTENCE.match(words)
                 words = first[0] if first is not None else words

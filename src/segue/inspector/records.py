@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias, final
 
 from msgspec import Struct, field
 
@@ -12,9 +12,11 @@ from segue.conversation.usage import NO_USAGE, Usage
 from segue.gateway.conversations.turns import ClientTurn
 from segue.gateway.prompt_caches.forecasts import CacheOutcome
 from segue.inspector.pieces import KeptBody
+from segue.providers.headroom import Headroom
 from segue.transcript.repairs import Repair
 
-RunState: TypeAlias = Literal["idle", "waiting", "streaming", "tools run", "failed"]
+_MOST_PLACES: Final = 10_000
+RunState: TypeAlias = Literal["idle", "tools run", "failed"]
 
 
 @final
@@ -99,6 +101,8 @@ class RequestRecord(Struct, kw_only=True):
     """That the answer makes."""
     cache: CacheOutcome | None = None
     """What became of the provider's cache, as far as that is known."""
+    headroom: dict[str, tuple[Headroom, ...]] = field(default_factory=dict)
+    """What is left of the providers' limits, by route, as their replies said it."""
     content: RequestContent | None = None
     """None if it was not recorded, or is forgotten."""
 
@@ -109,6 +113,26 @@ class RequestRecord(Struct, kw_only=True):
     @property
     def end(self) -> float:
         return self.began + self.seconds
+
+
+@final
+class ConversationSums(Struct):
+    """What the requests of a conversation come to."""
+
+    usage: Usage = NO_USAGE
+    dollars: float | None = None
+    places: dict[tuple[str, str, str, tuple[str, ...]], bool] = field(default_factory=dict)
+    """Places that were repaired, and whether something is not seen there. Of a long history the same places are repaired at each
+    request."""
+
+    def add(self, request: RequestRecord) -> None:
+        self.usage = self.usage.plus(request.usage)
+        if request.dollars is not None:
+            self.dollars = (self.dollars or 0.0) + request.dollars
+        for repair in request.repairs:
+            place = (request.route, repair.kind, repair.path, repair.call_ids)
+            if place not in self.places and len(self.places) < _MOST_PLACES:
+                self.places[place] = repair.lossy
 
 
 @final
@@ -127,30 +151,48 @@ class ConversationRecord(Struct, kw_only=True):
     created: float = 0.0
     updated: float = 0.0
     state: RunState = "idle"
+    """After its last request that has ended."""
     switched: str = ""
     requests: deque[RequestRecord] = field(default_factory=deque)
     request_count: int = 0
     turns: int = 0
     routes: list[str] = field(default_factory=list)
     """That ended each turn, in order."""
-    usage: Usage = NO_USAGE
-    counted_cache: bool = False
-    """Whether any provider said what it read from its cache."""
-    dollars: float | None = None
-    repairs: int = 0
-    losses: int = 0
-    errors: int = 0
-    changed_places: set[str] = field(default_factory=set)
-    """Places that were repaired, each counted once."""
+    uncounted: list[RequestRecord] = field(default_factory=list)
+    """Requests that are not in the sums yet: they are counted when somebody looks."""
+    sums: ConversationSums = field(default_factory=ConversationSums)
     last_turn: ClientTurn | None = None
     """The newest request as the gateway understood it: what another model would get is made of it."""
     last_answer: Message | None = None
-    running: int = 0
 
     @property
     def route(self) -> str:
         """That answered last."""
         return self.routes[-1] if self.routes else ""
+
+    def counted(self) -> ConversationSums:
+        """Of all its requests, also of those that are forgotten."""
+        for request in self.uncounted:
+            self.sums.add(request)
+        self.uncounted.clear()
+        return self.sums
+
+    @property
+    def usage(self) -> Usage:
+        return self.counted().usage
+
+    @property
+    def dollars(self) -> float | None:
+        return self.counted().dollars
+
+    @property
+    def repairs(self) -> int:
+        """Places that were changed, each counted once."""
+        return len(self.counted().places)
+
+    @property
+    def losses(self) -> int:
+        return sum(self.counted().places.values())
 
     @property
     def conversation(self) -> Conversation | None:
@@ -163,6 +205,7 @@ class ConversationRecord(Struct, kw_only=True):
     @property
     def cache_share(self) -> float | None:
         """Of all input, what was read from caches; None if no provider counts that."""
-        if not self.counted_cache or not self.usage.input_tokens:
+        usage = self.usage
+        if usage.cached_tokens is None or not usage.input_tokens:
             return None
-        return (self.usage.cached_tokens or 0) / self.usage.input_tokens
+        return usage.cached_tokens / usage.input_tokens

@@ -60,6 +60,8 @@ def seconds(value: float | None) -> str:
         return "0 s"
     if value < 0.0995:
         return f"{value * 1000:.0f} ms"
+    if value < 0.9995:
+        return f"{value:.2f} s"
     return f"{value:.1f} s" if value < 100 else f"{value:.0f} s"
 
 

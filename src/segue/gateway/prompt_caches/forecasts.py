@@ -118,6 +118,8 @@ class CacheOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     expected: int | None = None
     """Tokens that should have been read; None if the provider counts none."""
     read: int | None = None
+    held: int = 0
+    """Tokens that the cache had after the request before this one."""
     lost: int = 0
     cause: CacheCause = "none"
     said: str = ""
@@ -379,6 +381,7 @@ def _outcome(forecast: CacheForecast, usage: Usage, read: int, prices: PriceBook
     return CacheOutcome(
         expected=forecast.expected,
         read=read,
+        held=held,
         lost=lost,
         cause=cause,
         said=said,

@@ -13,6 +13,7 @@ from segue.inspector.chat_view import Seam, ShownCall, ShownText, ShownThought, 
 from segue.inspector.export import exported
 from segue.inspector.html import Element, Node, e
 from segue.inspector.pages.other_model import candidates, window_of
+from segue.inspector.pages.overview import state_of
 from segue.inspector.shell import ROOT, Page, button, crumb, head, link_button, table
 from segue.providers.token_estimates import family_of, text_tokens, texts_of
 from segue.providers.token_estimates import json_text as json_bytes
@@ -49,7 +50,7 @@ def page(view: View, name: str) -> Page:
     for place, turn in enumerate(turns):
         if (seam := seams.get(place + 1 - ahead)) is not None:
             shown.append(seam_block(seam))
-        lost = [misses[one].said for one in turn.requests if one in misses and misses[one].lost]
+        lost = [misses[one].said for one in turn.requests if one in misses and misses[one].cause != "model"]
         fork = (
             button("Fork here", "fork", quiet=True, conversation=known.id, turn=turn.number)
             if said is not None
@@ -97,7 +98,7 @@ def _data(view: View, known: ConversationRecord) -> dict[str, object]:
         "losses": known.losses,
         "usage": known.usage,
         "dollars": known.dollars,
-        "state": known.state,
+        "state": state_of(view, known)[0],
     }
 
 
@@ -192,8 +193,9 @@ def _who_chose(view: View, known: ConversationRecord) -> Element:
 
 
 def plot(requests: Sequence[RequestRecord], misses: Mapping[str, RequestCache]) -> Node:
-    lost: dict[str, str] = {one.id: "failover" for one in requests if one.failovers}
-    lost |= {name: "cache lost" for name, miss in misses.items() if miss.lost}
+    lost = {name: "cold" for name, miss in misses.items() if miss.cause == "model"}
+    lost |= {one.id: "failover" for one in requests if one.failovers}
+    lost |= {name: "cache lost" for name, miss in misses.items() if miss.cause != "model"}
     drawn = charts.tokens_of_requests(requests, lost)
     if drawn is None:
         return None

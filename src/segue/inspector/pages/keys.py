@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from segue.errors import JournalError
 from segue.gateway.accounts.administration import require_operator
 from segue.gateway.accounts.admission import MILLION
-from segue.gateway.accounts.register import ANYONE
+from segue.gateway.accounts.caller_keys import account_of
 from segue.inspector import charts, marks, words
 from segue.inspector.html import Element, Node, e
 from segue.inspector.pages.routes import figures_of, route_table
@@ -17,6 +17,7 @@ from segue.inspector.shell import ROOT, Page, button, head, section, table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from segue.config.schema import Allowance
     from segue.gateway.accounts.administration import CallerInfo
     from segue.gateway.accounts.admission import Reserved
     from segue.gateway.accounts.store import UsageRow
@@ -32,7 +33,11 @@ async def _prepare(view: View) -> tuple[Any, ...]:
     today = datetime.now(UTC).date()
     first = today - timedelta(days=_DAYS - 1)
     try:
-        callers = await accounts.administration.callers()
+        configured = [
+            account_of(name, caller) for name, caller in view.gateway.config.gateway.callers.items()
+        ]
+        infos = [await accounts.administration.info(account) for account in configured]
+        callers = [*infos, *await accounts.administration.callers()]
         usage = await accounts.administration.usage(first.isoformat(), today.isoformat())
         reserved = {caller.name: (await accounts.store.standing(caller.name))[1] for caller in callers}
     except JournalError:
@@ -155,20 +160,20 @@ def _by_model(usage: Sequence[UsageRow]) -> Node:
 
 def _callers(view: View, callers: Sequence[CallerInfo], reserved: dict[str, Reserved]) -> Node:
     if not callers:
-        text = (
-            "No caller has a key: this gateway serves its own machine only."
-            if view.viewer.account is ANYONE
-            else "All callers are in the configuration."
-        )
-        return e(
-            "section",
-            e("h2", "Callers"),
-            e("p", text, " ", e("code", "segue gateway keys create NAME"), " makes one.", cls="q gap8"),
+        return section(
+            "Callers",
+            e(
+                "p",
+                "No caller has a key: this gateway serves its own machine only. ",
+                e("code", "segue gateway keys create NAME"),
+                " makes one.",
+                cls="q gap8",
+            ),
         )
     keys = [marks.key("t-fresh", "spent"), marks.key("t-write", "reserved"), marks.key("f-line", "left")]
     headings = (
         "Caller and models",
-        "Budget today",
+        "Budget",
         ">Spent",
         ">Reserved",
         ">Left",
@@ -176,46 +181,48 @@ def _callers(view: View, callers: Sequence[CallerInfo], reserved: dict[str, Rese
         ">Running",
         ">Actions",
     )
+    fixed = view.gateway.config.gateway.callers
     rows = [
-        _caller(one, reserved[one.name].micros / MILLION if one.name in reserved else 0.0) for one in callers
+        _caller(
+            one,
+            reserved[one.name].micros / MILLION if one.name in reserved else 0.0,
+            is_fixed=one.name in fixed,
+        )
+        for one in callers
     ]
     cells = [e("th", one.lstrip(">"), cls="r" if one[0] == ">" else None, scope="col") for one in headings]
-    shown = e("table", e("thead", e("tr", cells)), e("tbody", rows), cls="stack call")
-    return e("section", e("div", e("h2", "Callers"), e("span", keys, cls="end keys"), cls="row wide"), shown)
+    shown = e("table", e("thead", e("tr", cells)), e("tbody", rows), cls="stack callers")
+    return section("Callers", shown, end=e("span", keys, cls="keys"))
 
 
-def _caller(one: CallerInfo, reserved: float) -> Element:
-    limit, allowed = one.allowance.dollars_per_day, one.allowance
-    left = limit - one.dollars_today - reserved if limit is not None else None
+def _caller(one: CallerInfo, reserved: float, *, is_fixed: bool) -> Element:
+    """`is_fixed`: it is in the configuration, which is changed in its file."""
+    allowed = one.allowance
+    limit, spent, span = allowed.dollars_per_day, one.dollars_today, "a day"
+    if limit is None and allowed.dollars_per_month is not None:
+        limit, spent, span = allowed.dollars_per_month, one.dollars_this_month, "a month"
+    left = limit - spent - reserved if limit is not None else None
     budget: Node = e("span", "no limit", cls="f s")
     near = False
     if limit:
-        used = (one.dollars_today + reserved) / limit
+        used = (spent + reserved) / limit
         near = used >= _NEAR
-        bar = marks.share_bar([("t-fresh", one.dollars_today / limit), ("t-write", reserved / limit)], 150, 8)
+        bar = marks.share_bar([("t-fresh", spent / limit), ("t-write", reserved / limit)], 150, 8)
         budget = [
-            e("span", bar, e("span", f"of {words.dollars(limit, 2)} a day", cls="f s nw"), cls="row"),
+            e("span", bar, e("span", f"of {words.dollars(limit, 2)} {span}", cls="f s nw"), cls="row"),
             e("span", f"⚠ {words.percent(min(used, 1.0))} committed", cls="s warn") if near else None,
         ]
     revoked = one.revoked is not None
     role = " · operator" if one.admin else ""
-    actions = (
-        [button("Remove", "key-remove", quiet=True, name=one.name)]
-        if revoked
-        else [
-            button(
-                "Limits",
-                "key-limits",
-                quiet=True,
-                name=one.name,
-                day=str(limit or ""),
-                minute=str(allowed.requests_per_minute or ""),
-                models=", ".join(allowed.models),
-            ),
+    actions: Node = e("span", "in the configuration", cls="f s")
+    if revoked:
+        actions = button("Remove", "key-remove", quiet=True, name=one.name)
+    elif not is_fixed:
+        actions = [
+            button("Limits", "key-limits", quiet=True, name=one.name, **_limits(allowed)),
             button("Rotate", "key-rotate", quiet=True, name=one.name),
             button("Revoke", "key-revoke", quiet=True, name=one.name),
         ]
-    )
     return e(
         "tr",
         e(
@@ -229,7 +236,7 @@ def _caller(one: CallerInfo, reserved: float) -> Element:
             cls="title b",
         ),
         e("td", budget),
-        e("td", words.dollars(one.dollars_today, 2), cls="r", data_l="spent"),
+        e("td", words.dollars(spent, 2), cls="r", data_l="spent"),
         e(
             "td",
             words.dollars(reserved, 2) if reserved else e("span", "–", cls="zero"),
@@ -247,3 +254,16 @@ def _caller(one: CallerInfo, reserved: float) -> Element:
         e("td", actions, cls="r nw acts"),
         data_row=one.name,
     )
+
+
+def _limits(allowed: Allowance) -> dict[str, Any]:
+    """As the form of the page names them."""
+    held = {
+        "day": allowed.dollars_per_day,
+        "month": allowed.dollars_per_month,
+        "minute": allowed.requests_per_minute,
+        "tokens": allowed.tokens_per_minute,
+        "concurrent": allowed.concurrent,
+    }
+    shown = {name: "" if limit is None else f"{limit:g}" for name, limit in held.items()}
+    return {"models": ", ".join(allowed.models), **shown}

@@ -52,13 +52,14 @@ class ListedConversation(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def _row(view: View, known: ConversationRecord) -> ListedConversation:
     readable = view.may_read(known.id, known.caller)
+    state, updated = state_of(view, known)
     return ListedConversation(
         id=known.id,
         title=view.title(known),
         client=marks.client_title(known.client),
         folder=known.folder if readable else "",
         caller=known.caller,
-        state=_state(view, known),
+        state=state,
         route=known.route,
         asked=known.asked,
         switched=_switched(view, known.id, known.switched),
@@ -69,7 +70,7 @@ def _row(view: View, known: ConversationRecord) -> ListedConversation:
         losses=known.losses,
         cache_share=known.cache_share,
         dollars=known.dollars,
-        updated=known.updated,
+        updated=updated,
     )
 
 
@@ -78,10 +79,13 @@ def _switched(view: View, name: str, otherwise: str) -> str:
     return info.switched if info is not None else otherwise
 
 
-def _state(view: View, known: ConversationRecord) -> str:
+def state_of(view: View, known: ConversationRecord) -> tuple[str, float]:
+    """What it does now, and since when."""
     for report, _ in view.recorder.running_of(known.id):
-        return "streaming" if report.first_content is not None and report.stream else "waiting"
-    return known.state if known.state not in ("waiting", "streaming") else "idle"
+        if report.caller == known.caller:
+            streams = report.first_content is not None and report.stream
+            return "streaming" if streams else "waiting", report.began
+    return known.state, known.updated
 
 
 def rows(view: View) -> list[ListedConversation]:

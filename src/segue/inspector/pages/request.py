@@ -39,7 +39,7 @@ def page(view: View, name: str) -> Page:
     one = view.request(name)
     content = view.content(one)
     if raw := view.query.get("raw", ""):
-        return _raw(one, content, raw)
+        return _raw(one, content, raw, download="save" in view.query)
     known = view.recorder.conversations.get(one.conversation)
     title = view.title(known) if known is not None else one.conversation
     siblings = list(known.requests) if known is not None else [one]
@@ -140,7 +140,7 @@ def _raw_menu(one: RequestRecord) -> Element:
     )
 
 
-def _raw(one: RequestRecord, content: RequestContent | None, form: str) -> Page:
+def _raw(one: RequestRecord, content: RequestContent | None, form: str, *, download: bool) -> Page:
     if content is None:
         raise not_found("content")
     provider = content.provider.data() if content.provider is not None else b""
@@ -152,18 +152,28 @@ def _raw(one: RequestRecord, content: RequestContent | None, form: str) -> Page:
         case "answer":
             data = msgspec.json.format(msgspec.json.encode(content.answer), indent=2)
         case "curl":
-            url = (
-                next((attempt.url for attempt in reversed(one.attempts) if attempt.url), "")
-                or f"http://127.0.0.1:8484{one.path}"
-            )
-            sent = redact_text((provider or content.client.data()).decode("utf-8", "replace"))
-            data = (
-                f"curl {shlex.quote(url)} \\\n  -H 'content-type: application/json' \\\n"
-                f"  -H 'authorization: Bearer $KEY' \\\n  --data-binary {shlex.quote(sent)}\n"
-            ).encode()
+            data = _curl(one, provider or content.client.data())
         case _:
             raise not_found("form")
-    return Page(title="Raw", tab="conversations", body=None, data=data)
+    name = f"request-{one.number or 1}.{'sh' if form == 'curl' else 'json'}" if download else ""
+    return Page(title="Raw", tab="conversations", body=None, data=data, download=name)
+
+
+def _curl(one: RequestRecord, body: bytes) -> bytes:
+    """A command that sends the same again. The key is left out: the shell puts $KEY in."""
+    last = next((attempt for attempt in reversed(one.attempts) if attempt.url), None)
+    url = last.url if last is not None else f"http://127.0.0.1:8484{one.path}"
+    headers = _KEY_HEADERS.get(last.dialect if last is not None else one.wire, _BEARER)
+    lines = [f"curl {shlex.quote(url)}", "-H 'content-type: application/json'", *headers]
+    sent = redact_text(body.decode("utf-8", "replace"))
+    return " \\\n  ".join([*lines, f"--data-binary {shlex.quote(sent)}\n"]).encode()
+
+
+_BEARER: Final = ('-H "authorization: Bearer $KEY"',)
+_KEY_HEADERS: Final = {
+    "anthropic": ('-H "x-api-key: $KEY"', "-H 'anthropic-version: 2023-06-01'"),
+    "gemini": ('-H "x-goog-api-key: $KEY"',),
+}
 
 
 # Timing
