@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+_SYNONYMS: Final = (
+    ("system", "instructions", "system_prompt", "prompt", "preamble"),
+    ("history", "messages", "message_history", "chat_history", "conversation"),
+    ("output", "output_type", "response_format", "response_model", "result_type", "schema", "text_format"),
+    ("deps", "deps_type", "dependencies", "context", "context_type"),
+    ("check", "output_validator", "validator", "output_guardrails"),
+    ("session", "session_id", "thread_id", "thread", "conversation_id"),
+    ("store", "checkpointer", "storage", "db"),
+    ("max_turns", "max_steps", "max_iterations", "recursion_limit"),
+    ("max_tokens", "max_output_tokens", "max_completion_tokens"),
+)
+"""Words of other libraries for the same thing."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -22,7 +35,11 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 def unexpected_keyword(where: str, word: str, known: Iterable[str]) -> TypeError:
     """The error of Python itself, with the name that may be meant."""
     names = tuple(known)
-    hint = suggestion(word, names) or f"Known are: {', '.join(names)}."
+    same = next((group for group in _SYNONYMS if word in group), ())
+    meant = next((name for name in names if name in same), "")
+    hint = (
+        f'Did you mean "{meant}"?' if meant else suggestion(word, names)
+    ) or f"Known are: {', '.join(names)}."
     return TypeError(f"{where}() got an unexpected keyword argument {word!r}. {hint}")
 
 

@@ -35,7 +35,7 @@ from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.store import Store
 from segue.tools.approval import own_functions_only
 from segue.tools.definition import Approves, Context, Host, ToolSet
-from segue.tools.function_tools import as_tool
+from segue.tools.function_tools import tools_in
 from segue.tools.scheduler import Scheduler
 from segue.transcript.policy import Policy
 
@@ -83,6 +83,7 @@ class ChatSession:
         self, role: Role, settings: ChatSettings, roles: Mapping[str, Role] = MappingProxyType({})
     ) -> None:
         """`roles`: all that the conversation may be handed over to, by name."""
+        _check_kinds(settings)
         self.settings = settings
         self.roles = roles
         self.role = role
@@ -113,7 +114,7 @@ class ChatSession:
         self._tools = self.tool_set(tools)
 
     def tool_set(self, tools: Iterable[Tool | Callable[..., Any]]) -> ToolSet:
-        offered = [as_tool(tool) for tool in tools]
+        offered = tools_in(tools)
         for tool in offered:
             require_deps(tool.deps, self.settings.deps, f'The tool "{tool.name}"')
         return ToolSet(offered, self.settings.approval or own_functions_only(offered))
@@ -396,3 +397,15 @@ async def _update(journal: Journal, settings: ChatSettings, system: SystemPrompt
     )
     if changed != SettingsChanged():
         await journal.append(changed)
+
+
+def _check_kinds(settings: ChatSettings) -> None:
+    """Raises UsageError for what is most often given in place of a store and of providers: it may hold a password."""
+    for path, given, method, hint in (
+        ("store", settings.store, "create", "Give a store, for example SQLiteStore(path)."),
+        ("providers", settings.providers, "get", "Give a dict of providers by name, or a registry."),
+    ):
+        if given is not None and not hasattr(given, method):
+            raise UsageError(
+                f"{type(given).__name__} cannot be given here.", code="bad_option", path=path, hint=hint
+            )

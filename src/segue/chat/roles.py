@@ -43,6 +43,29 @@ class Role(Struct, frozen=True, kw_only=True):
     """The roles that it may hand over to."""
 
 
+def checked_function(given: Any, path: str, takes: tuple[str, ...]) -> Any:
+    """A text, made encodable, or a function that can be called with so many values. Raises UsageError for another one."""
+    if isinstance(given, str):
+        return encodable(given)
+    words = f"a function of {' and '.join(takes)}"
+    if not callable(given):
+        raise UsageError(
+            f"Expected {words}, not {given!r:.100}.", code="bad_function", path=path, hint=f"Give {words}."
+        )
+    try:
+        inspect.signature(given).bind(*takes)
+    except TypeError as error:
+        raise UsageError(
+            f"{getattr(given, '__name__', given)} cannot be called so: {error}.",
+            code="bad_function",
+            path=path,
+            hint=f"Write {words}.",
+        ) from error
+    except ValueError:
+        pass  # a function that does not tell what it takes
+    return given
+
+
 def handover_tool(role: Role, hand_over: Callable[[Role], str]) -> Tool:
     """Lets the model give the conversation to another role. It has no effect but in the chat."""
 

@@ -176,6 +176,7 @@ class ReferenceResolver:
                 parent=held.revision.head,
                 before=len(held.given),
                 held=held,
+                native=held_reply(held.origin),
             )
         if references := stored.references(prepared.fields):
             found_items = await self._archive.items(caller, references)
