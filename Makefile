@@ -177,6 +177,9 @@ browser: $(SYNCED) ## the pages of the inspector in Chromium: axe-core, widths, 
 	npm install --silent --no-audit --no-fund --no-save --prefix build/browser axe-core
 	SEGUE_BROWSER=build/browser $(BIN)/pytest -q -n 0 --timeout 600 tests/inspector
 
+cache-sessions: $(SYNCED) ## forecasts of providers' caches against the emulators in 200 random sessions; SESSIONS=, SEED=
+	SESSIONS=$(or $(SESSIONS),200) SEED=$(or $(SEED),$(shell date +%s)) $(BIN)/pytest -q -n 0 --timeout 600 tests/gateway/prompt_caches
+
 bench-inspector: $(SYNCED) ## what the inspector adds to a request of the gateway (minutes)
 	$(BIN)/python -m bench inspector
 

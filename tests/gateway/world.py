@@ -17,8 +17,8 @@ from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.report import RequestReport
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.registry import KnownProviders, default_registry
 from segue.routing.retry import RetrySettings
 from segue.transports.asgi import AsgiTransport

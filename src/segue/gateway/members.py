@@ -22,10 +22,10 @@ from segue.gateway.memory.openings import without_passing_system
 from segue.gateway.model_field import renamed
 from segue.gateway.prompt_caches.forecasts import PromptCaches
 from segue.providers.adapter import ChatRequest
-from segue.providers.addresses import is_home
-from segue.providers.kept_plans import KeptPlans
+from segue.providers.hosts.addresses import is_home
 from segue.providers.models.cards import card_for_model
-from segue.providers.text_requests import fitted_to_model
+from segue.providers.requests.kept_plans import KeptPlans
+from segue.providers.requests.text_requests import fitted_to_model
 from segue.routing.route import provider_of
 from segue.routing.router import Need
 from segue.transcript.repairs import Repair

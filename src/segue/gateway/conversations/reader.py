@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
     from segue.gateway.web import WebRequest
-    from segue.providers.kept_plans import KeptPlans
+    from segue.providers.requests.kept_plans import KeptPlans
 
 _LOG: Final = logging.getLogger("segue.gateway")
 
