@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from segue.dialects.garbled_lines import reply_garbled
+from segue.transports.transport import in_turn
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 
     from segue.providers.host_form import HostForm
-    from segue.transports.transport import WireResponse
+    from segue.transports.transport import PushedResponse, TakePortion
 
 
-def plain_response(form: HostForm, response: WireResponse) -> WireResponse:
+def plain_response(form: HostForm, response: PushedResponse) -> PushedResponse:
     """The response as the wire's own host would give it."""
     from segue.dialects.event_frames import CONTENT_TYPE  # noqa: PLC0415 - of one cloud
 
@@ -24,7 +25,7 @@ def plain_response(form: HostForm, response: WireResponse) -> WireResponse:
 
 @final
 class _PlainResponse:
-    def __init__(self, framed: WireResponse) -> None:
+    def __init__(self, framed: PushedResponse) -> None:
         from segue.dialects.anthropic_messages.invoke_frames import EventsInFrames  # noqa: PLC0415 - as above
 
         self._framed = framed
@@ -36,8 +37,22 @@ class _PlainResponse:
         async for portion in self._framed.portions():
             if events := self._events.feed(portion):
                 yield events
-            if self._events.is_broken:
-                raise reply_garbled("a frame")
+            self._check()
+
+    async def push(self, take: TakePortion) -> None:
+        def unwrapped(portion: bytes) -> Iterator[Awaitable[None] | None]:
+            if events := self._events.feed(portion):
+                yield take(events)
+            self._check()
+
+        await self._framed.push(lambda portion: in_turn(unwrapped(portion)))
+
+    async def read_rest(self) -> None:
+        await self._framed.read_rest()
 
     async def read(self) -> bytes:
         return b"".join([portion async for portion in self.portions()])
+
+    def _check(self) -> None:
+        if self._events.is_broken:
+            raise reply_garbled("a frame")
