@@ -31,12 +31,12 @@ from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.conversation.usage import Usage
+from segue.dialects.caches.read_cache import ReadCache
 from segue.dialects.card import UNKNOWN
 from segue.dialects.dialect import Dialect
 from segue.dialects.plan import Plan, PlanState, plan
-from segue.dialects.read_cache import ReadCache
 from segue.dialects.registry import DIALECTS
-from segue.dialects.reply_translation import ReplyTranslation
+from segue.dialects.replies.translation import ReplyTranslation
 from segue.transcript.adopt import adopt
 from segue.transcript.client_wire import ClientRequest
 from segue.transcript.render import render

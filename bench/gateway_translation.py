@@ -13,7 +13,7 @@ from bench.measure import interleaved
 from segue.config.schema import Config, GatewaySettings
 from segue.conversation.blocks import Origin
 from segue.dialects.registry import DIALECTS
-from segue.dialects.reply_translation import ReplyTranslation
+from segue.dialects.replies.translation import ReplyTranslation
 from segue.gateway.archive import ReplyArchive
 from segue.gateway.cached_contents import HeldContents
 from segue.gateway.compaction import ClientCompaction

@@ -13,7 +13,7 @@ from batch.worlds import DAY, MODELS, QUICK, RESPONSES_MODEL, World, prompts
 from segue.batch import Batch, BatchStatus, save_sessions
 from segue.conversation.blocks import Text
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Call, Reply, Say
+from segue.emulators.model.model_reply import Call, Reply, Say
 from segue.errors import SegueError, UsageError
 from segue.providers.models.prices import cost_of
 from segue.sessions.state import replay

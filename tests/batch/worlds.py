@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from segue.batch import Batch, Pace, read_lines
 from segue.emulators.emulator import Emulator
-from segue.emulators.model_reply import Reply, Say
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Reply, Say
+from segue.emulators.model.responder import ScriptedResponder
 from segue.emulators.server import Served, serve
 from segue.providers.config import ProviderConfig
 from segue.providers.registry import KnownProviders, default_registry

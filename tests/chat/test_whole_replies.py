@@ -9,8 +9,8 @@ import pytest
 from segue.chat.chat import Chat
 from segue.conversation.options import Options
 from segue.emulators.emulator import Emulator
-from segue.emulators.model_reply import Call, Reply, Say, Think
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Call, Reply, Say, Think
+from segue.emulators.model.responder import ScriptedResponder
 from segue.emulators.server import serve
 from segue.events import Finish, TextChunk, ToolCallStart
 from segue.providers.registry import default_registry

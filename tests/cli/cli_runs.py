@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from segue.cli.main import main
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Piece, Reply, Say
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Piece, Reply, Say
+from segue.emulators.model.responder import ScriptedResponder
 from segue.emulators.server import Served
 
 _KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")

@@ -10,7 +10,7 @@ import pytest
 from cli.cli_runs import Cloud, Here
 from segue.cli.exit_codes import Exit
 from segue.config.agents import parse_agent
-from segue.emulators.model_reply import Call
+from segue.emulators.model.model_reply import Call
 
 REVIEWER = """---
 name: reviewer

@@ -14,7 +14,7 @@ import pytest
 
 from cli.cli_runs import Cloud, Here, Home, Result
 from segue.cli.exit_codes import Exit
-from segue.emulators.model_reply import Call
+from segue.emulators.model.model_reply import Call
 from segue.errors import Remedy
 
 Met: TypeAlias = "Callable[[Cloud, Here], Result]"

@@ -16,7 +16,7 @@ from segue.cli.interactive.interactive_chat import InteractiveChat
 from segue.cli.interactive.screen import Screen
 from segue.cli.runtime import Runtime
 from segue.conversation.json_safe import json_safe
-from segue.emulators.model_reply import Call
+from segue.emulators.model.model_reply import Call
 
 WORDS = ("-m", "openai/gpt-4.1", "-T", "read_file", "-T", "list_dir")
 FIVE = (

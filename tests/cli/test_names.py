@@ -76,7 +76,7 @@ def test_the_default_model_is_kept_and_shown(cloud: Cloud, asked: Here) -> None:
         (("tools",), "-T all"),
         (("update",), "git pull"),
         (("install",), "segue models pull NAME"),
-        (("exec",), "give the prompt itself"),
+        (("exec",), "Give the prompt itself"),
     ],
 )
 def test_near_misses_of_commands_are_caught(

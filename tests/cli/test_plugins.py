@@ -150,7 +150,7 @@ def test_a_tool_of_a_package_is_offered_when_it_is_named_and_asks(
     cloud: Cloud, asked: Here, site: Path
 ) -> None:
     del site
-    from segue.emulators.model_reply import Call
+    from segue.emulators.model.model_reply import Call
 
     cloud.reply(Call("forecast", {"city": "Oslo"}))
     told = asked("weather?", "-T", "forecast", "-T", "read_file", "-m", "anthropic/claude-sonnet-4-6")

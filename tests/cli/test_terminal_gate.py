@@ -19,7 +19,7 @@ from scripts.terminal import Terminal
 
 from cli.cli_runs import Cloud, Here, Home
 from segue.cli.main import main
-from segue.emulators.model_reply import Call, Think
+from segue.emulators.model.model_reply import Call, Think
 from segue.terminal_text import ControlSequence, safe_json, styled
 
 ATTACKS = {

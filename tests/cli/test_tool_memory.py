@@ -21,7 +21,7 @@ from segue.cli.tool_memory import restore
 from segue.config.layers import load_settings
 from segue.config.resources import open_store
 from segue.config.trust import approve, is_approved
-from segue.emulators.model_reply import Call
+from segue.emulators.model.model_reply import Call
 from segue.sessions.entries import AllowedCall, SettingsChanged, ToolGrant
 from segue.sessions.journal import Journal
 from segue.tools.definition import Tool

@@ -23,7 +23,7 @@ from segue.demo.story import Story, read_story
 from segue.dialects.card import UNKNOWN
 from segue.dialects.registry import DIALECTS
 from segue.emulators.faults import Fault
-from segue.emulators.model_facts import listed
+from segue.emulators.model.model_facts import listed
 from segue.providers.models.cards import card_for_model
 from segue.tools.execution import run_tool
 from segue.tools.function_tools import as_tool

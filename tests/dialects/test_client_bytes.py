@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.dialects.client_bytes import spelled_as
+from segue.dialects.requests.client_bytes import spelled_as
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(-9, 9) | st.text(max_size=4),

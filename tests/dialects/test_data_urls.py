@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.conversation.blocks import Media
-from segue.dialects.data_urls import media_from, url_of
+from segue.dialects.requests.data_urls import media_from, url_of
 
 
 def test_content_and_address_are_told_apart() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from segue.dialects.finish_reasons import FinishReasons
+from segue.dialects.replies.finish_reasons import FinishReasons
 
 _WITHOUT_CALLS = FinishReasons({"stop": ("STOP", "OTHER"), "length": ("MAX",)}, writes={"cancelled": "OTHER"})
 _WITH_CALLS = FinishReasons({"stop": ("end",), "tool_calls": ("calls", "call"), "error": ("broken",)})

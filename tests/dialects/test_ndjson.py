@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.dialects.ndjson import LineDecoder
+from segue.dialects.streams.ndjson import LineDecoder
 from strategies.replies import cuts, in_portions
 
 LINES = st.lists(st.sampled_from((b'{"a":1}', b'{"text":"na\xc3\xafve"}', b"[]", b"7")), max_size=6)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from segue.conversation.blocks import Origin, Seal, Text
-from segue.dialects.opaque_blocks import OpaqueBlockFilter, is_opaque, opaque_block, seal_block
+from segue.dialects.requests.opaque_blocks import OpaqueBlockFilter, is_opaque, opaque_block, seal_block
 
 HERE = Origin("here")
 USE = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}

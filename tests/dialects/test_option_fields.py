@@ -11,7 +11,7 @@ from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.dialects.card import UNKNOWN, ModelCard
 from segue.dialects.registry import DIALECTS
-from segue.dialects.request_settings import OptionField, take_options
+from segue.dialects.requests.settings import OptionField, take_options
 from segue.errors import TranscriptError
 from segue.transcript.render import render
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.dialects.rate_limits import RateLimit, rate_limits
+from segue.dialects.replies.rate_limits import RateLimit, rate_limits
 
 NOW = 1_790_000_000.0
 

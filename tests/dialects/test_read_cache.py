@@ -14,8 +14,8 @@ from segue.conversation.blocks import Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
+from segue.dialects.caches.read_cache import ReadCache, ReadRequest
 from segue.dialects.card import UNKNOWN
-from segue.dialects.read_cache import ReadCache, ReadRequest
 from segue.dialects.registry import DIALECTS
 from segue.errors import TranscriptError
 from segue.transcript import fast_paths

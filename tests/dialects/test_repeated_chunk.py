@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from segue.conversation.events import Event, ReasoningDelta, TextDelta, fold
 from segue.dialects.registry import DIALECTS, NAMES
-from segue.dialects.repeated_chunk import FrameRun, RepeatedChunkDecoder
-from segue.dialects.sse import Frame
+from segue.dialects.streams.repeated_chunk import FrameRun, RepeatedChunkDecoder
+from segue.dialects.streams.sse import Frame
 from strategies.replies import replies
 
 

@@ -11,7 +11,7 @@ from segue.conversation.blocks import Origin, Text, ToolCall
 from segue.conversation.events import ArgumentsDelta, CallStarted, Event, Finished, Reply, fold
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
-from segue.dialects.response_view import as_response
+from segue.dialects.replies.response_view import as_response
 
 
 @pytest.mark.requirement(

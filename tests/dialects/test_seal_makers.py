@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from segue.conversation.blocks import Origin
 from segue.dialects.registry import DIALECTS
-from segue.dialects.seal_makers import maker_of, seal_origin
+from segue.dialects.requests.seal_makers import maker_of, seal_origin
 from segue.interop.convert import convert
 
 STAND_IN = "skip_thought_signature_validator"

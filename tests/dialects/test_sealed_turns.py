@@ -20,9 +20,9 @@ from segue.dialects.registry import DIALECTS
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.in_process import ask_now
-from segue.emulators.model_reply import Call, Say, Think
-from segue.emulators.model_reply import Reply as Scripted
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Call, Say, Think
+from segue.emulators.model.model_reply import Reply as Scripted
+from segue.emulators.model.responder import ScriptedResponder
 from segue.providers.models.cards import card_for_model
 from segue.transcript.policy import Policy
 from segue.transcript.render import render

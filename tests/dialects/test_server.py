@@ -10,7 +10,7 @@ import pytest
 from segue.conversation.events import Failed, Finished, ReplyStarted, TextDelta
 from segue.dialects import DIALECTS
 from segue.dialects.registry import WIRES
-from segue.dialects.server import EmbeddingRequest, ServedModel
+from segue.dialects.server_side.wire_server import EmbeddingRequest, ServedModel
 from segue.errors import (
     CredentialsError,
     InvalidRequestError,

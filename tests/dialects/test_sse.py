@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.dialects import sse
-from segue.dialects.sse import Frame, FrameDecoder
+from segue.dialects.streams import sse
+from segue.dialects.streams.sse import Frame, FrameDecoder
 
 
 def frames_of(*portions: bytes) -> list[Frame]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from segue.emulators.model_facts import facts_for
+from segue.emulators.model.model_facts import facts_for
 from segue.emulators.rules import Context, Refusal, first_enforced
 
 Complaints = Callable[[object, Context], Iterator[Refusal]]

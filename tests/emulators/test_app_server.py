@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from segue.emulators.emulator import Emulator
-from segue.emulators.model_reply import Reply, Say
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Reply, Say
+from segue.emulators.model.responder import ScriptedResponder
 from segue.emulators.script import ScriptError
 from segue.emulators.server import Served, run, serve
 

@@ -10,8 +10,8 @@ import pytest
 
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Reply, Say
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Reply, Say
+from segue.emulators.model.responder import ScriptedResponder
 from segue.emulators.server import Served, serve
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from segue.emulators.app import App
-from segue.emulators.azure_openai.routes import FILTERED
+from segue.emulators.clouds.azure_openai import FILTERED
 from segue.emulators.in_process import ask_now
 from segue.emulators.server import Served, serve
 

@@ -11,8 +11,8 @@ from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
 from segue.emulators.in_process import EmulatorResponse, ask_now
-from segue.emulators.model_reply import Reply, Say
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Reply, Say
+from segue.emulators.model.responder import ScriptedResponder
 
 CHAT = "/openai/v1/chat/completions"
 HI: dict[str, Any] = {"model": "gpt-4.1", "messages": [{"role": "user", "content": "hi"}]}

@@ -11,9 +11,19 @@ from hypothesis import strategies as st
 
 from segue.emulators.app import App
 from segue.emulators.in_process import ask_now
-from segue.emulators.model_reply import Call, Offer, Prompt, Reply, Say, Think, calls_of, limited, portions
-from segue.emulators.responder import ScriptedResponder
-from segue.emulators.tool_calling import ToolCallingResponder
+from segue.emulators.model.model_reply import (
+    Call,
+    Offer,
+    Prompt,
+    Reply,
+    Say,
+    Think,
+    calls_of,
+    limited,
+    portions,
+)
+from segue.emulators.model.responder import ScriptedResponder
+from segue.emulators.model.tool_calling import ToolCallingResponder
 
 ANSWER = {
     "type": "object",

@@ -22,9 +22,9 @@ from segue.conversation.events import Reply, fold
 from segue.conversation.json_safe import is_encodable
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
-from segue.dialects.ndjson import LineDecoder
 from segue.dialects.registry import DIALECTS, NAMES
-from segue.dialects.sse import FrameDecoder
+from segue.dialects.streams.ndjson import LineDecoder
+from segue.dialects.streams.sse import FrameDecoder
 from segue.errors import SegueError
 from segue.interop.convert import convert
 from segue.interop.doctor import examine, fix_transcript

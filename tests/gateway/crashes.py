@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from cli.cli_runs import Home
 from segue.emulators.emulator import Emulator
-from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
+from segue.emulators.model.model_reply import Call, Piece, Prompt, Reply, Say, Think
 from segue.emulators.server import Served, serve
 
 MODEL = "anthropic/claude-sonnet-4-6"

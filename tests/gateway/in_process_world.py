@@ -17,7 +17,7 @@ from msgspec import structs
 from gateway.world import ROUTES, AgentModel
 from segue.emulators import Emulator, Reply, Think
 from segue.emulators.emulator import Entry
-from segue.emulators.model_reply import Prompt
+from segue.emulators.model.model_reply import Prompt
 from segue.gateway import GatewayApplication, InProcessTransport, gateway_app, in_process_transport
 from segue.testing import emulated_providers
 

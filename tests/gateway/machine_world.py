@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.world import CLOUD_ROUTES, ROUTES, GatewayWorld, providers_at
-from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
+from segue.emulators.model.model_reply import Call, Piece, Prompt, Reply, Say, Think
 from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory

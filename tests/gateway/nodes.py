@@ -31,7 +31,7 @@ from gateway.limited_callers import (
     limited_traffic,
 )
 from segue.emulators.emulator import Emulator
-from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
+from segue.emulators.model.model_reply import Call, Piece, Prompt, Reply, Say, Think
 from segue.emulators.server import Served, serve
 
 ANTHROPIC: Final = "anthropic/claude-sonnet-4-6"

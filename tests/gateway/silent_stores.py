@@ -20,7 +20,7 @@ from msgspec import Struct
 from cli.cli_runs import Home
 from gateway.limited_callers import caller_settings, key_of
 from segue.emulators.emulator import Emulator
-from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
+from segue.emulators.model.model_reply import Call, Piece, Prompt, Reply, Say, Think
 from segue.emulators.server import serve
 
 MODEL: Final = "anthropic/claude-sonnet-4-6"

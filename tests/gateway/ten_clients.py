@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.clients import AGENTS, Agent, OllamaAgent
 from gateway.world import ROUTES, GatewayResponse
-from segue.emulators.model_reply import Call, Prompt, Reply, Say
+from segue.emulators.model.model_reply import Call, Prompt, Reply, Say
 
 WORDS = ("Hello.", "Please look at it.", "And now?")
 

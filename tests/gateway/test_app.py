@@ -15,9 +15,9 @@ from gateway.clients import AGENTS, ChatAgent, MessagesAgent
 from gateway.world import ADDRESSES, ROUTES, GatewayWorld
 from segue.config.schema import CallerSettings, GatewayLimits
 from segue.dialects import DIALECTS
-from segue.emulators import tokens
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Call, Reply, Say
+from segue.emulators.model import tokens
+from segue.emulators.model.model_reply import Call, Reply, Say
 from segue.gateway.app import Gateway
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from postgres_server import schema_url
-from segue.dialects import stored_replies as stored
+from segue.dialects.server_side import stored_replies as stored
 from segue.gateway.archive import ReplyArchive, ReplyNode, ReplyOrigin, history
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory

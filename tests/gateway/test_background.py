@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.world import ROUTES, AgentModel, GatewayWorld
-from segue.emulators.model_reply import Prompt, Reply, Say
+from segue.emulators.model.model_reply import Prompt, Reply, Say
 from segue.gateway import background
 
 PATH = "/v1/responses"

@@ -16,7 +16,7 @@ from segue.config.schema import GatewayLimits
 from segue.conversation.blocks import Block, Origin, Reasoning, Seal, Text, ToolCall
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
-from segue.dialects.read_cache import ReadCache
+from segue.dialects.caches.read_cache import ReadCache
 from segue.dialects.registry import DIALECTS
 from segue.gateway.byte_budget import weight_of
 from segue.gateway.memory.histories import KnownHistories

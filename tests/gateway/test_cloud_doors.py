@@ -16,7 +16,7 @@ from gateway.clients import SCHEMA
 from gateway.test_sdks import ANSWER, TOOL, imported
 from gateway.world import EVERY_ROUTE, ROUTES, GatewayWorld
 from segue.config.schema import CallerSettings
-from segue.dialects.event_frames import EventFrameDecoder
+from segue.dialects.streams.amazon_event_stream import EventFrameDecoder
 from segue.emulators.faults import Fault
 
 KEY = "sk-segue-of-a-caller-0123456789"

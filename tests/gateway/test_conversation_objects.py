@@ -11,7 +11,7 @@ import pytest
 from gateway.world import ROUTES, GatewayWorld
 from segue.config.schema import CallerSettings
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Prompt, Reply, Say
+from segue.emulators.model.model_reply import Prompt, Reply, Say
 from segue.gateway.accounts.account import digest_of
 
 PATH, OBJECTS = "/v1/responses", "/v1/conversations"

@@ -14,7 +14,7 @@ from segue.conversation.blocks import Origin
 from segue.conversation.events import Failed, fold
 from segue.dialects.registry import DIALECTS
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Call, Prompt, Reply, Say
+from segue.emulators.model.model_reply import Call, Prompt, Reply, Say
 
 WORDS = "One two three four five six seven eight nine ten eleven twelve. " * 4
 OWN = {

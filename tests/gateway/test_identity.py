@@ -14,7 +14,7 @@ from gateway.clients import AGENTS, Agent, ChatAgent, MessagesAgent, OllamaAgent
 from gateway.machine_world import TwoGateways
 from gateway.world import ROUTES, AgentModel, GatewayWorld
 from segue.config.schema import CallerSettings
-from segue.emulators.model_reply import Call, Prompt, Reply, Say
+from segue.emulators.model.model_reply import Call, Prompt, Reply, Say
 from segue.gateway.accounts.account import digest_of
 
 HELLO = "Hello."

@@ -18,7 +18,7 @@ from gateway.in_process_world import SEALING, InProcessWorld, ThinkingModel, no_
 from gateway.world import ROUTES
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.responder import ScriptedResponder
 from segue.errors import UsageError
 from segue.gateway import GatewayApplication, gateway_app, in_process_transport
 from segue.providers import ScriptedProvider, says

@@ -11,7 +11,7 @@ import pytest
 from gateway.clients import SCHEMA
 from gateway.world import INTERACTIONS, ROUTES, AgentModel, GatewayWorld
 from segue.config.schema import CallerSettings
-from segue.emulators.model_reply import Prompt, Reply, Say
+from segue.emulators.model.model_reply import Prompt, Reply, Say
 from segue.gateway.accounts.account import digest_of
 
 PATH = "/v1beta/interactions"

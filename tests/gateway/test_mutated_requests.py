@@ -15,8 +15,8 @@ from gateway.marked_requests import FIELDS, marked, marks_in, mutated, swapped
 from gateway.test_captured_requests import FILES, headers_of, path_of
 from gateway.world import ROUTES, GatewayWorld
 from laws.real_chats import real_requests
-from segue.dialects.references import references_in
 from segue.dialects.registry import DIALECTS
+from segue.dialects.server_side.references import references_in
 
 CASES = int(os.environ.get("SEGUE_MUTATED_REQUESTS", "400"))
 ENDS = {

@@ -15,8 +15,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from gateway.world import ROUTES, GatewayWorld
 from segue.config.schema import CallerSettings, GatewaySettings
-from segue.emulators.model_reply import Reply, Say
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Reply, Say
+from segue.emulators.model.responder import ScriptedResponder
 from segue.gateway import response_socket
 from segue.gateway.accounts.account import digest_of
 from segue.gateway.response_socket import ResponseSocket

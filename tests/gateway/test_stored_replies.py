@@ -13,7 +13,7 @@ from gateway.world import ROUTES, GatewayWorld
 from segue.config.schema import CallerSettings
 from segue.dialects import DIALECTS
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Prompt, Reply, Say
+from segue.emulators.model.model_reply import Prompt, Reply, Say
 from segue.errors import JournalError
 from segue.gateway.accounts.account import digest_of
 from segue.routing.balancer import Balancer

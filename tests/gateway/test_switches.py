@@ -13,7 +13,7 @@ from gateway.clients import AGENTS, Agent, ForgetfulChatAgent, MessagesAgent, Re
 from gateway.world import ROUTES, AgentModel, GatewayWorld
 from segue.config.schema import CallerSettings, GatewayLimits
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Prompt, Reply, Say
+from segue.emulators.model.model_reply import Prompt, Reply, Say
 from segue.gateway.accounts.account import digest_of
 
 ROUND = {"team": {"members": [ROUTES["anthropic"], ROUTES["gemini"]], "policy": "round_robin"}}

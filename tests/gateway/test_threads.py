@@ -16,7 +16,7 @@ from gateway.world import WholeWorld as GatewayWorld
 from segue.config.schema import CallerSettings
 from segue.dialects.registry import DIALECTS
 from segue.emulators.faults import Fault, FaultKind
-from segue.emulators.model_reply import Prompt, Reply, Say
+from segue.emulators.model.model_reply import Prompt, Reply, Say
 from segue.gateway.accounts.account import digest_of
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.world import ROUTES, GatewayWorld
-from segue.emulators.model_reply import Call, Prompt, Reply, Say
+from segue.emulators.model.model_reply import Call, Prompt, Reply, Say
 
 TOOLS: list[dict[str, Any]] = [
     {"type": "custom", "name": "apply_patch", "description": "Change files."},

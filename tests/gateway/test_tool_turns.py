@@ -10,7 +10,7 @@ import pytest
 from gateway.clients import AGENTS
 from gateway.world import ROUTES, GatewayWorld
 from segue.dialects.registry import DIALECTS
-from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
+from segue.emulators.model.model_reply import Call, Piece, Prompt, Reply, Say, Think
 
 
 @pytest.mark.parametrize("wire", AGENTS)

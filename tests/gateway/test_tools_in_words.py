@@ -9,7 +9,7 @@ import pytest
 from gateway.clients import AGENTS
 from gateway.world import GatewayWorld
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Prompt, Reply, Say
+from segue.emulators.model.model_reply import Prompt, Reply, Say
 
 CALL = 'Thought: The tool knows.\nAction: weather\nAction Input: {"city": "Rome"}'
 

@@ -11,7 +11,7 @@ import msgspec
 from segue.config.schema import Config, GatewaySettings, ProfileSettings
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator, Entry
-from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
+from segue.emulators.model.model_reply import Call, Piece, Prompt, Reply, Say, Think
 from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory

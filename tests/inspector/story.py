@@ -20,7 +20,7 @@ from segue.config.schema import Config, GatewaySettings, InspectSettings, Profil
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
+from segue.emulators.model.model_reply import Call, Piece, Prompt, Reply, Say, Think
 from segue.gateway.accounts.register import Accounts
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.app import Gateway

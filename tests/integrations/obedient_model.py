@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from segue.emulators import Call, Reply, Say, Think
-from segue.emulators.model_reply import Offer, Piece, Prompt
-from segue.emulators.tool_calling import ToolCallingResponder
+from segue.emulators.model.model_reply import Offer, Piece, Prompt
+from segue.emulators.model.tool_calling import ToolCallingResponder
 
 
 class ObedientModel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-from segue.emulators.model_facts import facts_for
+from segue.emulators.model.model_facts import facts_for
 from segue.emulators.rules import Context, enforced
 
 EMULATED: Final = {

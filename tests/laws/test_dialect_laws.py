@@ -21,7 +21,7 @@ from segue.conversation.tools import ToolSpec
 from segue.dialects.card import UNKNOWN, ModelCard, fit_rules
 from segue.dialects.dialect import DecodedRequest, Dialect
 from segue.dialects.registry import DIALECTS, NAMES
-from segue.emulators.model_facts import listed
+from segue.emulators.model.model_facts import listed
 from segue.errors import ProviderError, TranscriptError
 from segue.providers.models.cards import card_for_model, default_model
 from segue.transcript.adopt import adopt

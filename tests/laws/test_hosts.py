@@ -23,8 +23,8 @@ from segue.dialects.gemini.vertex import vertex_body
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.in_process import ask_now
-from segue.emulators.model_reply import Call, Reply, Say, Think
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Call, Reply, Say, Think
+from segue.emulators.model.responder import ScriptedResponder
 from segue.providers.adapter import ChatRequest, fold_stream
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect

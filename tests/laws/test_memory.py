@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from kept_memory import kept_of
 from segue.conversation.blocks import Origin
 from segue.conversation.events import Event, fold
-from segue.dialects.event_frames import event_frame
-from segue.dialects.read_cache import ReadCache
+from segue.dialects.caches.read_cache import ReadCache
 from segue.dialects.registry import DIALECTS, WIRES
+from segue.dialects.streams.amazon_event_stream import event_frame
 from segue.errors import InvalidRequestError, OverloadError, SegueError
 from segue.gateway.byte_budget import SHARE, ByteBudget, Holding, most_values, values_in, weight_of
 from segue.gateway.conversations.turns import read_fields

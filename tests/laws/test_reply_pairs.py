@@ -31,9 +31,9 @@ from segue.dialects.registry import DIALECTS
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.in_process import KEY, ask_now
-from segue.emulators.model_reply import Call, Say, Think
-from segue.emulators.model_reply import Reply as EmulatedReply
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Call, Say, Think
+from segue.emulators.model.model_reply import Reply as EmulatedReply
+from segue.emulators.model.responder import ScriptedResponder
 from segue.providers.models.cards import card_for_model, default_model
 from segue.transcript.adopt import adopt
 

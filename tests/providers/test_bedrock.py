@@ -23,10 +23,10 @@ from segue.conversation.message import Conversation, user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.conversation.usage import Usage
-from segue.dialects.event_frames import event_frame, exception_frame
+from segue.dialects.streams.amazon_event_stream import event_frame, exception_frame
 from segue.emulators.emulator import AWS_SECRETS
-from segue.emulators.model_reply import Call, Reply, Say, Think
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Call, Reply, Say, Think
+from segue.emulators.model.responder import ScriptedResponder
 from segue.emulators.server import Served
 from segue.errors import (
     CredentialsError,

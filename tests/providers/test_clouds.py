@@ -17,7 +17,7 @@ from segue.conversation.events import Failed, Finished
 from segue.conversation.message import Conversation, user
 from segue.conversation.options import Options
 from segue.conversation.usage import Usage
-from segue.emulators.azure_openai.routes import FILTERED
+from segue.emulators.clouds.azure_openai import FILTERED
 from segue.emulators.server import Served
 from segue.errors import ContentPolicyError, CredentialsError, UsageError
 from segue.providers.adapter import ChatRequest, StreamEvent

@@ -42,7 +42,7 @@ ABOUT_TOOLS = ("tool_choice", "parallel_calls")
 
 
 def test_all_options_are_looked_at() -> None:
-    # What a wire has of its own is looked at in tests/dialects/test_own_fields.py.
+    # What a wire has of its own is looked at in tests/dialects/test_extra_fields.py.
     assert set(VALUES) == set(Options.__struct_fields__) - {"model", "stream", "own"}
 
 

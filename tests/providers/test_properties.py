@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from segue.conversation.events import Event, Failed, Finished
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
-from segue.emulators.model_reply import Call, Piece, Reply, Say
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Call, Piece, Reply, Say
+from segue.emulators.model.responder import ScriptedResponder
 from segue.providers.adapter import RequestSent, fold_stream
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig

@@ -10,7 +10,7 @@ from segue.conversation.blocks import ToolResult
 from segue.conversation.events import CallStarted, Finished, TextDelta
 from segue.conversation.message import Conversation, tool, user
 from segue.conversation.options import Options
-from segue.emulators.model_reply import Call, Reply, Say
+from segue.emulators.model.model_reply import Call, Reply, Say
 from segue.emulators.server import Served
 from segue.providers.adapter import ChatRequest, fold_stream
 from segue.providers.addresses import addresses

@@ -8,7 +8,7 @@ import pytest
 
 from segue.conversation.events import Failed, Finished, TextDelta
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Reply, Say
+from segue.emulators.model.model_reply import Reply, Say
 from segue.emulators.server import Served
 from segue.providers.adapter import RequestSent, StreamEvent
 from strategies.provider_places import PLACES, Place, asking, provider_at, say

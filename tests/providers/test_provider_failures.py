@@ -11,7 +11,7 @@ from msgspec import structs
 from segue.conversation.events import Failed, Finished, TextDelta
 from segue.conversation.message import Conversation
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Call, Reply, Say
+from segue.emulators.model.model_reply import Call, Reply, Say
 from segue.emulators.server import Served
 from segue.errors import OverloadError, ProtocolError, RateLimitError, TransportError
 from segue.providers.adapter import ChatRequest, StreamEvent

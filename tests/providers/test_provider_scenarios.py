@@ -10,8 +10,8 @@ from segue.conversation.blocks import Origin
 from segue.conversation.events import fold
 from segue.conversation.tools import ToolSpec
 from segue.dialects.registry import DIALECTS
-from segue.dialects.whole_reply import decoder_for
-from segue.emulators.model_reply import Call, Reply, Say
+from segue.dialects.replies.whole_reply import decoder_for
+from segue.emulators.model.model_reply import Call, Reply, Say
 from segue.emulators.server import Served
 from strategies.provider_places import PLACES, WEATHER, Place, asking, provider_at, say
 

@@ -17,7 +17,7 @@ from segue.conversation.message import Conversation, user
 from segue.conversation.options import Options
 from segue.dialects.registry import DIALECTS
 from segue.emulators.emulator import Emulator
-from segue.emulators.model_reply import Call, Reply, Say, Think
+from segue.emulators.model.model_reply import Call, Reply, Say, Think
 from segue.emulators.server import Served, serve
 from segue.providers.adapter import ChatRequest, RequestSent, fold_stream
 from segue.providers.config import ProviderConfig

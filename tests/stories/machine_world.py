@@ -18,10 +18,11 @@ from segue.conversation.blocks import ToolCall
 from segue.conversation.message import user
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
-from segue.emulators import faults, model_reply
+from segue.emulators import faults
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator, Entry
 from segue.emulators.http import Request
+from segue.emulators.model import model_reply
 from segue.events import Decision
 from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from segue.emulators.model_reply import Prompt, Reply, Say
+from segue.emulators.model.model_reply import Prompt, Reply, Say
 from stories.world import NAMES, StoryResponder, World, cancelled_fan_out, good_turn
 
 WITHOUT_TOOLS = "ollama/gemma3:4b"

@@ -9,7 +9,7 @@ from typing import Any
 from segue.chat.chat import Chat
 from segue.conversation.options import Options
 from segue.emulators.emulator import Entry
-from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
+from segue.emulators.model.model_reply import Call, Piece, Prompt, Reply, Say, Think
 from segue.emulators.server import Served
 from segue.events import ToolCallResult
 from segue.providers.provider import Provider

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final, NamedTuple
 
-from segue.dialects.event_frames import event_frame
+from segue.dialects.streams.amazon_event_stream import event_frame
 
 TEXT: Final = "Füchse sind rot. They are mammals."
 URL: Final = "https://example.org/fox"

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from segue.conversation.events import Failed, Finished
 from segue.conversation.message import Conversation, user
 from segue.conversation.tools import ToolSpec
-from segue.emulators.model_reply import Reply
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Reply
+from segue.emulators.model.responder import ScriptedResponder
 from segue.emulators.server import Served
 from segue.errors import SegueError
 from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent

@@ -7,16 +7,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from enum import Enum
-from typing import Annotated, Any, Literal, NamedTuple, NewType, TypedDict
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, TypedDict, TypeVar
 
 import annotated_types as at
 import pytest
+from hypothesis import given
 from msgspec import Meta, Struct
-from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, field_validator
+from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, conint, field_validator
 from pydantic.dataclasses import dataclass as pydantic_dataclass
-from typing_extensions import Doc
+from typing_extensions import Doc, TypeAliasType
 
 from segue import Chat, ScriptedProvider
 from segue.conversation.blocks import ToolCall
@@ -25,6 +28,7 @@ from segue.providers import calls, says
 from segue.tools.arguments import problem_with
 from segue.tools.definition import Context
 from segue.tools.function_tools import as_tool
+from tools.random_types import RandomType, random_types
 
 
 class Unit(Enum):
@@ -90,7 +94,20 @@ class Circle(Struct, tag="circle"):
     radius: int
 
 
+class Files(Struct):
+    paths: list[Path]
+
+
 UserId = NewType("UserId", int)
+Count = NewType("Count", Annotated[int, at.Ge(1), at.Le(9), "How many."])
+Counted = TypeAliasType("Counted", Annotated[int, Field(ge=1, le=9, description="How many.")])
+T = TypeVar("T")
+Listed = TypeAliasType("Listed", list[T], type_params=(T,))
+Nested = TypeAliasType("Nested", "list[Nested] | int")
+
+
+class Box(BaseModel, Generic[T]):
+    held: T
 
 
 def even(number: int) -> int:
@@ -150,6 +167,12 @@ ACCEPTED: list[tuple[Any, Any, Any]] = [
     (Point | Bounded, {"count": 1}, Bounded(1)),
     (Annotated[int, Field(ge=1)], 1, 1),
     (Annotated[int, AfterValidator(even)], 2, 2),
+    (conint(gt=3), 4, 4),
+    (Path, "a/b", Path("a/b")),
+    (Files, {"paths": ["a"]}, Files([Path("a")])),
+    (IPv4Address, "127.0.0.1", IPv4Address("127.0.0.1")),
+    (Annotated[date, at.Ge(date(2026, 1, 1))], "2026-01-02", date(2026, 1, 2)),
+    (Listed[int], [1], [1]),
 ]
 
 
@@ -167,6 +190,8 @@ SAME: list[Any] = [
     Annotated[int, Field(ge=1), Meta(le=9), "How many."],
     Annotated[int, AfterValidator(even), Meta(ge=1, le=9, description="How many.")],
     Annotated[int, at.Predicate(bool), Meta(ge=1, le=9, description="How many.")],
+    Count,
+    Counted,
 ]
 
 
@@ -211,6 +236,10 @@ def test_a_rule_that_no_schema_has_is_checked_before_the_call_and_its_words_reac
     assert "Predicate" in received(function_of(Annotated[int, at.Predicate(bool)]), {"it": 0})
     assert "- it: Invalid RFC3339" in received(function_of(date), {"it": "2026-13-45"})
     assert "- it.count" in received(function_of(Bounded), {"it": {"count": 0}})
+    early = Annotated[date, at.Ge(date(2026, 1, 1))]
+    assert "greater than or equal to 2026-01-01" in received(function_of(early), {"it": "2025-01-01"})
+    local = Annotated[datetime, at.Timezone(None)]
+    assert "timezone" in received(function_of(local), {"it": "2026-01-01T00:00:00Z"})
 
 
 def test_a_call_with_such_arguments_never_begins() -> None:
@@ -294,6 +323,9 @@ class BoundStruct(Struct):
         (BoundStruct, "BoundStruct"),
         (list[City | Area], "neither msgspec nor pydantic"),
         (Callable[[], int], "Callable"),
+        (type[int], "a class is no value"),
+        (Box[Annotated[int, Meta(ge=1)]], "Box"),
+        (Annotated[int, at.Unit("m")], "nobody reads Unit"),
         (Annotated[int, Field(validation_alias="a", default_factory=lambda data: data["x"])], "depend"),
     ],
 )
@@ -302,6 +334,26 @@ def test_what_cannot_be_told_is_refused_when_the_tool_is_made(annotation: Any, w
         as_tool(function_of(annotation))
     assert raised.value.path == "take.it"
     assert raised.value.code == "bad_tool_parameter"
+
+
+def test_an_alias_may_stand_within_itself() -> None:
+    assert received(function_of(Nested), {"it": [1, [2]]}) == [1, [2]]
+    assert "it" in received(function_of(Nested), {"it": [1, ["x"]]})
+
+
+@given(random_types)
+def test_every_rule_of_a_type_is_told_and_checked_or_the_type_is_refused(drawn: RandomType) -> None:
+    try:
+        tool = as_tool(function_of(drawn.annotation))
+    except UsageError:
+        return
+    schema = tool.spec.parameters
+    assert schema is not None
+    assert all(words in str(schema) for words in drawn.words)
+    for value in drawn.good:
+        assert problem_with(ToolCall("c", "take", {"it": value}), tool.spec, tool.check) == ""
+    for value in drawn.bad:
+        assert problem_with(ToolCall("c", "take", {"it": value}), tool.spec)
 
 
 def test_two_types_of_one_name_keep_apart() -> None:

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from segue.emulators.app import App
-from segue.emulators.model_reply import Reply, Say
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Reply, Say
+from segue.emulators.model.responder import ScriptedResponder
 from segue.errors import TransportError
 from segue.transports.asgi import AHEAD, AsgiTransport
 from segue.transports.transport import Timeouts, WireRequest

@@ -9,8 +9,8 @@ from msgspec import structs
 
 from segue.emulators.app import App
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Reply, Say
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Reply, Say
+from segue.emulators.model.responder import ScriptedResponder
 from segue.errors import TransportError, UsageError
 from segue.transports.asgi import AsgiTransport
 from segue.transports.recordings import RecordingTransport, ReplayingTransport

@@ -17,8 +17,8 @@ from segue.conversation.interaction import Ledger
 from segue.conversation.message import Conversation
 from segue.conversation.options import NO_OPTIONS, Options
 from segue.conversation.tools import ToolSpec
-from segue.dialects.references import references_in
 from segue.dialects.registry import DIALECTS
+from segue.dialects.server_side.references import references_in
 from segue.errors import SegueError, TranscriptError, UsageError
 from segue.interop.source import AUTO, read_request
 from segue.suggestions import suggestion

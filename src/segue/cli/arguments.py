@@ -60,6 +60,11 @@ ARGUMENTS: Final[dict[str, dict[str, dict[str, Any]]]] = {
             "metavar": "NAME=VALUE",
             "help": "a variable of the template",
         },
+        "--save": {
+            "default": "",
+            "metavar": "NAME",
+            "help": "save prompt, model, system prompt, tools, schema and options as a template, and send nothing",
+        },
     },
     "model": {
         "-m --model": {"default": "", "help": "provider/model, an alias or a profile"},
@@ -204,7 +209,9 @@ def parse(words: list[str]) -> argparse.Namespace:
     # One word with a space in it is a prompt.
     is_prompt = "--" in words or any(" " in word for word in words)
     if not is_prompt and (advice := near_miss(words)):
-        made.error(f'"{words[0]}" is not a command. {advice} As a prompt: segue -- {" ".join(words)}')
+        made.error(
+            f'"{words[0]}" is not a command.\n       {advice}\n       As a prompt: segue -- {" ".join(words)}'
+        )
     if arguments.version:
         made.error("--version takes no other arguments")
     if arguments.json and arguments.output_format not in ("", "json"):
@@ -218,6 +225,8 @@ def parse(words: list[str]) -> argparse.Namespace:
         made.error("-a cannot be used with --input-format stream-json")
     if arguments.extract and arguments.output_format != "text":
         made.error("-x prints code: it cannot be used with --json or --output-format")
+    if arguments.save and arguments.template:
+        made.error("--save makes a template: it cannot be used with -t")
     if arguments.fork and not arguments.last and arguments.resume is None:
         made.error("--fork needs -c or -r: which session?")
     return arguments

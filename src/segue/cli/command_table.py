@@ -198,8 +198,8 @@ NEAR_MISSES: Final[dict[str, str]] = {
     "configure": "show and check the settings: segue config",
     "mcp": "write MCP servers into .mcp.json and use their tools with -T SERVER; see docs/tools.md",
     "tools": "offer tools with -T: segue -T all, -T read_file, -T file.py:function",
-    "update": "update the clone and install it again: git pull && python -m pip install .",
-    "upgrade": "update the clone and install it again: git pull && python -m pip install .",
+    "update": "update the clone and install it again: git pull && python -m pip install '.[all]'",
+    "upgrade": "update the clone and install it again: git pull && python -m pip install '.[all]'",
     "install": "download a model: segue models pull NAME; plugins are Python packages: pip install NAME",
     "uninstall": "remove a model: segue models rm NAME; segue itself: pip uninstall segue-llm",
     "pull": "download a model: segue models pull NAME",
@@ -228,7 +228,8 @@ def near_miss(words: list[str]) -> str:
         return ""
     first, rest = words[0].lower(), [word for word in words[1:] if not word.startswith("-")]
     if first in NEAR_MISSES and (not rest or rest[0] in _ACTIONS_ELSEWHERE):
-        return f"{NEAR_MISSES[first]}."
+        advice = NEAR_MISSES[first]
+        return advice[0].upper() + advice[1:]
     from difflib import get_close_matches  # noqa: PLC0415
 
     near = get_close_matches(first, COMMANDS, 1, 0.75)

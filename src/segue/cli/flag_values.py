@@ -1,12 +1,15 @@
-"""What the flags with a value of their own mean: -o, --temperature, --max-tokens and --effort; -t and --var; --schema."""
+"""What the flags with a value of their own mean: -o, --temperature, --max-tokens and --effort; -t, --var and --save; --schema."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from segue.config.file_edit import toml_value
+from segue.config.paths import TEMPLATES
 from segue.config.schema import OptionSettings
 from segue.config.templates import find_template
 from segue.conversation.options import NO_OPTIONS, Options
@@ -84,6 +87,46 @@ def apply_template(arguments: argparse.Namespace) -> Template:
         arguments.schema = msgspec.json.encode(template.schema).decode()
     arguments.template_options = msgspec.to_builtins(template.options)
     return template
+
+
+def save_template(arguments: argparse.Namespace) -> Path:
+    """Write the flags as a template of the user. Raises UsageError where that name cannot be used or is taken."""
+    name = arguments.save
+    if not re.fullmatch(TEMPLATES.form, name):
+        raise UsageError(
+            f'"{name}" cannot be the name of a template.',
+            code="bad_template",
+            hint="Use small letters, digits, - and _. For example: --save commit-message",
+        )
+    options = msgspec.to_builtins(given_options(arguments))
+    table = {
+        "prompt": arguments.prompt or " ".join(arguments.words),
+        "variables": variables_of(arguments),
+        "system": arguments.system or "",
+        "model": arguments.model,
+        "tools": arguments.tools,
+        "schema": read_schema(arguments.schema) if arguments.schema else None,
+        "options": {key: value for key, value in options.items() if value not in (None, [], {})},
+    }
+    text = "".join(f"{key} = {toml_value(value)}\n" for key, value in table.items() if value)
+    if not text:
+        raise UsageError(
+            "There is nothing to save.",
+            code="bad_template",
+            hint='Give a prompt or flags. For example: segue --save short -s "Answer in one sentence."',
+        )
+    file = TEMPLATES.user_folder() / f"{name}{TEMPLATES.ending}"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with file.open("x", encoding="utf-8") as made:
+            made.write(text)
+    except FileExistsError:
+        raise UsageError(
+            f"The template {name} exists already: {file}",
+            code="bad_template",
+            hint="Choose another name, or delete the file.",
+        ) from None
+    return file
 
 
 def variables_of(arguments: argparse.Namespace) -> dict[str, str]:

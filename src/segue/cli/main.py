@@ -72,6 +72,12 @@ def _run(words: list[str]) -> int:
     from segue.cli.arguments import has_prompt, parse  # noqa: PLC0415
 
     arguments = parse(words)  # `--help` ends here
+    if arguments.save:
+        from segue.cli.display.terminal import print_status  # noqa: PLC0415
+        from segue.cli.flag_values import save_template  # noqa: PLC0415
+
+        print_status(f"Saved {save_template(arguments)}. Use it: segue -t {arguments.save}")
+        return Exit.OK
     if sys.stdout.isatty() and not has_prompt(arguments) and sys.stdin.isatty():
         from segue.cli.interactive.run import run as run_interactive  # noqa: PLC0415 - slow to load
 

@@ -276,6 +276,16 @@ class TelemetrySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 @final
+class AlertSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the gateway reports to a webhook: spent budgets, routes that rest, stores that do not answer."""
+
+    webhook_env: str = "SEGUE_ALERT_WEBHOOK"
+    """The variable with the address that gets a JSON object for each alert; without it none is sent."""
+    budget_percent: list[Annotated[int, Meta(ge=1)]] = field(default_factory=lambda: [80, 100])
+    """Parts of a caller's budget; when one is spent, an alert is sent."""
+
+
+@final
 class InspectSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The inspector: pages of the gateway that show its conversations."""
 
@@ -327,6 +337,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     callers: dict[str, CallerSettings] = {}
     accounts: AccountSettings = AccountSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+    alerts: AlertSettings = AlertSettings()
     limits: GatewayLimits = GatewayLimits()
     memory: MemorySettings = MemorySettings()
     inspect: InspectSettings = InspectSettings()

@@ -19,7 +19,7 @@ from segue.config.schema import Config, GatewaySettings
 from segue.demo.gateway_agent import MODEL, GatewayAgent, RefusedError
 from segue.demo.shop import Shop
 from segue.emulators.emulator import Emulator
-from segue.emulators.model_reply import Call, Piece, Prompt, Reply, Say, Think
+from segue.emulators.model.model_reply import Call, Piece, Prompt, Reply, Say, Think
 from segue.emulators.server import Served, serve
 from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey

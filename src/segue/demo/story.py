@@ -12,7 +12,7 @@ from msgspec import Struct
 from segue.conversation.blocks import Media
 from segue.conversation.options import Options
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Reply
+from segue.emulators.model.model_reply import Reply
 from segue.routing.route import Route
 
 CHART: Final = (

@@ -17,8 +17,8 @@ from segue.conversation.events import Event, ReasoningDelta, Reply, TextDelta
 from segue.conversation.message import Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
-from segue.dialects.server import ServerFacts
-from segue.dialects.shapes import Shape
+from segue.dialects.requests.shapes import Shape
+from segue.dialects.server_side.wire_server import ServerFacts
 from segue.errors import ProviderError, SegueError
 from segue.transcript.client_wire import ClientWire
 from segue.transcript.repairs import Repair
@@ -26,7 +26,7 @@ from segue.transcript.rules import Rules
 
 if TYPE_CHECKING:
     from segue.dialects.card import ModelCard
-    from segue.dialects.chunk_template import ChunkTemplate
+    from segue.dialects.streams.chunk_template import ChunkTemplate
     from segue.transcript.steps import Transcript
 
 _ENCODER = msgspec.json.Encoder()

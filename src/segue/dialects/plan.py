@@ -14,10 +14,10 @@ from msgspec import Struct, structs
 
 from segue.conversation.blocks import Origin
 from segue.conversation.tools import ToolSpec
+from segue.dialects.caches.tool_cache import work_out_once
+from segue.dialects.caches.write_cache import EncodedPrefix, encode_after
 from segue.dialects.card import ModelCard, fit_rules
-from segue.dialects.known_tools import work_out_once
 from segue.dialects.registry import DIALECTS
-from segue.dialects.request_cache import EncodedPrefix, encode_after
 from segue.transcript.policy import DEFAULT, Policy
 from segue.transcript.render import render
 from segue.transcript.repairs import Repair

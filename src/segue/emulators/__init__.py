@@ -24,8 +24,8 @@ _HOMES = {
     "segue.emulators.emulator": "Emulator",
     "segue.emulators.faults": "Fault",
     "segue.emulators.in_process": "ask ask_now",
-    "segue.emulators.model_reply": "Call Prompt Reply Say Think",
-    "segue.emulators.responder": "Responder ScriptedResponder",
+    "segue.emulators.model.model_reply": "Call Prompt Reply Say Think",
+    "segue.emulators.model.responder": "Responder ScriptedResponder",
     "segue.emulators.server": "Served serve",
 }
 __all__, __getattr__, __dir__ = public_names(__name__, _HOMES)

@@ -4,8 +4,8 @@ from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
 from segue.emulators.in_process import ask, ask_now
-from segue.emulators.model_reply import Call, Prompt, Reply, Say, Think
-from segue.emulators.responder import Responder, ScriptedResponder
+from segue.emulators.model.model_reply import Call, Prompt, Reply, Say, Think
+from segue.emulators.model.responder import Responder, ScriptedResponder
 from segue.emulators.server import Served, serve
 
 __all__ = [

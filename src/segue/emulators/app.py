@@ -16,10 +16,10 @@ from urllib.parse import parse_qsl, quote, unquote
 from msgspec import structs
 
 from segue.emulators import providers, script, websocket
-from segue.emulators.admission import model_of
 from segue.emulators.emulator import Emulator, Entry
 from segue.emulators.faults import Fault, instead, replaces_the_answer, spoil
 from segue.emulators.http import BadJsonError, Receive, Request, Response, Send, error_response, json_response
+from segue.emulators.request_checks import model_of
 from segue.emulators.rules import Context, Refusal, RefusedError
 
 Scope: TypeAlias = MutableMapping[str, Any]

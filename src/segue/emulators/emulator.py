@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from segue.emulators.model_facts import facts_for
-from segue.emulators.prompt_cache import PromptCache, size
-from segue.emulators.responder import Responder, ScriptedResponder
+from segue.emulators.model.model_facts import facts_for
+from segue.emulators.model.prompt_cache import PromptCache, size
+from segue.emulators.model.responder import Responder, ScriptedResponder
 from segue.emulators.rules import Context
 from segue.emulators.signatures import SECRET, digest
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from segue.emulators.faults import Fault
     from segue.emulators.http import Request
-    from segue.emulators.model_reply import Prompt, Reply
+    from segue.emulators.model.model_reply import Prompt, Reply
 
 
 AWS_SECRETS: Final = {"AKIDEXAMPLE": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from segue.emulators.emulator import Emulator
-    from segue.emulators.model_reply import Reply
+    from segue.emulators.model.model_reply import Reply
 
 DEPTH_MAX = 128
 """No request of a real client is nested deeper, and nothing below has to fear for its stack."""

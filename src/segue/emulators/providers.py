@@ -1,4 +1,4 @@
-"""Which provider's routes live in which folders, and at which prefix they are mounted."""
+"""Which modules have the routes of a provider, and at which prefix they are mounted."""
 
 from __future__ import annotations
 
@@ -12,24 +12,29 @@ from msgspec import Struct
 
 from segue.emulators.http import Handler, Route, find_route
 
-FOLDERS: Mapping[str, tuple[str, ...]] = {
-    "openai": ("openai_chat", "openai_responses", "openai_chat.batches"),
-    "anthropic": ("anthropic", "anthropic.batches", "anthropic.files"),
-    "gemini": ("gemini", "gemini_interactions", "gemini.batches"),
-    "mistral": ("mistral", "mistral.batches"),
-    "kimi": ("kimi",),
-    "deepseek": ("deepseek",),
-    "ollama": ("ollama", "ollama.v1"),
-    "bedrock": ("converse", "bedrock_invoke", "bedrock_anthropic", "bedrock_openai"),
-    "bedrock-mantle": ("bedrock_mantle",),
-    "claude-aws": ("claude_aws",),
-    "vertex": ("vertex_gemini", "vertex_anthropic"),
-    "azure": ("azure_openai", "azure_anthropic"),
+MODULES: Mapping[str, tuple[str, ...]] = {
+    "openai": ("openai_chat.routes", "openai_responses.routes", "openai_chat.batch_routes"),
+    "anthropic": ("anthropic.routes", "anthropic.batch_routes", "anthropic.file_routes"),
+    "gemini": ("gemini.routes", "gemini_interactions.routes", "gemini.batch_routes"),
+    "mistral": ("mistral.routes", "mistral.batch_routes"),
+    "kimi": ("kimi.routes",),
+    "deepseek": ("deepseek.routes",),
+    "ollama": ("ollama.routes", "ollama.v1.routes"),
+    "bedrock": (
+        "converse.routes",
+        "clouds.bedrock_invoke",
+        "clouds.bedrock_anthropic",
+        "clouds.bedrock_openai",
+    ),
+    "bedrock-mantle": ("clouds.bedrock_mantle",),
+    "claude-aws": ("clouds.claude_aws",),
+    "vertex": ("clouds.vertex_gemini", "clouds.vertex_anthropic"),
+    "azure": ("clouds.azure_openai", "clouds.azure_anthropic"),
 }
 
 
 class Mounted(Struct, frozen=True):
-    """One folder of a provider: its routes and its words for errors."""
+    """One module of a provider: its routes and its words for errors."""
 
     provider: str
     routes: tuple[Route, ...]
@@ -50,15 +55,15 @@ class Found(Struct, frozen=True):
 @lru_cache(maxsize=1)
 def mounted() -> Mapping[str, tuple[Mounted, ...]]:
     return {
-        provider: tuple(_mount(provider, folder) for folder in folders)
-        for provider, folders in FOLDERS.items()
+        provider: tuple(_mount(provider, module) for module in modules)
+        for provider, modules in MODULES.items()
     }
 
 
-def _mount(provider: str, folder: str) -> Mounted:
-    routes = import_module(f"{__package__}.{folder}.routes")
+def _mount(provider: str, module: str) -> Mounted:
+    routes = import_module(f"{__package__}.{module}")
     # A cloud has the words of the wire that it serves.
-    errors = getattr(routes, "errors", None) or import_module(f"{__package__}.{folder}.errors")
+    errors = getattr(routes, "errors", None) or import_module(".errors", routes.__package__)
     return Mounted(provider, tuple(routes.ROUTES), errors)
 
 

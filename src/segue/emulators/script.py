@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Reply
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Reply
+from segue.emulators.model.responder import ScriptedResponder
 
 
 class PromptRule(Struct, frozen=True, forbid_unknown_fields=True):

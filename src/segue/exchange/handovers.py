@@ -21,7 +21,7 @@ from segue.conversation.events import (
     UsageReported,
 )
 from segue.conversation.usage import NO_USAGE, Usage
-from segue.dialects.counts import counted
+from segue.dialects.replies.usage_counts import counted
 from segue.providers.token_estimates import estimate_request, family_of, text_tokens
 
 if TYPE_CHECKING:

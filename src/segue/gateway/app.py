@@ -140,7 +140,7 @@ class Gateway:
         )
         self._batches = ClientBatches(self.names, providers, memory, self.accounts)
         self._callers = RunningRequests()
-        self._readiness = Readiness(memory.store, self.accounts.store)
+        self.readiness = Readiness(memory.store, self.accounts.store)
         self._doors = Doors()
         self._pages = WebPages(self.settings.origins)
         self._watch = LoopWatch(self.settings.limits.lag)
@@ -295,7 +295,7 @@ class Gateway:
             case _, "/healthz":
                 return WebResponse(headers={"content-type": "text/plain"}, body=b"ok\n")
             case _, "/readyz":
-                return await self._readiness.answer(head.query, draining=self.draining)
+                return await self.readiness.answer(head.query, draining=self.draining)
         if (preflight := self._pages.preflight(head)) is not None:
             return preflight
         if head.headers.get("upgrade", "").lower() == "websocket":

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from segue.dialects import stored_replies as stored
-from segue.dialects.stored_wires import stored_wire
+from segue.dialects.server_side import stored_replies as stored
+from segue.dialects.server_side.stored_wires import stored_wire
 from segue.errors import JournalError, OverloadError
 from segue.gateway.byte_budget import hold_for_request
 from segue.gateway.client_errors import STORE_AWAY_SECONDS

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from segue.config.resources import open_providers
 from segue.gateway.accounts.register import Accounts
 from segue.gateway.app import Gateway
 from segue.gateway.stores import open_account_store, open_memory
+from segue.gateway.telemetry.observation import observe
 from segue.gateway.telemetry.reporters import Reporters
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ def open_gateway(
     settings = config.gateway
     reporters = Reporters(settings)
     providers = open_providers(config) if providers is None else providers
-    return Gateway(
+    gateway = Gateway(
         config,
         providers,
         memory or open_memory(config, earlier.memory if earlier is not None else None),
@@ -48,3 +50,5 @@ def open_gateway(
         on_close=reporters.close,
         watcher=watcher,
     )
+    reporters.watch(partial(observe, gateway))
+    return gateway

@@ -28,10 +28,10 @@ from segue.conversation.events import (
     fold,
 )
 from segue.conversation.usage import NO_USAGE, Usage
-from segue.dialects import stored_replies as stored
-from segue.dialects.reply_translation import ReplyTranslation
-from segue.dialects.stored_wires import stored_wire
-from segue.dialects.whole_reply import WholeReplyDecoder, decoder_for
+from segue.dialects.replies.translation import ReplyTranslation
+from segue.dialects.replies.whole_reply import WholeReplyDecoder, decoder_for
+from segue.dialects.server_side import stored_replies as stored
+from segue.dialects.server_side.stored_wires import stored_wire
 from segue.errors import ProtocolError, SegueError
 from segue.exchange.attempt import Attempt, Piece
 from segue.exchange.handovers import estimate_of, hand_over

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
-from segue.dialects.stored_wires import stored_wire
+from segue.dialects.server_side.stored_wires import stored_wire
 from segue.errors import InvalidRequestError, OverloadError, SegueError
 from segue.gateway.accounts.register import ANYONE
 from segue.gateway.archive import ReplyNode

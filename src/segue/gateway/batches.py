@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from segue.conversation.usage import Usage
-from segue.dialects.references import references_in
 from segue.dialects.registry import DIALECTS
+from segue.dialects.server_side.references import references_in
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.accounts import costs
 from segue.gateway.client_errors import model_error

@@ -12,7 +12,7 @@ from msgspec import structs
 from segue.conversation.blocks import Origin
 from segue.conversation.events import Event, Failed, Finished, ReplyStarted, Sealed, UsageReported, fold
 from segue.conversation.message import user
-from segue.dialects import stored_replies as stored
+from segue.dialects.server_side import stored_replies as stored
 from segue.errors import ProtocolError, SegueError
 from segue.exchange.attempt import Attempt, Piece
 from segue.exchange.exchange import ask_one_after_another

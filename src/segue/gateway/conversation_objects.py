@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from segue.dialects import stored_replies as stored
+from segue.dialects.server_side import stored_replies as stored
 from segue.errors import InvalidRequestError, JournalError, OverloadError
 from segue.gateway.archive import ReplyNode, history
 from segue.gateway.conversations.held import HeldConversation, Revision

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from segue.dialects.dialect import Dialect
 from segue.dialects.registry import DIALECTS, WIRES, recognise
-from segue.dialects.server import Operation, Reframe, ServerFacts, ServerPath
+from segue.dialects.server_side.wire_server import Operation, Reframe, ServerFacts, ServerPath
 from segue.gateway.client_errors import signature_error
 from segue.providers.models.cards import dialect_of_model
 

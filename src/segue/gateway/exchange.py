@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from segue.conversation.events import Event, Reply
-    from segue.dialects.references import Reference
-    from segue.dialects.server import Reframe
+    from segue.dialects.server_side.references import Reference
+    from segue.dialects.server_side.wire_server import Reframe
     from segue.errors import SegueError
     from segue.exchange.attempt import Attempt
     from segue.gateway.attempts import ClientAttempt

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw, structs
 
 from segue.conversation.blocks import ToolCall
-from segue.dialects.known_tools import work_out_once
+from segue.dialects.caches.tool_cache import work_out_once
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _MESSAGES: Final = msgspec.json.Decoder(list[Raw])
@@ -22,7 +22,7 @@ _MESSAGES: Final = msgspec.json.Decoder(list[Raw])
 if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
     from segue.conversation.message import Message
-    from segue.dialects.server import ProviderState
+    from segue.dialects.server_side.wire_server import ProviderState
     from segue.gateway.conversations.turns import ClientTurn
     from segue.providers.adapter import ChatRequest
 

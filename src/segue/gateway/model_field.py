@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from segue.conversation.events import Event
-    from segue.dialects.read_cache import ReadRequest
+    from segue.dialects.caches.read_cache import ReadRequest
 
 
 _EVENT_ENDS = (b"\n\n", b"\n\r\n")

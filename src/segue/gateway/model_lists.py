@@ -11,7 +11,7 @@ import logging
 from time import monotonic
 from typing import TYPE_CHECKING, Final, final
 
-from segue.dialects.server import ServedModel
+from segue.dialects.server_side.wire_server import ServedModel
 from segue.errors import SegueError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from segue.config.model_names import known_offers, resolve_model, usable_offers,
 from segue.config.resources import open_router
 from segue.conversation.blocks import Origin
 from segue.dialects.registry import is_form_of
-from segue.dialects.server import ServedModel
+from segue.dialects.server_side.wire_server import ServedModel
 from segue.errors import InvalidRequestError, SegueError, UsageError
 from segue.providers.addresses import find_address, is_home
 from segue.providers.models.makers import model_suggestion

@@ -27,6 +27,8 @@ class Readiness:
 
     def __init__(self, memory: GatewayStore, accounts: AccountStore) -> None:
         self._stores: Mapping[str, GatewayStore | AccountStore] = {"memory": memory, "accounts": accounts}
+        self.stores = tuple(self._stores)
+        """Their names."""
         self._missing: list[str] = []
         self._asked = float("-inf")
         self._asking: asyncio.Task[None] | None = None
@@ -37,11 +39,12 @@ class Readiness:
             return _plain(503, "draining")
         if query.get("store") == "no":
             return _plain(200, "ready")
-        if missing := await self._find_missing():
+        if missing := await self.missing_stores():
             return _plain(503, f"The store does not answer: {' and '.join(missing)}")
         return _plain(200, "ready")
 
-    async def _find_missing(self) -> list[str]:
+    async def missing_stores(self) -> list[str]:
+        """The names of those that do not answer."""
         if self._asking is None and monotonic() - self._asked >= _KNOWN_SECONDS:
             self._asking = asyncio.ensure_future(self._ask())
         if self._asking is not None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 from msgspec import Struct
 
-from segue.dialects.sse import FrameDecoder
+from segue.dialects.streams.sse import FrameDecoder
 from segue.errors import SegueError
 from segue.gateway.byte_budget import Holding, weight_of
 

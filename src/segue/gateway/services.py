@@ -11,8 +11,8 @@ import msgspec
 
 from segue.conversation.events import Finished, UsageReported
 from segue.conversation.usage import Usage
-from segue.dialects import stored_replies as stored
 from segue.dialects.registry import DIALECTS, proper_name
+from segue.dialects.server_side import stored_replies as stored
 from segue.errors import InvalidRequestError, SegueError, UsageError
 from segue.exchange.handovers import Handover
 from segue.gateway.cached_contents import CachedContentService
@@ -30,7 +30,7 @@ from segue.routing.route import provider_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from segue.dialects.server import ServedModel
+    from segue.dialects.server_side.wire_server import ServedModel
     from segue.gateway.accounts.account import Account
     from segue.gateway.background import BackgroundReplies
     from segue.gateway.cached_contents import HeldContents

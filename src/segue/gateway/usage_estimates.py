@@ -11,7 +11,7 @@ from segue.providers.token_estimates import family_of, json_text, text_tokens
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segue.dialects.server import ServerFacts
+    from segue.dialects.server_side.wire_server import ServerFacts
     from segue.gateway.conversations.turns import ClientTurn
 
 BYTES_PER_TOKEN: Final = 4

@@ -15,7 +15,7 @@ from segue.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from segue.config.schema import GatewayLimits
-    from segue.dialects.server import Reframe
+    from segue.dialects.server_side.wire_server import Reframe
     from segue.transports.asgi import AsgiMessage
 
 Receive: TypeAlias = "Callable[[], Awaitable[AsgiMessage]]"

@@ -12,10 +12,10 @@ from segue.conversation.document import encode_document
 from segue.conversation.json_safe import ensure_json_safe
 from segue.conversation.json_text import read_json
 from segue.dialects.card import UNKNOWN
-from segue.dialects.client_bytes import spelled_as
 from segue.dialects.plan import Plan, plan
-from segue.dialects.references import Reference, references_in
 from segue.dialects.registry import DIALECTS
+from segue.dialects.requests.client_bytes import spelled_as
+from segue.dialects.server_side.references import Reference, references_in
 from segue.errors import TranscriptError
 from segue.interop.source import AUTO, CONVERSATION, SourceRequest, read_request, target_name
 from segue.providers.models.cards import card_for_model, default_model

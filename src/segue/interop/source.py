@@ -13,7 +13,7 @@ from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.registry import DIALECTS, proper_name, recognise
-from segue.dialects.shapes import joined_repairs, known_fields
+from segue.dialects.requests.shapes import joined_repairs, known_fields
 from segue.errors import TranscriptError, UsageError
 from segue.providers.models.cards import dialect_of_model
 from segue.transcript.adopt import adopt

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Reply
+from segue.emulators.model.model_reply import Reply
 
 Wire = Literal["chat", "messages", "responses", "gemini"]
 WIRES: tuple[Wire, ...] = ("chat", "messages", "responses", "gemini")

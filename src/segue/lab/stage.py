@@ -11,7 +11,7 @@ from msgspec import structs
 
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.responder import ScriptedResponder
 from segue.emulators.server import Served, serve
 from segue.lab.clients.chat import ChatClient
 from segue.lab.clients.gemini import GeminiClient

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
-from segue.emulators.model_reply import Reply, Say, calls_of, text_of
+from segue.emulators.model.model_reply import Reply, Say, calls_of, text_of
 from segue.lab import provider_view
 from segue.lab.clients.client import (
     PDF,

@@ -17,7 +17,7 @@ from segue.conversation.interaction import Ledger
 from segue.conversation.message import Conversation
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
-from segue.dialects.response_view import as_response
+from segue.dialects.replies.response_view import as_response
 from segue.providers.capabilities import Capabilities
 from segue.providers.kept_plans import KeptPlans
 from segue.transcript.policy import Policy
@@ -145,7 +145,7 @@ class ProviderAdapter(Protocol):
         return False
 
     async def generate_chat(self, request: ChatRequest) -> dict[str, Any]:
-        """The whole reply as one plain record; see `segue.dialects.response_view`. Raises what went wrong."""
+        """The whole reply as one plain record; see `segue.dialects.replies.response_view`. Raises what went wrong."""
         reply = fold_stream([event async for event in self.chat_stream(request)])
         if reply.error is not None:
             raise reply.error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from segue.dialects.garbled_lines import reply_garbled
+from segue.dialects.streams.garbled_lines import reply_garbled
 from segue.transports.transport import in_turn
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def plain_response(form: HostForm, response: PushedResponse) -> PushedResponse:
     """The response as the wire's own host would give it."""
-    from segue.dialects.event_frames import CONTENT_TYPE  # noqa: PLC0415 - of one cloud
+    from segue.dialects.streams.amazon_event_stream import CONTENT_TYPE  # noqa: PLC0415 - of one cloud
 
     if form.frames != "aws" or not response.headers.get("content-type", "").startswith(CONTENT_TYPE):
         return response

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
-from segue.dialects.rate_limits import RateLimit, rate_limits
+from segue.dialects.replies.rate_limits import RateLimit, rate_limits
 from segue.errors import RateLimitError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from msgspec import structs
 from segue.conversation.blocks import Origin
 from segue.conversation.events import Failed, Finished
 from segue.dialects.errors import refuses_stream
-from segue.dialects.whole_reply import decoder_for
+from segue.dialects.replies.whole_reply import decoder_for
 from segue.errors import CredentialsError, InvalidRequestError, ProtocolError, SegueError, UsageError
 from segue.limits import DEFAULT_MODEL
 from segue.providers.abort import AbortedError, Waiting
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from segue.conversation.options import Options
     from segue.dialects.card import ModelCard
     from segue.dialects.dialect import Dialect
-    from segue.dialects.server import ServerFacts
+    from segue.dialects.server_side.wire_server import ServerFacts
     from segue.providers.adapter import ChatRequest, Feature, RequestSent, StreamEvent, TakeEvents
     from segue.providers.addresses import Address
     from segue.providers.batches.access import BatchAccess

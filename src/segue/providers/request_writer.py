@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Struct
 
 from segue.conversation.blocks import Origin
-from segue.dialects.client_bytes import spelled_as
 from segue.dialects.plan import plan, repairs_of_plan
 from segue.dialects.registry import DIALECTS
+from segue.dialects.requests.client_bytes import spelled_as
 from segue.errors import InvalidRequestError
 from segue.providers.adapter import RequestSent
 from segue.providers.kept_plans import KeptPlans

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from segue.conversation.blocks import Block, Code, Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.json_safe import json_safe
-from segue.conversation.message import Message
+from segue.conversation.message import Conversation, Message
 from segue.conversation.tools import ToolSpec
 
 if TYPE_CHECKING:
@@ -223,6 +223,34 @@ def json_text(value: Any) -> bytes:
 def estimate_request(request: ChatRequest, family: Family) -> int:
     """The input tokens of a request, computed from scratch."""
     return _rounded(_Sums(family).of(request))
+
+
+PART_NAMES: Final = {
+    Text: "answers",
+    Code: "answers",
+    Reasoning: "reasoning",
+    ToolCall: "tool calls",
+    ToolResult: "tool results",
+    Media: "images and files",
+}
+
+
+def estimate_parts(
+    conversation: Conversation, tools: Iterable[ToolSpec], model: str
+) -> dict[str, tuple[int, int]]:
+    """What fills a context window: for each kind of content how many pieces there are, and their tokens."""
+    family = family_of(model)
+    pieces: dict[str, list[float]] = {}
+    if conversation.system:
+        pieces["system prompt"] = [text_tokens(conversation.system, family)]
+    if offered := [_tools_tokens([tool], family) for tool in tools]:
+        pieces["tools"] = offered
+    for message in conversation.messages:
+        for block in message.blocks:
+            is_yours = message.speaker == "user" and type(block) is not Media
+            name = "your messages" if is_yours else PART_NAMES[type(block)]
+            pieces.setdefault(name, []).append(_block_tokens(block, family))
+    return {name: (len(counts), _rounded(sum(counts))) for name, counts in pieces.items()}
 
 
 def _rounded(tokens: float) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Call, Reply, Say
+from segue.emulators.model.model_reply import Call, Reply, Say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

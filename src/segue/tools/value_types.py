@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from functools import reduce
-from operator import or_
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any, Final, final
 
 import msgspec
@@ -27,6 +27,12 @@ _WORDS: Final = ("title", "description", "examples", "extra_json_schema")
 _HELD: Final = ("properties", "$defs", "definitions", "patternProperties")
 """Fields of a schema whose keys are names of somebody's, not words of JSON Schema."""
 _DEFINITIONS: Final = "#/$defs/"
+
+_READ_BY_PYDANTIC: Final = frozenset(
+    ("Ge", "Gt", "Le", "Lt", "Interval", "MultipleOf", "MinLen", "MaxLen", "Len", "Predicate")
+)
+_PATHS: Final = (Path, PurePath, PurePosixPath, PureWindowsPath)
+"""Texts on the wire. msgspec does not know them, and many tools take one."""
 
 Facts: typing.TypeAlias = dict[str, Any]
 """What a note beside a type has, by the names of `msgspec.Meta`."""
@@ -73,7 +79,7 @@ class _Needs(Struct):
 
 def value_type(annotation: Any, *, strict: bool = False) -> ValueType:
     """Raises InexpressibleError. `strict`: 5.0 is no whole number, as where no schema was checked before."""
-    needs = _Needs()
+    annotation, needs = _unnamed(annotation, ()), _Needs()
     _look(annotation, needs, None, set())
     foreign, own = needs.pydantic or needs.bound, needs.struct or needs.meta
     if foreign and not own:
@@ -85,9 +91,15 @@ def value_type(annotation: Any, *, strict: bool = False) -> ValueType:
             return _from_msgspec(_translated(annotation, _as_meta), strict=strict)
         except InexpressibleError as error:
             why = str(error)
+        except KeyError as error:  # msgspec finds no name for it in its definitions
+            why = (
+                f"two classes in it have the same full name, {getattr(error.args[0], '__qualname__', error)}"
+            )
         except (TypeError, ValueError, RecursionError, NameError) as error:
             unknown = "custom types" in str(error)
             why = why if foreign else f"nobody reads {annotation}" if unknown else str(error).splitlines()[0]
+    if not foreign and not own and (read := _if_pydantic_can(annotation)) is not None:
+        return read
     return _choice(annotation, strict=strict) or _refuse(why)
 
 
@@ -155,12 +167,87 @@ def _refuse(why: str, cause: BaseException | None = None) -> typing.NoReturn:
     raise InexpressibleError(why) from cause
 
 
+# Names that stand for other types
+
+
+def _unnamed(annotation: Any, within: tuple[Any, ...]) -> Any:
+    """The annotation with what its NewTypes and aliases stand for, so that their notes can be translated, too.
+
+    An alias that stands within itself keeps its name: pydantic alone reads it.
+    """
+    if (named := _named(annotation)) is not None:
+        inner = annotation if named in within else _unnamed(_value_of(annotation), (*within, named))
+        return annotation if _mentions(inner, named) else inner
+    return _rebuilt(annotation, lambda one: _unnamed(one, within))
+
+
+def _named(annotation: Any) -> Any:
+    """The NewType or alias that an annotation is, also with arguments; None if it is none."""
+    origin = typing.get_origin(annotation)
+    return next(
+        (one for one in (annotation, origin) if hasattr(one, "__supertype__") or _is_alias(one)), None
+    )
+
+
+def _is_alias(annotation: Any) -> bool:
+    return (
+        type(annotation).__name__ == "TypeAliasType"
+    )  # there are two of them: Python's, and that of typing_extensions
+
+
+def _value_of(annotation: Any) -> Any:
+    if hasattr(annotation, "__supertype__"):
+        return annotation.__supertype__
+    alias = annotation if _is_alias(annotation) else typing.get_origin(annotation)
+    # Where it was written before what it names, its value has texts for types.
+    holder = types.new_class(alias.__name__)
+    holder.__annotations__ = {"value": alias.__value__}
+    known = vars(sys.modules[alias.__module__]) if alias.__module__ in sys.modules else {}
+    try:
+        value = typing.get_type_hints(holder, dict(known), include_extras=True)["value"]
+    except (NameError, TypeError, AttributeError) as error:
+        _refuse(f"the alias {alias.__name__} cannot be read: {error}", error)
+    return _replaced(value, dict(zip(alias.__type_params__, typing.get_args(annotation), strict=False)))
+
+
+def _replaced(annotation: Any, given: Mapping[Any, Any]) -> Any:
+    if isinstance(annotation, typing.TypeVar):
+        return given.get(annotation, annotation)
+    return _rebuilt(annotation, lambda one: _replaced(one, given))
+
+
+def _mentions(annotation: Any, named: Any) -> bool:
+    return _named(annotation) is named or any(_mentions(one, named) for one in typing.get_args(annotation))
+
+
+def _rebuilt(annotation: Any, rewrite: Callable[[Any], Any]) -> Any:
+    """The annotation with its arguments rewritten; itself where none of them changes."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is None or origin is typing.Literal or not arguments:
+        return annotation
+    if origin is typing.Annotated:
+        base = rewrite(annotation.__origin__)
+        if base is annotation.__origin__:
+            return annotation
+        return reduce(lambda whole, note: typing.Annotated[whole, note], annotation.__metadata__, base)
+    rewritten = tuple(
+        rewrite(one) if not isinstance(one, list) and one is not Ellipsis else one for one in arguments
+    )
+    if all(a is b for a, b in zip(rewritten, arguments, strict=True)):
+        return annotation
+    if _is_union(annotation):
+        return _union_of(rewritten)
+    return annotation.copy_with(rewritten) if hasattr(annotation, "copy_with") else origin[rewritten]
+
+
 # Who reads the type
 
 
 def _look(annotation: Any, needs: _Needs, field: str | None, seen: set[int]) -> None:
     """`field`: of the class that the annotation stands in; None for an annotation that we may rewrite."""
     origin = typing.get_origin(annotation)
+    if annotation is type or origin is type:
+        _refuse("a class is no value that a model can write")
     if origin is typing.Annotated:
         for note in annotation.__metadata__:
             _look_at_note(note, needs, field)
@@ -169,8 +256,11 @@ def _look(annotation: Any, needs: _Needs, field: str | None, seen: set[int]) -> 
         for argument in typing.get_args(annotation):
             _look(argument, needs, field, seen)
         _look(origin, needs, field, seen)
-    elif hasattr(annotation, "__supertype__"):  # a NewType
-        _look(annotation.__supertype__, needs, field, seen)
+    elif (named := _named(annotation)) is not None and id(named) not in seen:
+        # In a class, or within itself: nothing in it can be translated.
+        seen.add(id(named))
+        needs.pydantic = needs.pydantic or ("" if hasattr(named, "__supertype__") else named.__name__)
+        _look(_value_of(annotation), needs, field or named.__name__, seen)
     elif isinstance(annotation, type) and id(annotation) not in seen:
         seen.add(id(annotation))
         _look_at_class(annotation, needs, seen)
@@ -190,11 +280,14 @@ def _look_at_class(kind: type, needs: _Needs, seen: set[int]) -> None:
         hints = typing.get_type_hints(kind, include_extras=True)
     except (NameError, TypeError, AttributeError):
         return  # whoever reads the type reports what is missing
-    for field, hint in hints.items():
+    arguments = getattr(kind, "__pydantic_generic_metadata__", {}).get("args", ())
+    for field, hint in [*hints.items(), *((str(number), one) for number, one in enumerate(arguments))]:
         _look(hint, needs, f"{name}.{field}", seen)
 
 
 def _look_at_note(note: Any, needs: _Needs, field: str | None) -> None:
+    if note is None:  # conint() and its like write one for every bound that they do not have
+        return
     if isinstance(note, msgspec.Meta):
         needs.meta = needs.meta or (field or "")
     elif _is_of_pydantic(note):
@@ -211,7 +304,9 @@ def _look_at_note(note: Any, needs: _Needs, field: str | None) -> None:
 
 
 def _is_bound(note: Any) -> bool:
-    return type(note).__module__.partition(".")[0] == "annotated_types"
+    """Of annotated_types, and one that pydantic reads: it passes over the others without a word."""
+    kind = type(note)
+    return kind.__module__.partition(".")[0] == "annotated_types" and kind.__name__ in _READ_BY_PYDANTIC
 
 
 def _is_of_pydantic(note: Any) -> bool:
@@ -234,27 +329,19 @@ def _translated(annotation: Any, notes: Callable[[list[Any]], tuple[Facts, list[
         bounds, rest = notes(list(annotation.__metadata__))
         if bounds and _is_union(base):
             # msgspec wants a bound beside the very type that it bounds.
-            members = [_bounded(member, bounds) for member in typing.get_args(base)]
-            base = reduce(or_, members)
+            base = _union_of(tuple(_bounded(member, bounds) for member in typing.get_args(base)))
         elif bounds:
             base = _bounded(base, bounds)
         return reduce(lambda whole, note: typing.Annotated[whole, note], rest, base)
-    arguments = typing.get_args(annotation)
-    if origin is None or origin is typing.Literal or not arguments:
-        return annotation
-    rewritten = tuple(
-        _translated(one, notes) if not isinstance(one, list) and one is not Ellipsis else one
-        for one in arguments
-    )
-    if rewritten == arguments and all(a is b for a, b in zip(rewritten, arguments, strict=True)):
-        return annotation
-    if _is_union(annotation):
-        return reduce(or_, rewritten)
-    return annotation.copy_with(rewritten) if hasattr(annotation, "copy_with") else origin[rewritten]
+    return _rebuilt(annotation, lambda one: _translated(one, notes))
 
 
 def _is_union(annotation: Any) -> bool:
     return typing.get_origin(annotation) in (typing.Union, types.UnionType)
+
+
+def _union_of(members: tuple[Any, ...]) -> Any:
+    return typing.Union[members]  # noqa: UP007 - `|` does not take every member
 
 
 def _bounded(base: Any, bounds: Facts) -> Any:
@@ -267,7 +354,7 @@ def _as_meta(notes: list[Any]) -> tuple[Facts, list[Any]]:
     """Bounds by themselves, and the words as one note."""
     facts: Facts = {}
     for note in notes:
-        read = _facts(note)
+        read = {} if note is None else _facts(note)
         if read is None:
             _refuse(f"msgspec cannot check {note!r:.100}")
         facts |= read
@@ -282,7 +369,7 @@ def _as_field(notes: list[Any]) -> tuple[Facts, list[Any]]:
     written: list[Any] = []
     own = [note for note in notes if _is_of_pydantic(note) or _is_bound(note)]
     for note in notes:
-        if note in own:
+        if note in own or note is None:
             continue
         facts = _facts(note) or {}
         if "tz" in facts:
@@ -306,6 +393,8 @@ def _facts(note: Any) -> Facts | None:
         return _facts_of_field(note)
     if _is_bound(note):
         return _facts_of_bound(note)
+    if type(note).__module__ == "annotated_types" and type(note).__name__ == "Timezone":
+        return {"tz": note.tz is ...} if note.tz in (..., None) else None
     if type(note).__name__ == "_PydanticGeneralMetadata" and vars(note).keys() <= {"pattern"}:
         return dict(vars(note))
     return None
@@ -345,15 +434,37 @@ def _facts_of_field(field: Any) -> Facts | None:
 
 
 def _from_msgspec(annotation: Any, *, strict: bool) -> ValueType:
-    (schema,), definitions = msgspec.json.schema_components([annotation], ref_template="#/$defs/{name}")
+    (schema,), definitions = msgspec.json.schema_components(
+        [annotation], ref_template="#/$defs/{name}", schema_hook=_schema_of_path
+    )
 
     def convert(value: Any) -> Any:
         try:
-            return msgspec.convert(value, annotation, strict=strict, str_keys=True)
+            return msgspec.convert(value, annotation, strict=strict, str_keys=True, dec_hook=_path)
         except msgspec.ValidationError as error:
             raise Misfit([("", str(error))]) from error
 
     return ValueType(schema, definitions, convert)
+
+
+def _schema_of_path(kind: type) -> dict[str, Any]:
+    if kind in _PATHS:
+        return {"type": "string"}
+    raise NotImplementedError
+
+
+def _path(kind: type, value: Any) -> Any:
+    if kind in _PATHS and isinstance(value, str):
+        return kind(value)
+    raise ValueError("Expected `str`")
+
+
+def _if_pydantic_can(annotation: Any) -> ValueType | None:
+    """What msgspec does not read, such as bounds of dates; None if pydantic does not either."""
+    try:
+        return _from_pydantic(_translated(annotation, _as_field))
+    except (InexpressibleError, ImportError):
+        return None
 
 
 def _from_pydantic(annotation: Any) -> ValueType:

@@ -14,7 +14,7 @@ from segue.cli.commands.sessions import session_line
 from segue.cli.display.turn_summary import dollars, short, summary_line, turn_line
 from segue.cli.exit_codes import Exit
 from segue.conversation.usage import Usage
-from segue.emulators.model_reply import Call
+from segue.emulators.model.model_reply import Call
 from segue.sessions.stores.store import SessionInfo
 
 

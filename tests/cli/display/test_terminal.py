@@ -8,7 +8,7 @@ import pexpect
 import pyte
 
 from cli.cli_runs import Cloud
-from segue.emulators.model_reply import Call, Think
+from segue.emulators.model.model_reply import Call, Think
 
 ANSWER = "# Result\n\nSome **bold** words.\n\n- one\n- two\n\n```python\nprint(1)\n```\n"
 

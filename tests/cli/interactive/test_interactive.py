@@ -11,7 +11,7 @@ import pytest
 from scripts.terminal import Terminal
 
 from cli.cli_runs import Cloud
-from segue.emulators.model_reply import Call, Think
+from segue.emulators.model.model_reply import Call, Think
 
 CTRL_C, CTRL_D, CTRL_O, ESC, ENTER = "\x03", "\x04", "\x0f", "\x1b", "\r"
 READY = r"ctrl-d exits\n\n›"

@@ -11,7 +11,7 @@ from scripts.terminal import Terminal
 from cli.cli_runs import Cloud
 from cli.interactive.test_interactive import CTRL_C, CTRL_D, CTRL_O, ENTER, ESC, READY, refusals
 from cli.interactive.test_interactive import terminal as terminal  # noqa: PLC0414 - a fixture
-from segue.emulators.model_reply import Call, Think
+from segue.emulators.model.model_reply import Call, Think
 
 Start = Callable[..., Terminal]
 DOWN, CTRL_J, CTRL_R, SHIFT_TAB = "\x1b[B", "\n", "\x12", "\x1b[Z"

@@ -11,7 +11,7 @@ from scripts.terminal import Terminal
 from cli.cli_runs import Cloud
 from cli.interactive.test_interactive import CTRL_C, ENTER, ESC, READY
 from cli.interactive.test_interactive import terminal as terminal  # noqa: PLC0414 - a fixture
-from segue.emulators.model_reply import Call
+from segue.emulators.model.model_reply import Call
 
 Start = Callable[..., Terminal]
 CTRL_U = "\x15"

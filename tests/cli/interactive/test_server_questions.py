@@ -13,7 +13,7 @@ from scripts.terminal import Terminal
 from cli.cli_runs import Cloud, Here
 from cli.interactive.test_interactive import ENTER, READY
 from cli.interactive.test_interactive import terminal as terminal  # noqa: PLC0414 - a fixture
-from segue.emulators.model_reply import Call
+from segue.emulators.model.model_reply import Call
 
 SERVER = Path(__file__).parents[2] / "tools" / "hostile_mcp_server.py"
 

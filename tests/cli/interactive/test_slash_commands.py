@@ -22,7 +22,7 @@ from segue.cli.interactive.completer import ChatCompleter
 from segue.cli.interactive.interactive_chat import InteractiveChat
 from segue.cli.interactive.screen import Screen
 from segue.cli.runtime import Runtime
-from segue.emulators.model_reply import Call
+from segue.emulators.model.model_reply import Call
 
 
 class TypedChat:
@@ -112,6 +112,10 @@ def test_what_is_told_about_a_chat(cloud: Cloud, sit: Callable[..., None]) -> No
         statistics = await at.type("/stats")
         assert re.search(r"turns +1\b", statistics)
         assert "openai/gpt-4.1" in statistics
+        context = await at.type("/context")
+        assert re.search(r"About \d+ of 1\S+ tokens \(\d+%\) · openai/gpt-4.1", context)
+        assert re.search(r"your messages +\d+ ", context)
+        assert re.search(r"answers +\d+ ", context)
         assert "read_file" in await at.type("/tools")
         assert "No MCP servers" in await at.type("/mcp")
         assert "No agents" in await at.type("/agents")

@@ -13,7 +13,7 @@ from scripts.terminal import Terminal
 
 from cli.cli_runs import Cloud
 from cli.interactive.golden import golden, look_of
-from segue.emulators.model_reply import Call
+from segue.emulators.model.model_reply import Call
 
 FOLDER = Path(__file__).parent / "screens"
 CHANGING = {

@@ -15,7 +15,7 @@ import pytest
 
 from cli.cli_runs import Cloud, Here
 from segue.cli.exit_codes import Exit
-from segue.emulators.model_reply import Call, Think
+from segue.emulators.model.model_reply import Call, Think
 from segue.tools.sandbox.mechanisms import Mechanism
 
 ROOT = Path(__file__).parents[3]

@@ -42,6 +42,24 @@ def test_a_template_gives_what_the_flags_do_not(cloud: Cloud, asked: Here) -> No
     assert "Review a change" in asked("templates").out
 
 
+def test_flags_are_saved_as_a_template_and_sent_by_its_name(cloud: Cloud, asked: Here) -> None:
+    saved = asked(
+        *("--save", "brief", "-m", "anthropic/claude-sonnet-4-5", "-s", 'Say "yes".', "-o", "temperature=0"),
+        *("--var", "tone=kind", "Shorten in a $tone way: $input"),
+    )
+    assert saved.code == Exit.OK, saved.err
+    assert "segue -t brief" in saved.err
+    assert not cloud.bodies(), "nothing is sent"
+    assert asked("-t", "brief", "a long text").code == Exit.OK
+    body = cloud.bodies()[-1]
+    assert (body["model"], body["temperature"]) == ("claude-sonnet-4-5", 0)
+    assert json.dumps('Say "yes".')[1:-1] in json.dumps(body["system"])
+    assert "Shorten in a kind way: a long text" in json.dumps(body["messages"])
+    assert "exists already" in asked("--save", "brief", "again").err
+    assert "cannot be the name" in asked("--save", "../x", "again").err
+    assert "nothing to save" in asked("--save", "empty").err
+
+
 def test_a_schema_of_a_template_holds(cloud: Cloud, asked: Here) -> None:
     write(
         cloud.home,

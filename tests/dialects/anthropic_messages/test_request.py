@@ -19,7 +19,7 @@ from segue.dialects.anthropic_messages.settings import DEFAULT_MAX_TOKENS
 from segue.dialects.card import UNKNOWN, ModelCard, fit_rules
 from segue.dialects.dialect import EncodedRequest
 from segue.emulators.anthropic.checks import complaints
-from segue.emulators.model_facts import facts_for
+from segue.emulators.model.model_facts import facts_for
 from segue.emulators.rules import Context
 from segue.errors import TranscriptError
 from segue.providers.models.cards import card_for_model

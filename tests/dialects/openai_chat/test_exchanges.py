@@ -11,12 +11,12 @@ from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.card import fit_rules
 from segue.dialects.registry import DIALECTS
-from segue.emulators import model_reply
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault, FaultKind
 from segue.emulators.in_process import EmulatorResponse, ask_now
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model import model_reply
+from segue.emulators.model.responder import ScriptedResponder
 from segue.errors import OverloadError, ProtocolError, ProviderError, RateLimitError
 from segue.providers.models.cards import card_for_model
 from segue.transcript.policy import Policy

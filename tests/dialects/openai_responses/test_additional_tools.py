@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dialects.openai_responses.test_client_calls import refusal_of
 from gateway.world import ROUTES, GatewayWorld
+from segue.dialects.caches.read_cache import ReadCache
 from segue.dialects.openai_responses import DIALECT
-from segue.dialects.read_cache import ReadCache
 from segue.interop.convert import convert
 
 MODEL = "gpt-5"

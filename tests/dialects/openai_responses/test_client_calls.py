@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.emulators.model_facts import facts_for
+from segue.emulators.model.model_facts import facts_for
 from segue.emulators.openai_responses.checks import complaints
 from segue.emulators.rules import Context, first_enforced
 from segue.errors import TranscriptError

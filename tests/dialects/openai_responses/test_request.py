@@ -18,7 +18,7 @@ from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.card import UNKNOWN, ModelCard, fit_rules
 from segue.dialects.dialect import EncodedRequest
 from segue.dialects.openai_responses import DIALECT
-from segue.emulators.model_facts import facts_for
+from segue.emulators.model.model_facts import facts_for
 from segue.emulators.openai_responses.checks import complaints
 from segue.emulators.rules import Context
 from segue.errors import TranscriptError

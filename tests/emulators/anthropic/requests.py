@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.anthropic.checks import complaints
-from segue.emulators.model_facts import facts_for
+from segue.emulators.model.model_facts import facts_for
 from segue.emulators.rules import Context, enforced
 
 if TYPE_CHECKING:

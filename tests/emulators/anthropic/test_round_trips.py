@@ -12,8 +12,8 @@ from emulators.anthropic.requests import BINDING, NEW, OLD, TOOLS, ask, result, 
 from emulators.anthropic.test_routes import folded, post
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
-from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Call, Piece, Reply, Say, Think
+from segue.emulators.model.responder import ScriptedResponder
 
 MODES: dict[str, dict[str, Any]] = {
     OLD: {"thinking": {"type": "enabled", "budget_tokens": 1024}},

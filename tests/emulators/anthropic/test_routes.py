@@ -13,8 +13,8 @@ from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
 from segue.emulators.in_process import EmulatorResponse, ask_now
-from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Call, Piece, Reply, Say, Think
+from segue.emulators.model.responder import ScriptedResponder
 
 HEADERS = {"x-api-key": "sk-ant", "anthropic-version": "2023-06-01", "content-type": "application/json"}
 PIECES = (

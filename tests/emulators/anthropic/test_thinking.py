@@ -23,7 +23,7 @@ from emulators.anthropic.requests import (
 )
 from segue.emulators.anthropic import replies, thinking
 from segue.emulators.anthropic.checks import complaints
-from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
+from segue.emulators.model.model_reply import Call, Piece, Reply, Say, Think
 from segue.emulators.rules import Context
 
 MANUAL: dict[str, Any] = {"thinking": {"type": "enabled", "budget_tokens": 1024}}

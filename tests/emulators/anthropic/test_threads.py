@@ -13,8 +13,8 @@ from segue.emulators.anthropic.threads import HELD, keep, then_keep
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.in_process import EmulatorResponse, ask_now
-from segue.emulators.model_reply import Prompt, Reply, Say, Think
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Prompt, Reply, Say, Think
+from segue.emulators.model.responder import ScriptedResponder
 from segue.transports.asgi import AsgiTransport
 from segue.transports.transport import WireRequest
 

@@ -9,7 +9,7 @@ import pytest
 
 from segue.emulators.converse.checks import complaints, count_complaints
 from segue.emulators.converse.seals import sign
-from segue.emulators.model_facts import facts_for
+from segue.emulators.model.model_facts import facts_for
 from segue.emulators.rules import Context, first_enforced
 
 CLAUDE = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"

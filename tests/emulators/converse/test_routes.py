@@ -11,8 +11,8 @@ import pytest
 from segue.emulators.app import App
 from segue.emulators.emulator import AWS_SECRETS, Emulator
 from segue.emulators.in_process import ask_now
-from segue.emulators.model_reply import Call, Reply, Say, Think
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Call, Reply, Say, Think
+from segue.emulators.model.responder import ScriptedResponder
 from segue.emulators.server import Served
 
 botocore_session = pytest.importorskip("botocore.session")

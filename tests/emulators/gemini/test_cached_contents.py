@@ -9,7 +9,7 @@ import pytest
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.in_process import EmulatorResponse, ask_now
-from segue.emulators.model_reply import Prompt, Reply, Say
+from segue.emulators.model.model_reply import Prompt, Reply, Say
 
 MODEL = "gemini-3.5-flash"
 CACHED = {

@@ -26,7 +26,7 @@ from emulators.gemini.requests import (
 )
 from segue.emulators.gemini import replies
 from segue.emulators.gemini.checks import complaints
-from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
+from segue.emulators.model.model_reply import Call, Piece, Reply, Say, Think
 from segue.emulators.rules import Context
 
 NOT_FOUND = (

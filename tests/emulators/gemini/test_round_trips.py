@@ -12,8 +12,8 @@ from emulators.gemini.requests import NEWEST, OLD, THREE, ask, response, text, t
 from emulators.gemini.test_routes import events, parts_of, post
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
-from segue.emulators.model_reply import Call, Piece, Reply, Say, Think
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Call, Piece, Reply, Say, Think
+from segue.emulators.model.responder import ScriptedResponder
 
 SHOWN = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
 words = st.text(min_size=1, max_size=20)

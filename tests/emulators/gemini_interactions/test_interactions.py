@@ -10,7 +10,7 @@ import pytest
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.in_process import EmulatorResponse, ask_now
-from segue.emulators.model_reply import Call, Prompt, Reply, Say, Think
+from segue.emulators.model.model_reply import Call, Prompt, Reply, Say, Think
 
 MODEL = "gemini-3.5-flash"
 TOOLS = [{"type": "function", "name": "weather", "parameters": {"type": "object", "properties": {}}}]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from segue.emulators.model_reply import Call, Reply, Say, Think
+from segue.emulators.model.model_reply import Call, Reply, Say, Think
 
 if TYPE_CHECKING:
     from segue.emulators.server import Served

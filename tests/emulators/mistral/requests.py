@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from segue.emulators.model_facts import facts_for
+from segue.emulators.model.model_facts import facts_for
 from segue.emulators.rules import Context
 
 MODEL = "ministral-8b-latest"

@@ -8,7 +8,7 @@ import pytest
 
 from emulators.mistral.requests import TOOL
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Call, Reply, Say, Think
+from segue.emulators.model.model_reply import Call, Reply, Say, Think
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

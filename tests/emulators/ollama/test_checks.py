@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from emulators.ollama.requests import TOOL, calling, chat, user
-from segue.emulators.model_facts import facts_for
+from segue.emulators.model.model_facts import facts_for
 from segue.emulators.ollama.checks import complaints
 from segue.emulators.rules import Context, enforced
 

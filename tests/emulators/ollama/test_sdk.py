@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from emulators.ollama.requests import MODEL, TOOL
-from segue.emulators.model_reply import Call, Reply, Say, Think
+from segue.emulators.model.model_reply import Call, Reply, Say, Think
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,10 +12,10 @@ from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
 from segue.emulators.in_process import EmulatorResponse, ask_now
-from segue.emulators.model_facts import facts_for
-from segue.emulators.model_reply import Call, Reply, Say, Think
+from segue.emulators.model.model_facts import facts_for
+from segue.emulators.model.model_reply import Call, Reply, Say, Think
+from segue.emulators.model.responder import ScriptedResponder
 from segue.emulators.ollama.v1.checks import complaints, translated
-from segue.emulators.responder import ScriptedResponder
 from segue.emulators.rules import Context
 
 CALLS = Reply(pieces=(Think("Two lookups."), Call("get_weather", {"city": "Paris"}), Call("now")))

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.emulators.model_reply import Call, Reply, Say, Think
+from segue.emulators.model.model_reply import Call, Reply, Say, Think
+from segue.emulators.model.tokens import count
 from segue.emulators.openai_chat.profile import Profile
 from segue.emulators.openai_chat.replies import stream, whole
 from segue.emulators.rules import Context
-from segue.emulators.tokens import count
 
 CONTEXT = Context(model="gpt-4.1", reply_id="r1")
 REQUEST: dict[str, Any] = {"model": "gpt-4.1", "messages": [{"role": "user", "content": "Weather?"}]}

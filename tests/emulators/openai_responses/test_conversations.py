@@ -9,8 +9,8 @@ import pytest
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.in_process import EmulatorResponse, ask_now
-from segue.emulators.model_reply import Call, Reply, Say
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Call, Reply, Say
+from segue.emulators.model.responder import ScriptedResponder
 
 TOOL = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": False}
 CALLING = Reply(pieces=(Call("weather", {}),))

@@ -8,8 +8,8 @@ import pytest
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.in_process import EmulatorResponse, ask_now
-from segue.emulators.model_reply import Call, Reply, Say, Think
-from segue.emulators.responder import ScriptedResponder
+from segue.emulators.model.model_reply import Call, Reply, Say, Think
+from segue.emulators.model.responder import ScriptedResponder
 
 URL = "/openai/v1/responses"
 THOUGHT = Reply(

@@ -16,7 +16,7 @@ from gateway.world import AgentModel, GatewayWorld
 from postgres_server import schema_url
 from segue.config.schema import AccountSettings, Allowance, CallerSettings
 from segue.conversation.usage import Usage
-from segue.emulators.model_reply import Prompt, Reply, Say
+from segue.emulators.model.model_reply import Prompt, Reply, Say
 from segue.errors import CredentialsError, JournalError
 from segue.gateway.accounts.account import Account, digest_of
 from segue.gateway.accounts.admission import Reserved

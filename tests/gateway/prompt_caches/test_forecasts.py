@@ -19,7 +19,7 @@ from segue.dialects.registry import DIALECTS
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.in_process import ask
-from segue.emulators.model_reply import Prompt, Reply, Say
+from segue.emulators.model.model_reply import Prompt, Reply, Say
 from segue.gateway.prompt_caches.facts import all_facts, cache_facts
 from segue.gateway.prompt_caches.forecasts import CacheForecast, CacheOutcome, PromptCaches
 from segue.providers.models.prices import PriceBook

@@ -14,7 +14,7 @@ from segue.conversation.blocks import Origin
 from segue.conversation.events import fold
 from segue.conversation.usage import Usage
 from segue.dialects import DIALECTS
-from segue.dialects.counts import with_price_facts
+from segue.dialects.replies.usage_counts import with_price_facts
 from segue.providers.models.catalog import catalog
 from segue.providers.models.prices import CATALOG_PRICES, PriceBook, PriceRule, cost_of
 

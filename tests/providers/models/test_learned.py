@@ -14,7 +14,7 @@ from segue.conversation.message import Conversation, user
 from segue.conversation.options import Options
 from segue.dialects.card import UNKNOWN, ModelCard
 from segue.emulators.faults import Fault
-from segue.emulators.model_reply import Reply, Say
+from segue.emulators.model.model_reply import Reply, Say
 from segue.emulators.server import Served
 from segue.providers.adapter import ChatRequest
 from segue.providers.capabilities import ModelInfo

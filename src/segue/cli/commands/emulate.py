@@ -49,11 +49,11 @@ def exports(url: str) -> list[str]:
     """Lines for a shell that lead the SDKs of all emulated providers to an address, each by its own variables."""
     from urllib.parse import urlsplit  # noqa: PLC0415
 
-    from segue.emulators.providers import FOLDERS  # noqa: PLC0415
+    from segue.emulators.providers import MODULES  # noqa: PLC0415
     from segue.providers.addresses import find_address  # noqa: PLC0415
 
     lines = []
-    for name in FOLDERS:
+    for name in MODULES:
         address = find_address(name)
         if address is None:
             continue

@@ -133,6 +133,7 @@ def _supervise(
     from tempfile import TemporaryDirectory  # noqa: PLC0415
 
     from segue.gateway.server import check_certificate  # noqa: PLC0415
+    from segue.gateway.telemetry.alerts import LOCK_VARIABLE  # noqa: PLC0415
     from segue.gateway.telemetry.metrics import SHARED_FOLDER, forget_process  # noqa: PLC0415
     from segue.gateway.workers import Workers  # noqa: PLC0415
 
@@ -145,9 +146,10 @@ def _supervise(
     asyncio.run(try_it())
     announce()
     words = [word for assignment in sets for word in ("--set", assignment)]
-    with TemporaryDirectory(prefix="segue-metrics-") as shared:
+    with TemporaryDirectory(prefix="segue-workers-") as shared:
         if settings.telemetry.metrics:
             os.environ[SHARED_FOLDER] = shared
+        os.environ[LOCK_VARIABLE] = os.path.join(shared, "alerts.lock")  # noqa: PTH118
         on_death = forget_process if settings.telemetry.metrics else None
         workers = Workers(listener, ["serve", *words], count=settings.workers, on_death=on_death)
         return workers.run(settings.limits.drain)

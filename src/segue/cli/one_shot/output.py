@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import sys
 from typing import TYPE_CHECKING, Any, Protocol, final
@@ -228,8 +229,12 @@ class TextOutput:
         self._open_line = False
         """The last line on stdout has not ended."""
         self._thinking = False
+        self._denied: dict[str, None] = {}
+        """Tools that needed an approval which nobody could give, in order."""
 
     def handle(self, event: ChatEvent) -> None:
+        if type(event) is ToolCallResult and event.result.reason == "denied":
+            self._denied[event.call.name] = None
         match event:
             case TextChunk(text):
                 self._stop_thinking()
@@ -263,6 +268,12 @@ class TextOutput:
         if self._shows_status and result.error is None:
             cost, repairs = result.total_cost_usd, result.repairs
             print_status(summary_line(result.model, result.usage, cost=cost, repairs=repairs), "dim")
+        if self._denied and not self._quiet:
+            names = ",".join(self._denied)
+            print_status(
+                f"These tools need your approval. Allow them: --allowed-tools {shlex.quote(names)}", "dim"
+            )
+            self._denied = {}
 
     def _write_answer(self, text: str) -> None:
         if not text:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.dialects.known_tools import GivenTools
+from segue.dialects.caches.tool_cache import GivenTools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

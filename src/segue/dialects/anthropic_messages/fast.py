@@ -15,7 +15,7 @@ from segue.conversation.extra import Extra
 from segue.conversation.message import Message
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
 from segue.dialects.anthropic_messages.wire import TextBlock, Thinking, ToolResultBlock, ToolUse
-from segue.dialects.seal_makers import seal_origin
+from segue.dialects.requests.seal_makers import seal_origin
 from segue.transcript.steps import AnsweredCall
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any, Final, final
 
 import msgspec
 
-from segue.dialects import sse
-from segue.dialects.event_frames import (
+from segue.dialects.streams import sse
+from segue.dialects.streams.amazon_event_stream import (
     CONTENT_TYPE,
     BrokenFrameError,
     EventFrame,

@@ -16,12 +16,12 @@ from segue.dialects.anthropic_messages.fast import LISTED, read_exchanges, read_
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
 from segue.dialects.anthropic_messages.shapes import MESSAGE
 from segue.dialects.anthropic_messages.wire import encode_media
-from segue.dialects.citations import with_citations
-from segue.dialects.opaque_blocks import seal_block
-from segue.dialects.own_fields import FieldKinds, parts_as_came, plain
-from segue.dialects.request_fields import items, record, text, unknown, wrong_type
-from segue.dialects.request_messages import split_by_speaker
-from segue.dialects.seal_makers import seal_origin
+from segue.dialects.replies.citations import with_citations
+from segue.dialects.requests.extra_fields import FieldKinds, parts_as_came, plain
+from segue.dialects.requests.json_fields import items, record, text, unknown, wrong_type
+from segue.dialects.requests.messages import split_by_speaker
+from segue.dialects.requests.opaque_blocks import seal_block
+from segue.dialects.requests.seal_makers import seal_origin
 from segue.transcript import fast_paths
 from segue.transcript.value_text import json_of
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from segue.conversation.blocks import Block, MediaKind, Origin
-    from segue.dialects.shapes import Fitting
+    from segue.dialects.requests.shapes import Fitting
 
 NAME = ANTHROPIC.target.dialect
 _KINDS = FieldKinds(NAME, hints=frozenset({"cache_control"}), form=frozenset({"type", "caller", "context"}))

@@ -24,11 +24,11 @@ from segue.conversation.events import (
 from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.citations import read_citations, write_citation
 from segue.dialects.anthropic_messages.errors import encode_error, error_from
-from segue.dialects.calls import compact_arguments
-from segue.dialects.counts import count, counted, with_price_facts
 from segue.dialects.errors import FailedResponse
-from segue.dialects.finish_reasons import FinishReasons
-from segue.dialects.opaque_blocks import KIND, opaque_block
+from segue.dialects.replies.calls import compact_arguments
+from segue.dialects.replies.finish_reasons import FinishReasons
+from segue.dialects.replies.usage_counts import count, counted, with_price_facts
+from segue.dialects.requests.opaque_blocks import KIND, opaque_block
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
 from segue.transcript.value_text import json_of

@@ -26,14 +26,14 @@ from segue.dialects.anthropic_messages.settings import (
 )
 from segue.dialects.anthropic_messages.shapes import SYSTEM, TOOLS
 from segue.dialects.anthropic_messages.wire import encode_media
+from segue.dialects.caches.tool_cache import read_once
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
-from segue.dialects.known_tools import read_once
-from segue.dialects.opaque_blocks import OpaqueBlockFilter
-from segue.dialects.own_fields import as_fields, own, own_result, plain
-from segue.dialects.request_fields import items, text
-from segue.dialects.request_messages import check_target, starts_of, take_system
-from segue.dialects.shapes import Fitting, fit_tools
+from segue.dialects.requests.extra_fields import as_fields, own, own_result, plain
+from segue.dialects.requests.json_fields import items, text
+from segue.dialects.requests.messages import check_target, starts_of, take_system
+from segue.dialects.requests.opaque_blocks import OpaqueBlockFilter
+from segue.dialects.requests.shapes import Fitting, fit_tools
 from segue.transcript import fast_paths
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from segue.dialects import sse
 from segue.dialects.anthropic_messages.cache_marks import MOST_MARKS
 from segue.dialects.anthropic_messages.errors import encode_error
 from segue.dialects.anthropic_messages.invoke_frames import FramedEvents
 from segue.dialects.anthropic_messages.threads import CARRIED, THREADS
 from segue.dialects.anthropic_messages.wire import ENCODER
-from segue.dialects.references import UNNAMED, ReferenceField, member_name, whole_name
-from segue.dialects.server import (
+from segue.dialects.server_side.references import UNNAMED, ReferenceField, member_name, whole_name
+from segue.dialects.server_side.signed_requests import SignedRequests
+from segue.dialects.server_side.wire_server import (
     CallerStanding,
     ProviderState,
     ServedModel,
@@ -23,7 +23,7 @@ from segue.dialects.server import (
     batch_paths,
     error_headers_with_advice,
 )
-from segue.dialects.signed_requests import SignedRequests
+from segue.dialects.streams import sse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

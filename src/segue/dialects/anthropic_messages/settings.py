@@ -14,9 +14,9 @@ from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.anthropic_messages.read_messages import read_system
 from segue.dialects.anthropic_messages.rules import ANTHROPIC
-from segue.dialects.own_fields import FieldKinds, own
-from segue.dialects.request_fields import flag, listed, record, text, texts, whole
-from segue.dialects.request_settings import (
+from segue.dialects.requests.extra_fields import FieldKinds, own
+from segue.dialects.requests.json_fields import flag, listed, record, text, texts, whole
+from segue.dialects.requests.settings import (
     OptionField,
     RequestSettings,
     encode_settings_once,

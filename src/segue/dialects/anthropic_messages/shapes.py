@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.dialects.shapes import UNFIT, Items, ObjectShape, Tagged, TextOr, ValueShape
-from segue.dialects.value_shapes import (
+from segue.dialects.requests.shapes import UNFIT, Items, ObjectShape, Tagged, TextOr, ValueShape
+from segue.dialects.requests.value_shapes import (
     ANY,
     ARGUMENTS,
     CONTENT,
@@ -21,7 +21,7 @@ from segue.dialects.value_shapes import (
 )
 
 if TYPE_CHECKING:
-    from segue.dialects.shapes import Shape
+    from segue.dialects.requests.shapes import Shape
 
 
 def _text_block(value: Any) -> Any:

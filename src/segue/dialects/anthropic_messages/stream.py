@@ -18,12 +18,13 @@ from segue.conversation.events import (
     UsageReported,
     parse_arguments,
 )
-from segue.dialects import sse
 from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.citations import read_citation, read_citations
 from segue.dialects.anthropic_messages.errors import error_from
 from segue.dialects.anthropic_messages.reply import finished, usage_of
-from segue.dialects.garbled_lines import (
+from segue.dialects.requests.opaque_blocks import KIND
+from segue.dialects.streams import sse
+from segue.dialects.streams.garbled_lines import (
     UNREADABLE,
     check_encoding,
     is_other_type,
@@ -31,8 +32,7 @@ from segue.dialects.garbled_lines import (
     reply_cut_off,
     reply_garbled,
 )
-from segue.dialects.opaque_blocks import KIND
-from segue.dialects.repeated_chunk import Delta, RepeatedChunkDecoder
+from segue.dialects.streams.repeated_chunk import Delta, RepeatedChunkDecoder
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:

@@ -16,14 +16,14 @@ from segue.conversation.events import (
     Sealed,
     TextDelta,
 )
-from segue.dialects import sse
 from segue.dialects.anthropic_messages import wire
 from segue.dialects.anthropic_messages.citations import write_citation
 from segue.dialects.anthropic_messages.errors import encode_error
 from segue.dialects.anthropic_messages.reply import FINISHES, counts_of, finished
-from segue.dialects.chunk_streams import ChunkEncoder
-from segue.dialects.chunk_template import ChunkTemplate, json_text
-from segue.dialects.opaque_blocks import is_opaque
+from segue.dialects.requests.opaque_blocks import is_opaque
+from segue.dialects.streams import sse
+from segue.dialects.streams.chunk_streams import ChunkEncoder
+from segue.dialects.streams.chunk_template import ChunkTemplate, json_text
 from segue.transcript.media import describe
 from segue.transcript.value_text import is_object_text
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from segue.dialects import sse
 from segue.dialects.anthropic_messages.betas import opens
-from segue.dialects.continuations import Continuations
+from segue.dialects.server_side.continuations import Continuations
+from segue.dialects.streams import sse
 from segue.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def _finish(block: dict[str, Any], texts: dict[str, list[str]]) -> None:
 
 
 THREADS: Final = Continuations(
-    mark=b'"thread"',
+    field=_FIELD,
     previous=_previous,
     whole=_whole,
     headers=_headers,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.conversation.blocks import Citation, SourcePlace
-from segue.dialects.citations import number_in, text_in, unknown_citation
 from segue.dialects.converse.rules import NAME
+from segue.dialects.replies.citations import number_in, text_in, unknown_citation
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from segue.dialects.converse.rules import NAME
 from segue.dialects.converse.wire import ENCODER
 from segue.dialects.errors import IN_REPLY, FailedResponse, read_response, wire_errors
-from segue.dialects.server import error_headers
+from segue.dialects.server_side.wire_server import error_headers
 from segue.errors import CredentialsError
 
 if TYPE_CHECKING:

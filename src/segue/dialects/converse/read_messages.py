@@ -14,17 +14,17 @@ from segue.dialects.converse.opaque_blocks import as_words, cited_text, seal_blo
 from segue.dialects.converse.rules import NAME
 from segue.dialects.converse.shapes import MESSAGE
 from segue.dialects.converse.wire import CACHE_POINT, media_block, read_media
-from segue.dialects.own_fields import FieldKinds
-from segue.dialects.request_fields import items, record, text, unknown
-from segue.dialects.request_messages import begun_blocks, split_by_speaker
-from segue.dialects.seal_makers import seal_origin
+from segue.dialects.requests.extra_fields import FieldKinds
+from segue.dialects.requests.json_fields import items, record, text, unknown
+from segue.dialects.requests.messages import begun_blocks, split_by_speaker
+from segue.dialects.requests.seal_makers import seal_origin
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from segue.conversation.blocks import Block, Origin
-    from segue.dialects.shapes import Fitting
+    from segue.dialects.requests.shapes import Fitting
 
 _KINDS = FieldKinds(NAME, form=frozenset({"status", "type", "content"}))
 _READ = frozenset({"text", "image", "document", "toolUse", "toolResult", "reasoningContent"})

@@ -20,15 +20,15 @@ from segue.conversation.events import (
     TextDelta,
     UsageReported,
 )
-from segue.dialects.calls import compact_arguments
 from segue.dialects.converse import wire
 from segue.dialects.converse.citations import cited_block, read_citations
 from segue.dialects.converse.errors import encode_error, error_from
 from segue.dialects.converse.opaque_blocks import KIND, cited_text, opaque_block
 from segue.dialects.converse.wire import read_media
-from segue.dialects.counts import count, counted
 from segue.dialects.errors import FailedResponse
-from segue.dialects.finish_reasons import FinishReasons
+from segue.dialects.replies.calls import compact_arguments
+from segue.dialects.replies.finish_reasons import FinishReasons
+from segue.dialects.replies.usage_counts import count, counted
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
 from segue.transcript.value_text import json_of

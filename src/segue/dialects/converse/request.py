@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from msgspec import Raw
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Text
+from segue.dialects.caches.tool_cache import read_once
 from segue.dialects.converse.cache_points import without_misplaced_points
 from segue.dialects.converse.citations import CITED, cited_block
 from segue.dialects.converse.opaque_blocks import opaque_block
@@ -17,11 +18,10 @@ from segue.dialects.converse.shapes import SYSTEM, TOOLS
 from segue.dialects.converse.wire import CACHE_POINT, media_block
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
-from segue.dialects.known_tools import read_once
-from segue.dialects.own_fields import own
-from segue.dialects.request_fields import items, text
-from segue.dialects.request_messages import check_target, take_system
-from segue.dialects.shapes import UNFIT, Fitting, fit_tools
+from segue.dialects.requests.extra_fields import own
+from segue.dialects.requests.json_fields import items, text
+from segue.dialects.requests.messages import check_target, take_system
+from segue.dialects.requests.shapes import UNFIT, Fitting, fit_tools
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 

@@ -8,10 +8,10 @@ from segue.dialects.converse.errors import headers_for
 from segue.dialects.converse.rules import MOST_CACHE_POINTS
 from segue.dialects.converse.stream_encoder import error_frame
 from segue.dialects.converse.wire import CACHE_POINT, ENCODER
-from segue.dialects.event_frames import CONTENT_TYPE, cut_frames
-from segue.dialects.references import ReferenceField, member_name, whole_name
-from segue.dialects.server import ServedModel, ServerFacts, ServerPath
-from segue.dialects.signed_requests import SignedRequests
+from segue.dialects.server_side.references import ReferenceField, member_name, whole_name
+from segue.dialects.server_side.signed_requests import SignedRequests
+from segue.dialects.server_side.wire_server import ServedModel, ServerFacts, ServerPath
+from segue.dialects.streams.amazon_event_stream import CONTENT_TYPE, cut_frames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

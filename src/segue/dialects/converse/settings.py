@@ -19,9 +19,9 @@ from segue.dialects.converse.cache_points import is_point, without_points
 from segue.dialects.converse.read_messages import read_system
 from segue.dialects.converse.rules import NAME, caches, takes_cache_points
 from segue.dialects.converse.wire import CACHE_POINT
-from segue.dialects.own_fields import FieldKinds, own
-from segue.dialects.request_fields import listed, record, text, texts, whole
-from segue.dialects.request_settings import (
+from segue.dialects.requests.extra_fields import FieldKinds, own
+from segue.dialects.requests.json_fields import listed, record, text, texts, whole
+from segue.dialects.requests.settings import (
     OptionField,
     RequestSettings,
     came_for_model,

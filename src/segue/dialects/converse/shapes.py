@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from segue.dialects.converse.rules import DOCUMENT_FORMATS, IMAGE_FORMATS
 from segue.dialects.converse.wire import plain_name
-from segue.dialects.shapes import UNFIT, Fitting, Items, ObjectShape, Shape, ValueShape
-from segue.dialects.value_shapes import ANY, ARGUMENTS, FLAG, ID, LIST, OBJECT, SCHEMA, WORDS, word
+from segue.dialects.requests.shapes import UNFIT, Fitting, Items, ObjectShape, Shape, ValueShape
+from segue.dialects.requests.value_shapes import ANY, ARGUMENTS, FLAG, ID, LIST, OBJECT, SCHEMA, WORDS, word
 
 
 def _object(needed: dict[str, Any] | None = None, **known: Shape) -> ObjectShape:

@@ -24,8 +24,8 @@ from segue.dialects.converse.citations import read_citation
 from segue.dialects.converse.errors import error_from
 from segue.dialects.converse.opaque_blocks import KIND
 from segue.dialects.converse.reply import finished, usage_of
-from segue.dialects.event_frames import BrokenFrameError, EventFrame, EventFrameDecoder
-from segue.dialects.garbled_lines import check_encoding, read_garbled, reply_cut_off, reply_garbled
+from segue.dialects.streams.amazon_event_stream import BrokenFrameError, EventFrame, EventFrameDecoder
+from segue.dialects.streams.garbled_lines import check_encoding, read_garbled, reply_cut_off, reply_garbled
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from segue.conversation.events import (
     Sealed,
     TextDelta,
 )
-from segue.dialects.chunk_streams import ChunkEncoder
 from segue.dialects.converse import wire
 from segue.dialects.converse.citations import write_citation
 from segue.dialects.converse.errors import error_fields, type_for
 from segue.dialects.converse.opaque_blocks import opaque_block
 from segue.dialects.converse.reply import FINISHES, counts_of, finished
-from segue.dialects.event_frames import event_frame, exception_frame
+from segue.dialects.streams.amazon_event_stream import event_frame, exception_frame
+from segue.dialects.streams.chunk_streams import ChunkEncoder
 from segue.transcript.media import describe
 from segue.transcript.value_text import is_object_text
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from segue.conversation.blocks import Citation
-from segue.dialects.citations import natives, text_in
 from segue.dialects.gemini.rules import NAME
+from segue.dialects.replies.citations import natives, text_in
 from segue.transcript.citations import place_in
 from segue.transcript.value_text import json_of
 

@@ -24,7 +24,7 @@ from segue.dialects.gemini.wire import (
     TextPart,
 )
 from segue.dialects.gemini.write_parts import write_output
-from segue.dialects.seal_makers import seal_origin
+from segue.dialects.requests.seal_makers import seal_origin
 from segue.transcript.steps import AnsweredCall
 
 if TYPE_CHECKING:

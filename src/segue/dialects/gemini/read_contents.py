@@ -10,16 +10,16 @@ from msgspec import structs
 from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.extra import Extra
 from segue.conversation.message import Message
-from segue.dialects.calls import read_arguments
-from segue.dialects.data_urls import kind_of
 from segue.dialects.gemini import opaque_parts
 from segue.dialects.gemini.rules import NAME
 from segue.dialects.gemini.wire import SENTINELS, WITH_ID, WITHOUT_ID, camel, field
 from segue.dialects.gemini.write_parts import write_call, write_part, write_result
-from segue.dialects.own_fields import FieldKinds, plain
-from segue.dialects.request_fields import items, record, text, wrong_type
-from segue.dialects.request_messages import begun_blocks, split_by_speaker
-from segue.dialects.seal_makers import seal_origin
+from segue.dialects.replies.calls import read_arguments
+from segue.dialects.requests.data_urls import kind_of
+from segue.dialects.requests.extra_fields import FieldKinds, plain
+from segue.dialects.requests.json_fields import items, record, text, wrong_type
+from segue.dialects.requests.messages import begun_blocks, split_by_speaker
+from segue.dialects.requests.seal_makers import seal_origin
 from segue.transcript.value_text import json_of, text_of
 
 if TYPE_CHECKING:

@@ -22,15 +22,15 @@ from segue.conversation.events import (
     UsageReported,
 )
 from segue.conversation.usage import Usage
-from segue.dialects.calls import compact_arguments
-from segue.dialects.chunk_streams import ChunkReader
-from segue.dialects.counts import count, counted, total, with_price_facts
-from segue.dialects.data_urls import kind_of
-from segue.dialects.finish_reasons import FinishReasons
-from segue.dialects.garbled_lines import UNREADABLE, check_encoding
 from segue.dialects.gemini import opaque_parts, wire
 from segue.dialects.gemini.citations import read_metadata, write_metadata
 from segue.dialects.gemini.errors import encode_error, error_from
+from segue.dialects.replies.calls import compact_arguments
+from segue.dialects.replies.finish_reasons import FinishReasons
+from segue.dialects.replies.usage_counts import count, counted, total, with_price_facts
+from segue.dialects.requests.data_urls import kind_of
+from segue.dialects.streams.chunk_streams import ChunkReader
+from segue.dialects.streams.garbled_lines import UNREADABLE, check_encoding
 from segue.errors import ProtocolError
 from segue.transcript.media import written_out
 from segue.transcript.rules import media_type

@@ -8,6 +8,7 @@ from msgspec import Raw, structs
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Text
 from segue.conversation.extra import Extra
+from segue.dialects.caches.tool_cache import read_once
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
 from segue.dialects.gemini import wire
@@ -25,11 +26,10 @@ from segue.dialects.gemini.settings import decode_options, decode_tools, encode_
 from segue.dialects.gemini.shapes import CONTENT, SYSTEM, TOOLS
 from segue.dialects.gemini.wire import WITH_ID, WITHOUT_ID, field
 from segue.dialects.gemini.write_parts import stands_beside, write_call, write_part, write_result
-from segue.dialects.known_tools import read_once
-from segue.dialects.own_fields import as_fields, own, own_call
-from segue.dialects.request_fields import items
-from segue.dialects.request_messages import begun_blocks, check_target, starts_of, take_system
-from segue.dialects.shapes import UNFIT, Fitting, fit_tools
+from segue.dialects.requests.extra_fields import as_fields, own, own_call
+from segue.dialects.requests.json_fields import items
+from segue.dialects.requests.messages import begun_blocks, check_target, starts_of, take_system
+from segue.dialects.requests.shapes import UNFIT, Fitting, fit_tools
 from segue.transcript import fast_paths
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 

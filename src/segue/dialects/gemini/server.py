@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from segue.dialects import sse
 from segue.dialects.gemini.errors import encode_error
 from segue.dialects.gemini.vertex import vertex_reply
 from segue.dialects.gemini.wire import field
-from segue.dialects.references import ReferenceField, text_name, whole_name
-from segue.dialects.server import (
+from segue.dialects.server_side.references import ReferenceField, text_name, whole_name
+from segue.dialects.server_side.wire_server import (
     EmbeddingRequest,
     Operation,
     ServedModel,
@@ -20,6 +19,7 @@ from segue.dialects.server import (
     ServerPath,
     batch_paths,
 )
+from segue.dialects.streams import sse
 from segue.errors import TranscriptError
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.gemini.read_contents import read_system
 from segue.dialects.gemini.rules import NAME
 from segue.dialects.gemini.wire import camel, field
-from segue.dialects.own_fields import FieldKinds, own
-from segue.dialects.request_fields import items, record, text
-from segue.dialects.request_settings import OptionField, RequestSettings, read_own, take_options
+from segue.dialects.requests.extra_fields import FieldKinds, own
+from segue.dialects.requests.json_fields import items, record, text
+from segue.dialects.requests.settings import OptionField, RequestSettings, read_own, take_options
 from segue.dialects.schemas import flavours
 
 if TYPE_CHECKING:

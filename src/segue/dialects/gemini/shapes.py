@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.dialects.gemini.wire import camel
-from segue.dialects.shapes import UNFIT, Items, ObjectShape, ValueShape
-from segue.dialects.value_shapes import (
+from segue.dialects.requests.shapes import UNFIT, Items, ObjectShape, ValueShape
+from segue.dialects.requests.value_shapes import (
     ANY,
     ARGUMENTS,
     FLAG,
@@ -18,7 +18,7 @@ from segue.dialects.value_shapes import (
 )
 
 if TYPE_CHECKING:
-    from segue.dialects.shapes import Shape
+    from segue.dialects.requests.shapes import Shape
 
 
 def _fields(known: dict[str, Shape], needed: dict[str, Any] | None = None, **others: Any) -> ObjectShape:

@@ -20,20 +20,20 @@ from segue.conversation.events import (
     Sealed,
     TextDelta,
 )
-from segue.dialects import sse
-from segue.dialects.calls import PendingCall, compact_arguments
-from segue.dialects.chunk_streams import ChunkDecoder, ChunkEncoder
-from segue.dialects.chunk_template import MARK, template
 from segue.dialects.gemini import opaque_parts, wire
 from segue.dialects.gemini.citations import write_metadata
 from segue.dialects.gemini.errors import encode_error
 from segue.dialects.gemini.reply import FINISHES, ReplyReader, counts_of, media_part
+from segue.dialects.replies.calls import PendingCall, compact_arguments
+from segue.dialects.streams import sse
+from segue.dialects.streams.chunk_streams import ChunkDecoder, ChunkEncoder
+from segue.dialects.streams.chunk_template import MARK, template
 from segue.transcript.value_text import is_object_text
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import Citation
     from segue.conversation.events import Event
-    from segue.dialects.chunk_template import ChunkTemplate
+    from segue.dialects.streams.chunk_template import ChunkTemplate
     from segue.errors import SegueError
 
 

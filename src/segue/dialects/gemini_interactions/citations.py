@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from segue.conversation.blocks import Citation
-from segue.dialects.citations import natives, number_in, text_in, unknown_citation
 from segue.dialects.gemini_interactions.rules import NAME
+from segue.dialects.replies.citations import natives, number_in, text_in, unknown_citation
 from segue.transcript.citations import place_in
 from segue.transcript.value_text import json_of
 

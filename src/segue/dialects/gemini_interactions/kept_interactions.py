@@ -9,13 +9,13 @@ from msgspec import Raw, Struct
 
 from segue.conversation.blocks import Origin
 from segue.conversation.events import fold
-from segue.dialects import sse
 from segue.dialects.gemini_interactions.errors import error_object
 from segue.dialects.gemini_interactions.reply_encoder import encode_reply, interaction_object
 from segue.dialects.gemini_interactions.request import steps_of
 from segue.dialects.gemini_interactions.rules import NAME
 from segue.dialects.gemini_interactions.stream import ReplyDecoder
 from segue.dialects.gemini_interactions.wire import ENCODER
+from segue.dialects.streams import sse
 from segue.errors import InvalidRequestError
 
 if TYPE_CHECKING:

@@ -9,17 +9,17 @@ from msgspec import structs
 from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.extra import Extra
 from segue.conversation.message import Message
-from segue.dialects.calls import read_arguments
-from segue.dialects.citations import with_citations
-from segue.dialects.data_urls import kind_of
 from segue.dialects.gemini_interactions import wire
 from segue.dialects.gemini_interactions.citations import read_citations
 from segue.dialects.gemini_interactions.rules import NAME
-from segue.dialects.opaque_blocks import seal_block
-from segue.dialects.own_fields import FieldKinds, plain, with_parts
-from segue.dialects.request_fields import items, record, text, wrong_type
-from segue.dialects.request_messages import begun_blocks
-from segue.dialects.seal_makers import seal_origin
+from segue.dialects.replies.calls import read_arguments
+from segue.dialects.replies.citations import with_citations
+from segue.dialects.requests.data_urls import kind_of
+from segue.dialects.requests.extra_fields import FieldKinds, plain, with_parts
+from segue.dialects.requests.json_fields import items, record, text, wrong_type
+from segue.dialects.requests.messages import begun_blocks
+from segue.dialects.requests.opaque_blocks import seal_block
+from segue.dialects.requests.seal_makers import seal_origin
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:

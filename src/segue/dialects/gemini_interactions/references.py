@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from segue.dialects.references import ReferenceField, text_name, whole_name
+from segue.dialects.server_side.references import ReferenceField, text_name, whole_name
 
 if TYPE_CHECKING:
-    from segue.dialects.references import Substance
+    from segue.dialects.server_side.references import Substance
 
 _HELD: Final = re.compile(r"gs://|files/|https://[^/]+/v1[a-z0-9]*/files/")
 """Addresses of files that Google keeps; others can be fetched by anybody."""

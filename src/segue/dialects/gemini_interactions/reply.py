@@ -20,13 +20,13 @@ from segue.conversation.events import (
     TextDelta,
     UsageReported,
 )
-from segue.dialects.counts import count, counted, total, with_price_facts
-from segue.dialects.data_urls import kind_of
 from segue.dialects.errors import FailedResponse
 from segue.dialects.gemini_interactions.citations import read_citations
 from segue.dialects.gemini_interactions.errors import error_from
 from segue.dialects.gemini_interactions.read_steps import as_words
-from segue.dialects.opaque_blocks import KIND
+from segue.dialects.replies.usage_counts import count, counted, total, with_price_facts
+from segue.dialects.requests.data_urls import kind_of
+from segue.dialects.requests.opaque_blocks import KIND
 from segue.errors import ProtocolError
 from segue.transcript.value_text import json_of
 

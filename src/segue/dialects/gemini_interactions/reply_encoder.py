@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
-from segue.dialects.calls import compact_arguments
 from segue.dialects.gemini_interactions import wire
 from segue.dialects.gemini_interactions.citations import annotation_of, is_written
 from segue.dialects.gemini_interactions.errors import encode_error
 from segue.dialects.gemini_interactions.read_steps import write_thought
 from segue.dialects.gemini_interactions.reply import FILTERED
-from segue.dialects.opaque_blocks import opaque_block
-from segue.dialects.own_fields import plain
+from segue.dialects.replies.calls import compact_arguments
+from segue.dialects.requests.extra_fields import plain
+from segue.dialects.requests.opaque_blocks import opaque_block
 from segue.transcript.media import describe, written_out
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw, structs
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Text
+from segue.dialects.caches.tool_cache import read_once
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
 from segue.dialects.gemini_interactions import wire
@@ -21,12 +22,11 @@ from segue.dialects.gemini_interactions.settings import (
     is_steps,
 )
 from segue.dialects.gemini_interactions.shapes import CONTENT, STEP, TOOLS
-from segue.dialects.known_tools import read_once
-from segue.dialects.opaque_blocks import OpaqueBlockFilter, is_opaque, opaque_block
-from segue.dialects.own_fields import as_fields, own, own_result, plain, with_container
-from segue.dialects.request_fields import items, text
-from segue.dialects.request_messages import check_target, take_system
-from segue.dialects.shapes import UNFIT, Fitting, fit_tools
+from segue.dialects.requests.extra_fields import as_fields, own, own_result, plain, with_container
+from segue.dialects.requests.json_fields import items, text
+from segue.dialects.requests.messages import check_target, take_system
+from segue.dialects.requests.opaque_blocks import OpaqueBlockFilter, is_opaque, opaque_block
+from segue.dialects.requests.shapes import UNFIT, Fitting, fit_tools
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 from segue.transcript.value_text import json_of
 

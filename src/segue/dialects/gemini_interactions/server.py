@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segue.dialects import sse
 from segue.dialects.gemini.server import SERVER as GEMINI_SERVER
 from segue.dialects.gemini_interactions.errors import error_object
 from segue.dialects.gemini_interactions.references import REFERENCES
 from segue.dialects.gemini_interactions.wire import ENCODER
-from segue.dialects.server import ServerFacts, ServerPath
+from segue.dialects.server_side.wire_server import ServerFacts, ServerPath
+from segue.dialects.streams import sse
 
 if TYPE_CHECKING:
     from segue.errors import SegueError

@@ -15,10 +15,10 @@ from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
 from segue.dialects.gemini_interactions.rules import NAME
 from segue.dialects.gemini_interactions.wire import CONTENTS, kind_of
-from segue.dialects.own_fields import FieldKinds, own
-from segue.dialects.request_fields import flag, listed, record, text
-from segue.dialects.request_messages import model_field
-from segue.dialects.request_settings import OptionField, RequestSettings, read_own, take_options
+from segue.dialects.requests.extra_fields import FieldKinds, own
+from segue.dialects.requests.json_fields import flag, listed, record, text
+from segue.dialects.requests.messages import model_field
+from segue.dialects.requests.settings import OptionField, RequestSettings, read_own, take_options
 from segue.dialects.schemas import flavours
 
 if TYPE_CHECKING:

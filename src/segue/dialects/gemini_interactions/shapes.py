@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.dialects.shapes import UNFIT, Items, ObjectShape, Tagged, TextOr, ValueShape
-from segue.dialects.value_shapes import (
+from segue.dialects.requests.shapes import UNFIT, Items, ObjectShape, Tagged, TextOr, ValueShape
+from segue.dialects.requests.value_shapes import (
     ANY,
     ARGUMENTS,
     FLAG,
@@ -20,7 +20,7 @@ from segue.dialects.value_shapes import (
 )
 
 if TYPE_CHECKING:
-    from segue.dialects.shapes import Shape
+    from segue.dialects.requests.shapes import Shape
 
 
 def _as_text(value: Any) -> Any:

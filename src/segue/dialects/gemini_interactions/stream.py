@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, final
 
 from segue.conversation.events import TextDelta
-from segue.dialects import sse
-from segue.dialects.chunk_streams import ChunkDecoder, ChunkReader
-from segue.dialects.garbled_lines import UNREADABLE, check_encoding, is_other_type
 from segue.dialects.gemini_interactions import wire
 from segue.dialects.gemini_interactions.errors import error_from
 from segue.dialects.gemini_interactions.reply import StepReader, ended, started
+from segue.dialects.streams import sse
+from segue.dialects.streams.chunk_streams import ChunkDecoder, ChunkReader
+from segue.dialects.streams.garbled_lines import UNREADABLE, check_encoding, is_other_type
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event

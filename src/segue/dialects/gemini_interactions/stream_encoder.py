@@ -18,17 +18,17 @@ from segue.conversation.events import (
     Sealed,
     TextDelta,
 )
-from segue.dialects import sse
-from segue.dialects.calls import PendingCall, compact_arguments
-from segue.dialects.chunk_streams import ChunkEncoder
-from segue.dialects.chunk_template import ChunkTemplate, json_text
 from segue.dialects.gemini_interactions import wire
 from segue.dialects.gemini_interactions.citations import annotation_of, is_written
 from segue.dialects.gemini_interactions.errors import error_object
 from segue.dialects.gemini_interactions.read_steps import write_thought
 from segue.dialects.gemini_interactions.reply_encoder import interaction_object, status_of, text_step
-from segue.dialects.opaque_blocks import is_opaque
-from segue.dialects.own_fields import as_fields
+from segue.dialects.replies.calls import PendingCall, compact_arguments
+from segue.dialects.requests.extra_fields import as_fields
+from segue.dialects.requests.opaque_blocks import is_opaque
+from segue.dialects.streams import sse
+from segue.dialects.streams.chunk_streams import ChunkEncoder
+from segue.dialects.streams.chunk_template import ChunkTemplate, json_text
 from segue.transcript.media import describe
 from segue.transcript.value_text import is_object_text
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from segue.conversation.blocks import Citation, Text
-from segue.dialects.citations import natives, text_in, unknown_citation, url_annotation
+from segue.dialects.replies.citations import natives, text_in, unknown_citation, url_annotation
 from segue.transcript.citations import place_in
 from segue.transcript.value_text import json_of
 

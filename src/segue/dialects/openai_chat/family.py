@@ -12,14 +12,14 @@ from segue.conversation.blocks import Media, Origin, Reasoning, Text
 from segue.conversation.message import Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
+from segue.dialects.caches.tool_cache import read_once
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
-from segue.dialects.function_tools import read_tools
-from segue.dialects.known_tools import read_once
 from segue.dialects.openai_chat.wire import AssistantMessage, Call, Function, SystemMessage, ToolMessage
-from segue.dialects.own_fields import with_container
-from segue.dialects.request_fields import items, record, text
-from segue.dialects.request_messages import (
+from segue.dialects.requests.extra_fields import with_container
+from segue.dialects.requests.function_tools import read_tools
+from segue.dialects.requests.json_fields import items, record, text
+from segue.dialects.requests.messages import (
     check_target,
     leading_messages,
     mark_beginnings,
@@ -27,7 +27,7 @@ from segue.dialects.request_messages import (
     outcome_text,
     take_system,
 )
-from segue.dialects.shapes import Fitting, Shape, fit_tools
+from segue.dialects.requests.shapes import Fitting, Shape, fit_tools
 from segue.transcript import fast_paths
 from segue.transcript.own_fields import runs
 from segue.transcript.repairs import Repair

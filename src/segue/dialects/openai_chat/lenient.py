@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 import msgspec
 from msgspec import Struct, structs
 
-from segue.dialects.garbled_lines import UNREADABLE, check_encoding
 from segue.dialects.openai_chat.wire import Chunk, Piece, Portion
+from segue.dialects.streams.garbled_lines import UNREADABLE, check_encoding
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:

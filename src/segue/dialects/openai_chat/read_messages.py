@@ -11,15 +11,15 @@ from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, To
 from segue.conversation.events import parse_arguments
 from segue.conversation.extra import Extra
 from segue.conversation.message import Message
-from segue.dialects.calls import read_arguments
-from segue.dialects.citations import as_form, read_annotations
-from segue.dialects.data_urls import media_from
 from segue.dialects.openai_chat.family import SILENCE
 from segue.dialects.openai_chat.rules import HELD_FILE, variant_of
 from segue.dialects.openai_chat.wire import THOUGHTS, seal_of, spoken_words, write_media
-from segue.dialects.own_fields import FieldKinds, with_parts
-from segue.dialects.request_fields import items, listed, record, text, unknown, wrong_type
-from segue.dialects.request_messages import begun_blocks
+from segue.dialects.replies.calls import read_arguments
+from segue.dialects.replies.citations import as_form, read_annotations
+from segue.dialects.requests.data_urls import media_from
+from segue.dialects.requests.extra_fields import FieldKinds, with_parts
+from segue.dialects.requests.json_fields import items, listed, record, text, unknown, wrong_type
+from segue.dialects.requests.messages import begun_blocks
 from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ import msgspec
 
 from segue.conversation.blocks import Media, Reasoning, Text
 from segue.conversation.usage import Usage
-from segue.dialects.data_urls import url_of
-from segue.dialects.finish_reasons import FinishReasons
 from segue.dialects.openai_chat.citations import annotations_of, beside_choices
 from segue.dialects.openai_chat.errors import encode_error
 from segue.dialects.openai_chat.lenient import decode_chunk
 from segue.dialects.openai_chat.stream_state import ReplyReader
 from segue.dialects.openai_chat.wire import sealed
+from segue.dialects.replies.finish_reasons import FinishReasons
+from segue.dialects.requests.data_urls import url_of
 from segue.errors import ProtocolError
 from segue.transcript.value_text import json_of
 

@@ -19,15 +19,15 @@ from segue.dialects.openai_chat.reply import read_details
 from segue.dialects.openai_chat.settings import encode_settings, leading_messages, read_options, read_tools
 from segue.dialects.openai_chat.shapes import message_shape, tools_shape
 from segue.dialects.openai_chat.wire import write_media
-from segue.dialects.own_fields import as_fields, container_of, own, own_call, own_result
-from segue.dialects.request_messages import (
+from segue.dialects.requests.extra_fields import as_fields, container_of, own, own_call, own_result
+from segue.dialects.requests.messages import (
     check_target,
     completion_text,
     join_texts,
     leading_system,
     model_field,
 )
-from segue.dialects.shapes import Fitting
+from segue.dialects.requests.shapes import Fitting
 from segue.transcript import fast_paths
 from segue.transcript.own_fields import runs
 from segue.transcript.reasoning import lacks_thought

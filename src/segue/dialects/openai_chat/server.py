@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from segue.dialects import sse
 from segue.dialects.openai_chat.errors import encode_error
-from segue.dialects.openai_lists import decode_embedding, encode_embeddings, encode_model, encode_models
-from segue.dialects.references import ReferenceField, member_name
-from segue.dialects.server import (
+from segue.dialects.server_side.openai_lists import (
+    decode_embedding,
+    encode_embeddings,
+    encode_model,
+    encode_models,
+)
+from segue.dialects.server_side.references import ReferenceField, member_name
+from segue.dialects.server_side.signed_requests import SignedRequests
+from segue.dialects.server_side.wire_server import (
     ServerFacts,
     ServerPath,
     batch_paths,
     error_headers_with_advice,
     rate_headers,
 )
-from segue.dialects.signed_requests import SignedRequests
+from segue.dialects.streams import sse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,14 +10,14 @@ from segue.conversation.blocks import Origin
 from segue.conversation.extra import Extra
 from segue.conversation.options import Effort, Options
 from segue.conversation.tools import CUSTOM_INPUT, Named, ToolSpec
-from segue.dialects import request_messages
-from segue.dialects.function_tools import function_tool, own_function, read_tool
-from segue.dialects.known_tools import encode_once
+from segue.dialects.caches.tool_cache import encode_once
 from segue.dialects.openai_chat.read_messages import read_message
-from segue.dialects.own_fields import own
 from segue.dialects.registry import is_form_of
-from segue.dialects.request_fields import flag, listed, number, record, text, texts, unknown, whole
-from segue.dialects.request_settings import (
+from segue.dialects.requests import messages
+from segue.dialects.requests.extra_fields import own
+from segue.dialects.requests.function_tools import function_tool, own_function, read_tool
+from segue.dialects.requests.json_fields import flag, listed, number, record, text, texts, unknown, whole
+from segue.dialects.requests.settings import (
     OptionField,
     RequestSettings,
     encode_settings_once,
@@ -343,7 +343,7 @@ def _custom(variant: Variant, tool: dict[str, Any], path: str) -> ToolSpec:
 def leading_messages(variant: Variant, came: Extra, system: str) -> list[Any]:
     """The messages that the system prompt came in; none if it is another now, or of another wire."""
     origin = Origin(variant.name)
-    return request_messages.leading_messages(
+    return messages.leading_messages(
         came, variant.name, system, lambda message: read_message(variant, message, "messages", origin).text
     )
 

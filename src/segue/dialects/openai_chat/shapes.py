@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from segue.dialects.openai_chat.rules import variant_of
 from segue.dialects.openai_chat.wire import THOUGHTS, spoken_words
-from segue.dialects.request_messages import join_texts
-from segue.dialects.shapes import UNFIT, Items, ObjectShape, Tagged, TextOr, ValueShape
-from segue.dialects.value_shapes import (
+from segue.dialects.requests.messages import join_texts
+from segue.dialects.requests.shapes import UNFIT, Items, ObjectShape, Tagged, TextOr, ValueShape
+from segue.dialects.requests.value_shapes import (
     ANY,
     ARGUMENTS_TEXT,
     CONTENT,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segue.dialects.openai_chat.rules import Variant
-    from segue.dialects.shapes import Fitting, Shape
+    from segue.dialects.requests.shapes import Fitting, Shape
 
 
 _SOME_TEXT = ValueShape("some text", lambda value: isinstance(value, str) and bool(value), is_read=True)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.dialects import sse
-from segue.dialects.garbled_lines import read_garbled, reply_garbled
 from segue.dialects.openai_chat.errors import error_in_reply
 from segue.dialects.openai_chat.lenient import decode_chunk, decode_portion
 from segue.dialects.openai_chat.stream_state import ReplyReader
-from segue.dialects.repeated_chunk import FrameRun, RepeatedChunkDecoder
+from segue.dialects.streams import sse
+from segue.dialects.streams.garbled_lines import read_garbled, reply_garbled
+from segue.dialects.streams.repeated_chunk import FrameRun, RepeatedChunkDecoder
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event

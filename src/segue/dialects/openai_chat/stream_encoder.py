@@ -16,13 +16,13 @@ from segue.conversation.events import (
     TextDelta,
 )
 from segue.conversation.usage import Usage
-from segue.dialects import sse
-from segue.dialects.chunk_streams import ChunkEncoder
-from segue.dialects.chunk_template import MARK, template
 from segue.dialects.openai_chat.citations import annotation_of, beside_choices
 from segue.dialects.openai_chat.errors import envelope_of
 from segue.dialects.openai_chat.reply import counts_of, finish_reason, image_of, read_details
 from segue.dialects.openai_chat.wire import sealed
+from segue.dialects.streams import sse
+from segue.dialects.streams.chunk_streams import ChunkEncoder
+from segue.dialects.streams.chunk_template import MARK, template
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event

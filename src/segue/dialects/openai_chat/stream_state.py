@@ -23,13 +23,13 @@ from segue.conversation.events import (
 )
 from segue.conversation.extra import Extra
 from segue.conversation.usage import Usage
-from segue.dialects.citations import read_annotations
-from segue.dialects.counts import XAI_TICKS, believed, count, counted, with_price_facts
-from segue.dialects.data_urls import media_from
-from segue.dialects.finish_reasons import FinishReasons
 from segue.dialects.openai_chat.citations import read_sources
 from segue.dialects.openai_chat.errors import error_in_reply
 from segue.dialects.openai_chat.wire import CallPiece, seal_of
+from segue.dialects.replies.citations import read_annotations
+from segue.dialects.replies.finish_reasons import FinishReasons
+from segue.dialects.replies.usage_counts import XAI_TICKS, believed, count, counted, with_price_facts
+from segue.dialects.requests.data_urls import media_from
 from segue.errors import OverloadError, ProtocolError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, final
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from segue.dialects.data_urls import kind_of, url_of
 from segue.dialects.openai_chat.rules import HELD_FILE
+from segue.dialects.requests.data_urls import kind_of, url_of
 from segue.transcript.rules import media_type
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from msgspec import structs
 
-from segue.dialects.data_urls import media_from, url_of
 from segue.dialects.openai_responses import wire
-from segue.dialects.request_fields import text as text_in
-from segue.dialects.request_messages import outcome_text
+from segue.dialects.requests.data_urls import media_from, url_of
+from segue.dialects.requests.json_fields import text as text_in
+from segue.dialects.requests.messages import outcome_text
 from segue.transcript.media import describe
 from segue.transcript.outcomes import NOTES
 from segue.transcript.value_text import json_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from segue.conversation.blocks import Text
 from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.openai_responses.wire import FunctionCall, FunctionCallOutput, MessageItem
-from segue.dialects.request_messages import outcome_text
+from segue.dialects.requests.messages import outcome_text
 from segue.transcript.steps import AnsweredCall
 
 if TYPE_CHECKING:

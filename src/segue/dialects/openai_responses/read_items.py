@@ -9,17 +9,17 @@ from msgspec import structs
 from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.extra import Extra
 from segue.conversation.message import Message
-from segue.dialects.calls import read_arguments
-from segue.dialects.citations import read_annotations, with_citations
-from segue.dialects.data_urls import media_from
-from segue.dialects.opaque_blocks import seal_block
 from segue.dialects.openai_responses import client_calls, wire
 from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.openai_responses.tools import is_additional
-from segue.dialects.own_fields import FieldKinds, plain, with_parts
-from segue.dialects.request_fields import items, record, text, unknown, wrong_type
-from segue.dialects.request_messages import begun_blocks
-from segue.dialects.seal_makers import seal_origin
+from segue.dialects.replies.calls import read_arguments
+from segue.dialects.replies.citations import read_annotations, with_citations
+from segue.dialects.requests.data_urls import media_from
+from segue.dialects.requests.extra_fields import FieldKinds, plain, with_parts
+from segue.dialects.requests.json_fields import items, record, text, unknown, wrong_type
+from segue.dialects.requests.messages import begun_blocks
+from segue.dialects.requests.opaque_blocks import seal_block
+from segue.dialects.requests.seal_makers import seal_origin
 from segue.errors import TranscriptError
 from segue.transcript.value_text import json_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from segue.dialects.references import (
+from segue.dialects.server_side.references import (
     UNNAMED,
     ReferenceField,
     member_name,
@@ -16,7 +16,7 @@ from segue.dialects.references import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segue.dialects.references import Substance
+    from segue.dialects.server_side.references import Substance
 
 _COMPACTED: Final = ("compaction", "compaction_summary")
 _file: Final = member_name("file_id")

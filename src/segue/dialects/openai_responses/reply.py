@@ -21,14 +21,14 @@ from segue.conversation.events import (
     TextDelta,
     UsageReported,
 )
-from segue.dialects.citations import read_annotations
-from segue.dialects.counts import XAI_TICKS, count, counted, with_price_facts
 from segue.dialects.errors import FailedResponse
-from segue.dialects.opaque_blocks import KIND
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.client_calls import call_of
 from segue.dialects.openai_responses.errors import error_from
 from segue.dialects.openai_responses.rules import NAME
+from segue.dialects.replies.citations import read_annotations
+from segue.dialects.replies.usage_counts import XAI_TICKS, count, counted, with_price_facts
+from segue.dialects.requests.opaque_blocks import KIND
 from segue.errors import ProtocolError
 from segue.transcript.value_text import json_of
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall
 from segue.conversation.events import parse_arguments
 from segue.conversation.tools import CUSTOM_INPUT, ToolSpec
-from segue.dialects.citations import natives, url_annotation
-from segue.dialects.opaque_blocks import opaque_block
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.errors import encode_error
 from segue.dialects.openai_responses.reply import INCOMPLETE, REFUSED
 from segue.dialects.openai_responses.rules import NAME
+from segue.dialects.replies.citations import natives, url_annotation
+from segue.dialects.requests.opaque_blocks import opaque_block
 from segue.transcript.citations import place_in
 from segue.transcript.media import describe, written_out
 from segue.transcript.value_text import arguments_of

@@ -8,10 +8,9 @@ import msgspec
 from msgspec import Raw
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Text
+from segue.dialects.caches.tool_cache import read_once
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
-from segue.dialects.known_tools import read_once
-from segue.dialects.opaque_blocks import OpaqueBlockFilter, is_opaque, opaque_block
 from segue.dialects.openai_responses import client_calls, wire
 from segue.dialects.openai_responses.fast import write_fast
 from segue.dialects.openai_responses.read_items import output_text, read_items
@@ -25,10 +24,11 @@ from segue.dialects.openai_responses.settings import (
 )
 from segue.dialects.openai_responses.shapes import ITEM, TOOLS
 from segue.dialects.openai_responses.tools import decode_all_tools, decode_tools, is_additional
-from segue.dialects.own_fields import as_fields, own, own_result, with_container
-from segue.dialects.request_fields import items, record, text
-from segue.dialects.request_messages import check_target, leading_system, outcome_text, take_system
-from segue.dialects.shapes import UNFIT, Fitting, fit_tools
+from segue.dialects.requests.extra_fields import as_fields, own, own_result, with_container
+from segue.dialects.requests.json_fields import items, record, text
+from segue.dialects.requests.messages import check_target, leading_system, outcome_text, take_system
+from segue.dialects.requests.opaque_blocks import OpaqueBlockFilter, is_opaque, opaque_block
+from segue.dialects.requests.shapes import UNFIT, Fitting, fit_tools
 from segue.transcript import fast_paths
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.dialects import sse
-from segue.dialects.openai_lists import encode_model, encode_models
 from segue.dialects.openai_responses.errors import error_object
 from segue.dialects.openai_responses.references import REFERENCES
 from segue.dialects.openai_responses.wire import ENCODER
-from segue.dialects.server import (
+from segue.dialects.server_side.openai_lists import encode_model, encode_models
+from segue.dialects.server_side.signed_requests import SignedRequests
+from segue.dialects.server_side.wire_server import (
     ProviderState,
     ServerFacts,
     ServerPath,
     error_headers_with_advice,
     rate_headers,
 )
-from segue.dialects.signed_requests import SignedRequests
+from segue.dialects.streams import sse
 
 if TYPE_CHECKING:
     from segue.errors import SegueError

@@ -15,10 +15,10 @@ from segue.conversation.tools import Named
 from segue.dialects.card import UNKNOWN
 from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.openai_responses.tools import encode_custom, in_namespaces, is_introduced, plain_function
-from segue.dialects.own_fields import own
-from segue.dialects.request_fields import flag, record, text, whole
-from segue.dialects.request_messages import leading_system
-from segue.dialects.request_settings import OptionField, RequestSettings, read_own, take_options
+from segue.dialects.requests.extra_fields import own
+from segue.dialects.requests.json_fields import flag, record, text, whole
+from segue.dialects.requests.messages import leading_system
+from segue.dialects.requests.settings import OptionField, RequestSettings, read_own, take_options
 from segue.dialects.schemas import flavours
 from segue.dialects.schemas.strict import is_strict
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.dialects.shapes import UNFIT, Items, ObjectShape, Tagged, TextOr, ValueShape
-from segue.dialects.value_shapes import (
+from segue.dialects.requests.shapes import UNFIT, Items, ObjectShape, Tagged, TextOr, ValueShape
+from segue.dialects.requests.value_shapes import (
     ANY,
     ARGUMENTS_TEXT,
     CONTENT,
@@ -22,7 +22,7 @@ from segue.dialects.value_shapes import (
 )
 
 if TYPE_CHECKING:
-    from segue.dialects.shapes import Shape
+    from segue.dialects.requests.shapes import Shape
 
 _STATUS = word("completed", "in_progress", "incomplete")
 # An item's own id (RESP-21, RESP-22) may be left out (RESP-23).

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, final
 
 from segue.conversation.events import Failed, TextDelta
-from segue.dialects import sse
-from segue.dialects.garbled_lines import (
+from segue.dialects.openai_responses import wire
+from segue.dialects.openai_responses.errors import error_from
+from segue.dialects.openai_responses.reply import ItemReader, ended, started
+from segue.dialects.streams import sse
+from segue.dialects.streams.garbled_lines import (
     UNREADABLE,
     check_encoding,
     is_other_type,
@@ -14,9 +17,6 @@ from segue.dialects.garbled_lines import (
     reply_cut_off,
     reply_garbled,
 )
-from segue.dialects.openai_responses import wire
-from segue.dialects.openai_responses.errors import error_from
-from segue.dialects.openai_responses.reply import ItemReader, ended, started
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event

@@ -20,10 +20,6 @@ from segue.conversation.events import (
     TextDelta,
 )
 from segue.conversation.tools import ToolSpec
-from segue.dialects import sse
-from segue.dialects.chunk_streams import ChunkEncoder
-from segue.dialects.chunk_template import ChunkTemplate, json_text
-from segue.dialects.opaque_blocks import is_opaque
 from segue.dialects.openai_responses import wire
 from segue.dialects.openai_responses.errors import error_object
 from segue.dialects.openai_responses.reply import REFUSED
@@ -39,6 +35,10 @@ from segue.dialects.openai_responses.reply_encoder import (
     response_object,
     status_of,
 )
+from segue.dialects.requests.opaque_blocks import is_opaque
+from segue.dialects.streams import sse
+from segue.dialects.streams.chunk_streams import ChunkEncoder
+from segue.dialects.streams.chunk_template import ChunkTemplate, json_text
 from segue.transcript.media import describe
 from segue.transcript.value_text import is_object_text
 

@@ -14,8 +14,8 @@ from segue.conversation.extra import Extra
 from segue.conversation.json_safe import encodable
 from segue.conversation.tools import CUSTOM_INPUT, ToolSpec, joined_name
 from segue.dialects.openai_responses.rules import NAME
-from segue.dialects.own_fields import FieldKinds
-from segue.dialects.request_fields import listed, record, text
+from segue.dialects.requests.extra_fields import FieldKinds
+from segue.dialects.requests.json_fields import listed, record, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

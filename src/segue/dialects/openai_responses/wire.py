@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 
 from segue.conversation.json_safe import encodable
 from segue.conversation.tools import joined_name
-from segue.dialects.data_urls import url_of
+from segue.dialects.requests.data_urls import url_of
 from segue.transcript.rules import media_type
 
 if TYPE_CHECKING:

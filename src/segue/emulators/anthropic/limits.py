@@ -7,7 +7,7 @@ from base64 import b64decode
 from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import prompt, typed_blocks
-from segue.emulators.prompt_cache import size
+from segue.emulators.model.prompt_cache import size
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.anthropic import typed_blocks
-from segue.emulators.model_reply import Offer, Prompt
-from segue.emulators.prompt_cache import Mark, Seam, size
+from segue.emulators.model.model_reply import Offer, Prompt
+from segue.emulators.model.prompt_cache import Mark, Seam, size
 from segue.emulators.signatures import digest
 
 if TYPE_CHECKING:

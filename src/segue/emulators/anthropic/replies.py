@@ -8,8 +8,8 @@ import msgspec
 
 from segue.emulators.anthropic import prompt, seals, typed_blocks
 from segue.emulators.http import sse
-from segue.emulators.model_reply import Call, Piece, Reply, Say, Think, piece_tokens, portions
-from segue.emulators.prompt_cache import size
+from segue.emulators.model.model_reply import Call, Piece, Reply, Say, Think, piece_tokens, portions
+from segue.emulators.model.prompt_cache import size
 from segue.emulators.rules import Context, rule
 from segue.emulators.signatures import digest
 

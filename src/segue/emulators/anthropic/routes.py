@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from segue.emulators.admission import Check, admitted, permitted
 from segue.emulators.anthropic import checks, errors, replies, threads
 from segue.emulators.anthropic.prompt import cached_segments, prompt, segments
 from segue.emulators.http import Request, Response, Route, json_response, reply_response
-from segue.emulators.model_facts import facts_for, listed
-from segue.emulators.prompt_cache import size
+from segue.emulators.model.model_facts import facts_for, listed
+from segue.emulators.model.prompt_cache import size
+from segue.emulators.request_checks import Check, admitted, permitted
 from segue.emulators.rules import Context, Refusal, RefusedError, enforce, rule
 
 if TYPE_CHECKING:

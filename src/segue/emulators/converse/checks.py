@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators import tokens
 from segue.emulators.converse.request import CONVERSE, COUNT
 from segue.emulators.converse.seals import is_ours
+from segue.emulators.model import tokens
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.model_reply import Offer, Prompt
-from segue.emulators.prompt_cache import Mark
+from segue.emulators.model.model_reply import Offer, Prompt
+from segue.emulators.model.prompt_cache import Mark
 from segue.emulators.signatures import digest
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import msgspec
 
 from segue.emulators.converse import prompt, seals
 from segue.emulators.converse.frames import event
-from segue.emulators.model_reply import Call, Piece, Reply, Say, Think, limited, piece_tokens, portions
-from segue.emulators.prompt_cache import size
+from segue.emulators.model.model_reply import Call, Piece, Reply, Say, Think, limited, piece_tokens, portions
+from segue.emulators.model.prompt_cache import size
 from segue.emulators.rules import Context, rule
 from segue.emulators.signatures import digest
 

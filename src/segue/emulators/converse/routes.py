@@ -13,13 +13,13 @@ from segue.emulators.converse import checks, errors, replies
 from segue.emulators.converse.callers import unknown_caller
 from segue.emulators.converse.prompt import cached_segments, prompt, segments
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
-from segue.emulators.model_facts import facts_for, listed
-from segue.emulators.prompt_cache import size
+from segue.emulators.model.model_facts import facts_for, listed
+from segue.emulators.model.prompt_cache import size
 from segue.emulators.rules import Context, Refusal, RefusedError, enforce, rule
 
 if TYPE_CHECKING:
-    from segue.emulators.admission import Check
     from segue.emulators.emulator import Emulator
+    from segue.emulators.request_checks import Check
 
 PROVIDER = "bedrock"
 EVENT_STREAM = "application/vnd.amazon.eventstream"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators import tokens
 from segue.emulators.deepseek.checks import is_thinking
 from segue.emulators.http import sse
-from segue.emulators.model_reply import (
+from segue.emulators.model import tokens
+from segue.emulators.model.model_reply import (
     Reply,
     calls_of,
     limited,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segue.emulators.admission import admitted, permitted
 from segue.emulators.deepseek import checks, errors, replies
 from segue.emulators.http import Request, Response, Route, json_response, reply_response
-from segue.emulators.model_facts import listed
+from segue.emulators.model.model_facts import listed
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of
+from segue.emulators.request_checks import admitted, permitted
 
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator

@@ -6,13 +6,13 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.admission import permitted
 from segue.emulators.gemini import errors, messages, proto
 from segue.emulators.gemini.prompt import segments
 from segue.emulators.gemini.typed_contents import Body, refused
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response
-from segue.emulators.model_facts import facts_for
-from segue.emulators.prompt_cache import size
+from segue.emulators.model.model_facts import facts_for
+from segue.emulators.model.prompt_cache import size
+from segue.emulators.request_checks import permitted
 from segue.emulators.rules import Complaints, Context, Refusal, RefusedError, rule
 
 if TYPE_CHECKING:

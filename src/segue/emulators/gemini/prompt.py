@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators.gemini import typed_contents
-from segue.emulators.model_reply import Offer, Prompt
+from segue.emulators.model.model_reply import Offer, Prompt
 from segue.emulators.signatures import digest
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators.gemini import cached_contents, checks, prompt, thoughts, typed_contents
-from segue.emulators.model_reply import Call, Piece, Reply, Say, Think, piece_tokens, portions
-from segue.emulators.prompt_cache import size
+from segue.emulators.model.model_reply import Call, Piece, Reply, Say, Think, piece_tokens, portions
+from segue.emulators.model.prompt_cache import size
 from segue.emulators.rules import Context, rule
 from segue.emulators.signatures import digest
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.admission import admitted, permitted
 from segue.emulators.gemini import cached_contents, checks, errors, replies
 from segue.emulators.gemini.prompt import prompt, segments
 from segue.emulators.gemini.typed_contents import Body, refused
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
-from segue.emulators.model_facts import facts_for, listed
+from segue.emulators.model.model_facts import facts_for, listed
+from segue.emulators.model.prompt_cache import size as tokens_of
 from segue.emulators.openai_chat.embeddings import embedding
-from segue.emulators.prompt_cache import size as tokens_of
+from segue.emulators.request_checks import admitted, permitted
 from segue.emulators.rules import Complaints, Context, Refusal, RefusedError, enforce, rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segue.emulators.emulator import Emulator
-    from segue.emulators.model_reply import Reply
+    from segue.emulators.model.model_reply import Reply
 
 PROVIDER = "gemini"
 PAGE = 50

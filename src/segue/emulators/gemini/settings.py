@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from segue.emulators.gemini import prompt, typed_contents
 from segue.emulators.gemini.typed_contents import Body, refused
-from segue.emulators.prompt_cache import size
+from segue.emulators.model.prompt_cache import size
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 

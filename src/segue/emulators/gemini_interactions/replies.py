@@ -10,7 +10,7 @@ import msgspec
 from segue.emulators.gemini import thoughts
 from segue.emulators.gemini_interactions.steps import texts_of
 from segue.emulators.http import sse
-from segue.emulators.model_reply import (
+from segue.emulators.model.model_reply import (
     Call,
     Offer,
     Prompt,
@@ -21,7 +21,7 @@ from segue.emulators.model_reply import (
     piece_tokens,
     portions,
 )
-from segue.emulators.prompt_cache import size
+from segue.emulators.model.prompt_cache import size
 from segue.emulators.rules import Context, rule
 from segue.emulators.signatures import digest
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from segue.emulators import tokens
 from segue.emulators.kimi import mfjs
 from segue.emulators.kimi.messages import Message, message_complaints
+from segue.emulators.model import tokens
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")

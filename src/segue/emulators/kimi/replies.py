@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators import tokens
 from segue.emulators.http import sse
 from segue.emulators.kimi import messages
 from segue.emulators.kimi.checks import is_thinking, prompt_tokens
-from segue.emulators.model_reply import (
+from segue.emulators.model import tokens
+from segue.emulators.model.model_reply import (
     Reply,
     calls_of,
     limited,

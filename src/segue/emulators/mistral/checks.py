@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators import tokens
 from segue.emulators.mistral import content, order
 from segue.emulators.mistral.errors import MODEL, PROMPT, SchemaRefusal
 from segue.emulators.mistral.request import misshapen
 from segue.emulators.mistral.schemas import mistakes
 from segue.emulators.mistral.shape import listing, mapping, number, optional, record, text, text_or
+from segue.emulators.model import tokens
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:

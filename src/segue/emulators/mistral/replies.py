@@ -6,9 +6,9 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators import tokens
 from segue.emulators.http import sse
-from segue.emulators.model_reply import (
+from segue.emulators.model import tokens
+from segue.emulators.model.model_reply import (
     Reply,
     calls_of,
     limited,

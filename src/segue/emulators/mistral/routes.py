@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators import tokens
-from segue.emulators.admission import admitted, permitted
 from segue.emulators.http import Request, Response, Route, json_response, reply_response
 from segue.emulators.mistral import checks, errors, replies
-from segue.emulators.model_facts import facts_for, listed
+from segue.emulators.model import tokens
+from segue.emulators.model.model_facts import facts_for, listed
 from segue.emulators.openai_chat.embeddings import embedding
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of
+from segue.emulators.request_checks import admitted, permitted
 from segue.emulators.rules import Context, rule
 
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
-    from segue.emulators.model_reply import Prompt
+    from segue.emulators.model.model_reply import Prompt
 
 CREATED = 1_770_933_892
 

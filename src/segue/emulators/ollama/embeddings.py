@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators import tokens
 from segue.emulators.http import Request, Response, json_response
+from segue.emulators.model import tokens
 from segue.emulators.ollama import checks, gojson
 from segue.emulators.ollama.management import accepted
 from segue.emulators.openai_chat.embeddings import embedding

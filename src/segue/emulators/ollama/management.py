@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.admission import Check, admitted
 from segue.emulators.http import Request, Response, json_response, stream_response
-from segue.emulators.model_facts import facts_for
+from segue.emulators.model.model_facts import facts_for
 from segue.emulators.ollama import errors, gojson, window
 from segue.emulators.ollama.store import Installed, full_name, store_of, timestamp
+from segue.emulators.request_checks import Check, admitted
 from segue.emulators.rules import Complaints, Context, Refusal, RefusedError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.model_reply import (
+from segue.emulators.model.model_reply import (
     Offer,
     Prompt,
     Reply,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from segue.emulators.model_facts import facts_for, listed
+from segue.emulators.model.model_facts import facts_for, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from segue.emulators import tokens
+from segue.emulators.model import tokens
 from segue.emulators.rules import Context, rule
 
 Message: TypeAlias = Mapping[str, Any]

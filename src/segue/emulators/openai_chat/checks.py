@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from segue.emulators import tokens
+from segue.emulators.model import tokens
 from segue.emulators.openai_chat import wording
 from segue.emulators.openai_chat.messages import message_complaints
 from segue.emulators.openai_chat.pairing import pairing_complaints

@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from segue.emulators import tokens
+from segue.emulators.model import tokens
 from segue.emulators.openai_chat import wording
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 

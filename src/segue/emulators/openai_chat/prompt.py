@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from segue.emulators.model_reply import Offer, Prompt
+from segue.emulators.model.model_reply import Offer, Prompt
 
 
 def text_in(content: object) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators.http import sse
-from segue.emulators.model_reply import (
+from segue.emulators.model.model_reply import (
     Call,
     Reply,
     calls_of,
@@ -18,10 +18,10 @@ from segue.emulators.model_reply import (
     text_of,
     thoughts_of,
 )
+from segue.emulators.model.tokens import count
 from segue.emulators.openai_chat.checks import prompt_tokens
 from segue.emulators.openai_chat.profile import OPENAI, Profile
 from segue.emulators.rules import Context, rule
-from segue.emulators.tokens import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.admission import admitted, permitted
 from segue.emulators.http import Request, Response, Route, json_response, reply_response
-from segue.emulators.model_facts import listed
+from segue.emulators.model.model_facts import listed
 from segue.emulators.openai_chat import checks, embeddings, errors, replies
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of
+from segue.emulators.request_checks import admitted, permitted
 from segue.emulators.rules import Refusal, RefusedError, rule
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from segue.emulators import tokens
+from segue.emulators.model import tokens
 from segue.emulators.openai_chat import wording
 from segue.emulators.openai_responses.chain import chain_complaints, stored_chain
 from segue.emulators.openai_responses.items import item_complaints

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.admission import permitted
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response
 from segue.emulators.openai_responses import errors
+from segue.emulators.request_checks import permitted
 from segue.emulators.rules import Complaints, Context, Refusal, RefusedError, rule
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.model_reply import Offer, Prompt
+from segue.emulators.model.model_reply import Offer, Prompt
 from segue.emulators.openai_chat.prompt import chosen, schema_in, text_in
 from segue.emulators.openai_responses.chain import OUTPUTS
 from segue.emulators.openai_responses.items import type_of

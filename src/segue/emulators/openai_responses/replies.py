@@ -9,8 +9,17 @@ from typing import Any
 
 import msgspec
 
-from segue.emulators import tokens
-from segue.emulators.model_reply import Call, Reply, Say, Think, limited, piece_tokens, portions, thoughts_of
+from segue.emulators.model import tokens
+from segue.emulators.model.model_reply import (
+    Call,
+    Reply,
+    Say,
+    Think,
+    limited,
+    piece_tokens,
+    portions,
+    thoughts_of,
+)
 from segue.emulators.openai_chat.replies import cached, obfuscates, padding
 from segue.emulators.openai_responses import seals
 from segue.emulators.openai_responses.checks import input_tokens

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.admission import admitted, permitted
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
-from segue.emulators.model_reply import Reply
+from segue.emulators.model.model_reply import Reply
 from segue.emulators.openai_responses import checks, conversations, errors, replies
 from segue.emulators.openai_responses.chain import stored_chain
 from segue.emulators.openai_responses.items import items_in, type_of
 from segue.emulators.openai_responses.prompt import prompt_of, segments_of
+from segue.emulators.request_checks import admitted, permitted
 from segue.emulators.rules import Context, Refusal, RefusedError, rule
 
 if TYPE_CHECKING:

@@ -77,6 +77,10 @@ class CallerKeys:
             return None
         return found[0]
 
+    def named(self, name: str) -> Account | None:
+        """The account as it was in the store a moment ago; None if there is none with a key."""
+        return next((account for account, _ in self._by_digest.values() if account.name == name), None)
+
     async def _refresh(self) -> None:
         now = time.monotonic()
         if now - self._checked < REFRESH_SECONDS:

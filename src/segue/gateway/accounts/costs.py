@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from segue.conversation.json_safe import storable
 from segue.conversation.usage import Usage
-from segue.dialects.server import CallerStanding, RateStanding
+from segue.dialects.server_side.wire_server import CallerStanding, RateStanding
 from segue.errors import InvalidRequestError, QuotaError
 from segue.exchange.handovers import sum_of
 from segue.gateway.accounts import rate_limit

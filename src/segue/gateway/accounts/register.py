@@ -8,8 +8,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, final
 
+from segue.config.schema import Allowance
 from segue.gateway.accounts.account import ANYONE
 from segue.gateway.accounts.administration import Administration
+from segue.gateway.accounts.admission import Standing, spend
 from segue.gateway.accounts.caller_keys import CallerKeys
 from segue.gateway.accounts.reservations import Reservations
 from segue.gateway.accounts.settlements import Settlements
@@ -45,6 +47,7 @@ class Accounts:
         """`local`: only this machine reaches the gateway, so that without accounts anyone may use it. `on_reserve` gets a caller's
         name and how many dollars more or fewer its running requests hold."""
         self.store = store
+        self._clock = clock
         self.prices = prices
         self.administration = Administration(store, clock=clock)
         self._keys = CallerKeys(store, callers, local=local, clock=clock)
@@ -65,6 +68,14 @@ class Accounts:
     async def find_digest(self, sha256: str) -> Account | None:
         """The account of a key that is valid, by the digest of the key; None if there is none any more."""
         return await self._keys.find_digest(sha256)
+
+    async def spent(self, name: str) -> tuple[Allowance, Standing]:
+        """What a caller may use and has used by now."""
+        account = self._keys.named(name)
+        if account is None:
+            return Allowance(), Standing()
+        standing, reserved = await self.store.standing(name)
+        return account.allowance, spend(standing, reserved.expired, self._clock())
 
     async def admit(self, account: Account, estimate: Charge) -> Admission | None:
         """Reserve what the request may come to; None if nobody could count it. Raises what it would go beyond."""

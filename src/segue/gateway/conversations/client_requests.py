@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import msgspec
 
-from segue.dialects.read_cache import ReadCache, ReadRequest
+from segue.dialects.caches.read_cache import ReadCache, ReadRequest
 from segue.errors import SegueError
 from segue.gateway.byte_budget import VALUE_BYTES
 from segue.gateway.conversations.client_messages import prepared_by

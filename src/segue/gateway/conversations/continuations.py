@@ -19,7 +19,7 @@ from segue.gateway.conversations.references import held_reply
 from segue.gateway.conversations.turns import NativeHold, PreparedRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from segue.gateway.archive import ReplyArchive, ReplyNode
     from segue.gateway.doors import Door
@@ -60,11 +60,13 @@ class ContinuationReader:
     def __init__(self, archive: ReplyArchive) -> None:
         self._archive = archive
 
-    async def read(self, door: Door, request: WebRequest, caller: str) -> tuple[WebRequest, Continued | None]:
+    async def read(
+        self, door: Door, request: WebRequest, caller: str, names: Collection[str] | None = None
+    ) -> tuple[WebRequest, Continued | None]:
         """The request as its client would send it that keeps everything itself, and what was put in; None if it is such a one,
-        or continues what we do not hold."""
+        or continues what we do not hold. `names`: of its outermost fields, if it was read."""
         wire = door.dialect.server.continuations
-        if wire is None or wire.mark not in request.body:
+        if wire is None or (names is not None and wire.field not in names):
             return request, None
         try:
             fields = _FIELDS.decode(request.body)

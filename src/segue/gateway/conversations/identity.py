@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from segue.conversation.message import Message
-    from segue.dialects.server import ServerFacts
+    from segue.dialects.server_side.wire_server import ServerFacts
     from segue.gateway.memory.memory import Memory
     from segue.gateway.memory.openings import Opening
     from segue.gateway.memory.originals import Originals
@@ -62,18 +62,12 @@ async def _by_place(
     answer, which has no id: they are told apart as soon as they differ."""
     name, before = opening.name.digest, originals.fingerprints.of
     known = max(originals.replies, default=None)
-    if known is not None:
-        place = memory.own_place_key(caller, name, before(known), sent[known])
-        if sole := await memory.sole_conversation(place, name):
-            return sole
+    places = [] if known is None else [memory.own_place_key(caller, name, before(known), sent[known])]
     last = next((at for at in range(len(sent) - 1, -1, -1) if sent[at].speaker == "model"), None)
     for index in dict.fromkeys((last, known)):
-        if index is None:
-            continue
-        for place in memory.exact_keys(caller, opening.digest, before(index), sent[index]):
-            if sole := await memory.sole_conversation(place, name):
-                return sole
-    return ""
+        if index is not None:
+            places += memory.exact_keys(caller, opening.digest, before(index), sent[index])
+    return await memory.sole_conversation(places, name)
 
 
 def _ids_of(message: Message) -> frozenset[str]:

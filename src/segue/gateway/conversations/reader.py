@@ -81,8 +81,11 @@ class TurnReader:
 
     async def read_chat(self, door: Door, request: WebRequest, caller: str) -> ClientTurn:
         """A request for a reply."""
-        request, continued = await self._continuations.read(door, request, caller)
         read = await read_beside(request.weight, partial(self._requests.read, door, request, caller))
+        names = None if read is None else read.fields
+        request, continued = await self._continuations.read(door, request, caller, names)
+        if continued is not None:
+            read = await read_beside(request.weight, partial(self._requests.read, door, request, caller))
         known = None if read is None else await self._references.read_before(door, request.body, read)
         if known is not None:
             known = known if continued is None else continued.noted_in(known)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, final
 import msgspec
 from msgspec import structs
 
-from segue.dialects import stored_replies as stored
 from segue.dialects.gemini import cached_contents
-from segue.dialects.references import Reference, filled, references_in
 from segue.dialects.registry import DIALECTS
-from segue.dialects.stored_wires import stored_wire
+from segue.dialects.server_side import stored_replies as stored
+from segue.dialects.server_side.references import Reference, filled, references_in
+from segue.dialects.server_side.stored_wires import stored_wire
 from segue.gateway.archive import history
 from segue.gateway.conversations.turns import NativeHold, PreparedRequest, read_fields, streams
 from segue.providers.addresses import find_address, is_home
@@ -25,7 +25,7 @@ from segue.providers.addresses import find_address, is_home
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from segue.dialects.read_cache import ReadRequest
+    from segue.dialects.caches.read_cache import ReadRequest
     from segue.errors import SegueError
     from segue.gateway.archive import ReplyArchive, ReplyOrigin
     from segue.gateway.cached_contents import HeldContents

@@ -14,10 +14,10 @@ from segue.conversation.json_text import parse_json
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
-from segue.dialects.read_cache import ReadRequest
-from segue.dialects.references import Reference, outer_fields
-from segue.dialects.shapes import joined_repairs, known_fields
-from segue.dialects.stored_wires import stored_wire
+from segue.dialects.caches.read_cache import ReadRequest
+from segue.dialects.requests.shapes import joined_repairs, known_fields
+from segue.dialects.server_side.references import Reference, outer_fields
+from segue.dialects.server_side.stored_wires import stored_wire
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.conversations.client_messages import prepared_by
 from segue.gateway.conversations.held import HeldConversation

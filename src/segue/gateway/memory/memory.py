@@ -197,19 +197,22 @@ class Memory:
                     self.at_hand.keep((key,), found[key], data)
         return found
 
-    async def sole_conversation(self, place: bytes, name: str) -> str:
-        """The conversation that alone wrote a reply at this place, under this name; empty if several did, or none. What is at
-        hand does not count: other gateways may have written there since."""
-        first = self._first(place)
-        found = await self._read([place, first])
-        if place not in found or first not in found:
-            return ""
-        conversations: set[str] = set()
-        for key in (place, first):
-            data = self._opened(key, found[key])
-            reply = decode_reply(data) if data is not None else None
-            conversations.add(reply.conversation if reply is not None and reply.name == name else "")
-        return conversations.pop() if len(conversations) == 1 else ""
+    async def sole_conversation(self, places: Sequence[bytes], name: str) -> str:
+        """The conversation that alone wrote a reply at the first of these places that has one, under this name; empty if several did,
+        or none. What is at hand does not count: other gateways may have written there since."""
+        pairs = [(place, self._first(place)) for place in places]
+        found = await self._read([key for pair in pairs for key in pair]) if pairs else {}
+        for pair in pairs:
+            if not all(key in found for key in pair):
+                continue
+            conversations: set[str] = set()
+            for key in pair:
+                data = self._opened(key, found[key])
+                reply = decode_reply(data) if data is not None else None
+                conversations.add(reply.conversation if reply is not None and reply.name == name else "")
+            if len(conversations) == 1 and (sole := conversations.pop()):
+                return sole
+        return ""
 
     async def put_object(self, caller: str, kind: str, object_id: str, data: bytes) -> None:
         """Keep an object that the client may ask for by its id, for example a stored response."""

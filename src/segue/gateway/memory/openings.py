@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from hashlib import blake2b
 from typing import Final, final
 
@@ -16,7 +17,7 @@ _DIGEST_BYTES: Final = 16
 
 
 @final
-class GivenName(Struct, frozen=True):
+class GivenName(Struct, frozen=True, dict=True):
     """What a client sends to tell its conversations apart; false if it sends nothing of the kind."""
 
     text: str = ""
@@ -26,14 +27,14 @@ class GivenName(Struct, frozen=True):
     def __bool__(self) -> bool:
         return bool(self.text)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Empty without a name."""
         return _digest("name", self.text, str(self.exact)).hex() if self.text else ""
 
 
 @final
-class Opening(Struct, frozen=True):
+class Opening(Struct, frozen=True, dict=True):
     """What a request says before its messages."""
 
     name: GivenName
@@ -43,7 +44,7 @@ class Opening(Struct, frozen=True):
     conversation: Conversation
     tools: tuple[ToolSpec, ...]
 
-    @property
+    @cached_property
     def digest(self) -> bytes:
         """Of the wire, the model's name, the system prompt and the tools. With a name, of that and the system prompt alone:
         they are enough to tell what a program does in one session apart, and tools come and go."""

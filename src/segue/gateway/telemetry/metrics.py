@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segue.gateway.report import RequestReport
+    from segue.gateway.telemetry.alerts import Observation
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SHARED_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
@@ -111,6 +112,30 @@ class GatewayMetrics:
             registry=registry,
             multiprocess_mode="livesum",
         )
+        used = Gauge(
+            "segue_budget_used_ratio",
+            "The part of a caller's budget that is spent, by day and month",
+            ("caller", "window"),
+            registry=registry,
+            multiprocess_mode="livemostrecent",
+        )
+        self._used = cache(used.labels)
+        rests = Gauge(
+            "segue_route_resting",
+            "1 while a member of a profile is not asked, since it failed several times",
+            ("route",),
+            registry=registry,
+            multiprocess_mode="livemax",
+        )
+        self._rests = cache(rests.labels)
+        stores = Gauge(
+            "segue_store_up",
+            "1 if the store answers, 0 if not",
+            ("store",),
+            registry=registry,
+            multiprocess_mode="livemin",
+        )
+        self._stores = cache(stores.labels)
         self._faults = counter(
             "stream_faults", "Streams that failed, before or after the first content", "phase"
         )
@@ -169,6 +194,15 @@ class GatewayMetrics:
     def reserve(self, caller: str, dollars: float) -> None:
         """A caller's running requests hold so much more of its budget, or less."""
         self._reserved(caller).inc(dollars)
+
+    def observe(self, seen: Observation) -> None:
+        """How the gateway is, apart from any request."""
+        for budget in seen.budgets:
+            self._used(budget.caller, budget.window).set(budget.share)
+        for route, error in seen.routes.items():
+            self._rests(route).set(bool(error))
+        for store, answers in seen.stores.items():
+            self._stores(store).set(answers)
 
     def _known_code(self, code: str) -> str:
         """A provider could make up as many codes as it likes."""

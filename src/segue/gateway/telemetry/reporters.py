@@ -1,8 +1,9 @@
-"""Who gets the report of each request: the log, Prometheus, OpenTelemetry; as the settings say."""
+"""Who gets the report of each request: the log, Prometheus, OpenTelemetry, alerts; as the settings say."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, final
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from segue.config.schema import GatewaySettings
     from segue.gateway.report import RequestReport
+    from segue.gateway.telemetry.alerts import AlertWatch, Observation, Observe
 
 _CLOSE_SECONDS: Final = 5.0
 
@@ -29,6 +31,9 @@ class Reporters:
         self.reserve: Callable[[str, float], None] = lambda *_: None
         """A caller's running requests hold so much more of its budget, or less."""
         self._close: Callable[[], None] | None = None
+        self._settings = settings
+        self._measure: Callable[[Observation], object] | None = None
+        self._watch: AlertWatch | None = None
         log = log_writer(settings.log)
         self._all: list[Callable[[RequestReport], object]] = [log] if log is not None else []
         if settings.telemetry.metrics:
@@ -40,7 +45,7 @@ class Reporters:
         from segue.gateway.telemetry.metrics import GatewayMetrics  # noqa: PLC0415
 
         metrics = GatewayMetrics()
-        self.metrics, self.reserve = metrics.text, metrics.reserve
+        self.metrics, self.reserve, self._measure = metrics.text, metrics.reserve, metrics.observe
         self._all.append(metrics.record)
 
     def _trace(self) -> None:
@@ -62,12 +67,24 @@ class Reporters:
 
         self._close = close
 
+    def watch(self, observe: Observe) -> None:
+        """Send alerts and measure the gateway, where either is on."""
+        alerts = self._settings.alerts
+        if self._measure is None and not (alerts.webhook_env and os.environ.get(alerts.webhook_env)):
+            return
+        from segue.gateway.telemetry.alerts import AlertWatch  # noqa: PLC0415 - few gateways need it
+
+        self._watch = AlertWatch(alerts, observe, measure=self._measure)
+        self._all.append(self._watch.record)
+
     def record(self, report: RequestReport) -> None:
         for each in self._all:
             each(report)
 
     async def close(self) -> None:
         """Send what waits, if it can be sent soon."""
+        if self._watch is not None:
+            await self._watch.close()
         if self._close is not None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.to_thread(self._close), _CLOSE_SECONDS)

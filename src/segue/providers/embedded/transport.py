@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, final
 
 import msgspec
 
-from segue.dialects import sse
+from segue.dialects.streams import sse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping

@@ -42,6 +42,10 @@ def similar_models(name: str, provider: str = "") -> tuple[str, ...]:
     words = [word for word in re.split(r"[^a-z0-9.]+", asked) if word]
     containing = [model for model in known if words and all(word in model.lower() for word in words)]
     near = containing or get_close_matches(asked, known, n=_MOST_SIMILAR, cutoff=0.7)
+    if not near:  # `sonet`: each word may be misspelt
+        spelt = {word for model in known for word in re.split(r"[^a-z0-9.]+", model.lower())}
+        meant = [get_close_matches(word, spelt, n=1, cutoff=0.8) for word in words]
+        near = [model for model in known if meant and all(one and one[0] in model.lower() for one in meant)]
     return tuple(known[model] for model in near[:_MOST_SIMILAR])
 
 

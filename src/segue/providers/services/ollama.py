@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from segue.dialects.errors import FailedResponse
-from segue.dialects.ndjson import LineDecoder
 from segue.dialects.openai_chat.ollama.reply import error_from
+from segue.dialects.streams.ndjson import LineDecoder
 from segue.errors import TransportError, while_doing
 from segue.providers.capabilities import ModelInfo, ModelType, OnPull, PullProgress
 from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of

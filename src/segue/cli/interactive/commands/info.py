@@ -1,4 +1,4 @@
-"""/help, /stats, /tools, /mcp, /quit: information about the chat."""
+"""/help, /stats, /context, /tools, /mcp, /quit: information about the chat."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from segue.cli.display.text_width import wrapped
 from segue.cli.display.turn_summary import dollars, short
 from segue.cli.interactive.commands.settings import check_known
 from segue.cli.interactive.commands.table import COMMANDS
+from segue.providers.token_estimates import estimate_parts
 from segue.terminal_text import sanitised
 
 if TYPE_CHECKING:
@@ -62,6 +63,25 @@ async def show_statistics(interactive: InteractiveChat, _words: list[str]) -> No
         interactive.screen.line(f"  {name:<12} {value}")
     for line in _members(interactive):
         interactive.screen.paragraph(f"  {line}", indent=4)
+
+
+async def show_context(interactive: InteractiveChat, _words: list[str]) -> None:
+    """`/context`: what fills the context window of the model that answers next."""
+    chat, screen = interactive.chat, interactive.screen
+    specs = [tool.spec for tool in interactive.runtime.tools]
+    parts = estimate_parts(chat.conversation, specs, chat.model)
+    whole = sum(tokens for _, tokens in parts.values())
+    limit = chat.router.context_limit
+    size = f"of {short(limit)} tokens" if limit else "tokens; the size of the window is not known"
+    share = f" ({whole / limit:.0%})" if limit else ""
+    screen.line(f"  About {short(whole)} {size}{share} · {chat.model}", "bold")
+    widest = max((tokens for _, tokens in parts.values()), default=0)
+    for name, (count, tokens) in parts.items():
+        bar = "█" * max(1, round(20 * tokens / widest))
+        screen.line(f"  {name:<17} {short(tokens):>6}  {bar:<20}  {count if count > 1 else ''}".rstrip())
+    if last := interactive.context_tokens:
+        screen.line(f"  The provider counted {short(last)} tokens at the last answer.", "dim")
+    screen.paragraph("  The parts are estimates. Make the conversation shorter: /compact", "dim", 2)
 
 
 def _members(interactive: InteractiveChat) -> list[str]:

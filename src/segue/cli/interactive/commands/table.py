@@ -65,6 +65,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("resume", "[ID]", "resume a saved session", "sessions:resume", ("continue",)),
     Command("save", "TITLE", "give this session a title", "sessions:save"),
     Command("stats", "", "show tokens and cost so far", "info:show_statistics", ("cost",), meanwhile=True),
+    Command("context", "", "show what fills the context window", "info:show_context", meanwhile=True),
     Command("tools", "", "list the tools", "info:show_tools", meanwhile=True),
     Command("agents", "", "list the subagents of files", "info:show_agents", meanwhile=True),
     Command(

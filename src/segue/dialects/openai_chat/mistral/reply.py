@@ -23,17 +23,17 @@ from segue.conversation.events import (
     UsageReported,
 )
 from segue.conversation.usage import Usage
-from segue.dialects import sse
-from segue.dialects.calls import PendingCall, arguments_text
-from segue.dialects.chunk_streams import ChunkDecoder, ChunkEncoder, ChunkReader
-from segue.dialects.chunk_template import MARK, template
-from segue.dialects.citations import natives
-from segue.dialects.counts import count, counted, with_price_facts
-from segue.dialects.data_urls import media_from
 from segue.dialects.errors import IN_REPLY, FailedResponse, fault_place, read_response, wire_errors
-from segue.dialects.finish_reasons import FinishReasons
-from segue.dialects.garbled_lines import UNREADABLE, check_encoding
 from segue.dialects.openai_chat.mistral.rules import NAME
+from segue.dialects.replies.calls import PendingCall, arguments_text
+from segue.dialects.replies.citations import natives
+from segue.dialects.replies.finish_reasons import FinishReasons
+from segue.dialects.replies.usage_counts import count, counted, with_price_facts
+from segue.dialects.requests.data_urls import media_from
+from segue.dialects.streams import sse
+from segue.dialects.streams.chunk_streams import ChunkDecoder, ChunkEncoder, ChunkReader
+from segue.dialects.streams.chunk_template import MARK, template
+from segue.dialects.streams.garbled_lines import UNREADABLE, check_encoding
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
 from segue.transcript.value_text import arguments_of, json_of

@@ -12,16 +12,16 @@ from msgspec import UNSET, structs
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message
-from segue.dialects.calls import read_arguments
-from segue.dialects.citations import as_form
-from segue.dialects.data_urls import kind_of, media_from, url_of
 from segue.dialects.errors import unencodable
 from segue.dialects.openai_chat.family import MessageReader, MessageWire, new_writer
 from segue.dialects.openai_chat.mistral.reply import chunks_of, thinking_chunk
 from segue.dialects.openai_chat.mistral.rules import NAME, VARIANT
 from segue.dialects.openai_chat.settings import EFFORTS, ChatRequestSettings, encode_settings, read_options
 from segue.dialects.openai_chat.wire import AssistantMessage, Call, Function, ToolMessage, UserMessage
-from segue.dialects.own_fields import (
+from segue.dialects.replies.calls import read_arguments
+from segue.dialects.replies.citations import as_form
+from segue.dialects.requests.data_urls import kind_of, media_from, url_of
+from segue.dialects.requests.extra_fields import (
     FieldKinds,
     as_fields,
     own,
@@ -30,11 +30,11 @@ from segue.dialects.own_fields import (
     with_container,
     with_parts,
 )
-from segue.dialects.request_fields import items, listed, record, text, unknown, wrong_type
-from segue.dialects.request_messages import begun_blocks, completion_text
-from segue.dialects.request_settings import came_for_model
-from segue.dialects.shapes import UNFIT, Items, Nullable, ObjectShape, Tagged, TextOr, ValueShape
-from segue.dialects.value_shapes import (
+from segue.dialects.requests.json_fields import items, listed, record, text, unknown, wrong_type
+from segue.dialects.requests.messages import begun_blocks, completion_text
+from segue.dialects.requests.settings import came_for_model
+from segue.dialects.requests.shapes import UNFIT, Items, Nullable, ObjectShape, Tagged, TextOr, ValueShape
+from segue.dialects.requests.value_shapes import (
     ANY,
     CONTENT,
     FLAG,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Block
     from segue.dialects.dialect import DecodedRequest
-    from segue.dialects.shapes import Shape
+    from segue.dialects.requests.shapes import Shape
     from segue.transcript.steps import StepBlock
 
 TITLE = "Mistral"

@@ -7,9 +7,20 @@ from typing import Any
 
 from segue.dialects.openai_chat.mistral.reply import ENCODER, error_frame
 from segue.dialects.openai_chat.mistral.request import shown_by
-from segue.dialects.openai_lists import decode_embedding, encode_embeddings, encode_models, model_fields
-from segue.dialects.references import ReferenceField, member_name, text_name
-from segue.dialects.server import ServedModel, ServerFacts, ServerPath, batch_paths, rate_headers
+from segue.dialects.server_side.openai_lists import (
+    decode_embedding,
+    encode_embeddings,
+    encode_models,
+    model_fields,
+)
+from segue.dialects.server_side.references import ReferenceField, member_name, text_name
+from segue.dialects.server_side.wire_server import (
+    ServedModel,
+    ServerFacts,
+    ServerPath,
+    batch_paths,
+    rate_headers,
+)
 
 
 def _file(chunk: Any) -> str:

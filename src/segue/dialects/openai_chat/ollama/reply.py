@@ -24,15 +24,15 @@ from segue.conversation.events import (
 )
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
-from segue.dialects.calls import PendingCall, arguments_text, compact_arguments
-from segue.dialects.chunk_streams import ChunkDecoder, ChunkEncoder, ChunkReader
-from segue.dialects.chunk_template import MARK, template
-from segue.dialects.counts import counted
 from segue.dialects.errors import IN_REPLY, FailedResponse, read_response, wire_errors
-from segue.dialects.finish_reasons import FinishReasons
-from segue.dialects.garbled_lines import UNREADABLE, check_encoding
-from segue.dialects.ndjson import LineDecoder
 from segue.dialects.openai_chat.ollama.rules import NAME
+from segue.dialects.replies.calls import PendingCall, arguments_text, compact_arguments
+from segue.dialects.replies.finish_reasons import FinishReasons
+from segue.dialects.replies.usage_counts import counted
+from segue.dialects.streams.chunk_streams import ChunkDecoder, ChunkEncoder, ChunkReader
+from segue.dialects.streams.chunk_template import MARK, template
+from segue.dialects.streams.garbled_lines import UNREADABLE, check_encoding
+from segue.dialects.streams.ndjson import LineDecoder
 from segue.errors import ProtocolError
 from segue.transcript.media import describe, written_out
 

@@ -13,19 +13,26 @@ from segue.conversation.json_safe import ensure_json_safe
 from segue.conversation.message import Message
 from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolSpec
-from segue.dialects.calls import read_arguments
-from segue.dialects.data_urls import media_from
 from segue.dialects.errors import unencodable
-from segue.dialects.function_tools import own_function
 from segue.dialects.openai_chat.family import MessageReader, MessageWire
 from segue.dialects.openai_chat.ollama.rules import NAME, VARIANT
 from segue.dialects.openai_chat.settings import ChatRequestSettings, encode_settings
-from segue.dialects.own_fields import FieldKinds, as_fields, own, own_call, own_result, with_container
-from segue.dialects.request_fields import flag, listed, record, text, whole
-from segue.dialects.request_messages import begun_blocks, completion_text, join_texts
-from segue.dialects.request_settings import OptionField, came_for_model, own_head, read_own, take_options
-from segue.dialects.shapes import UNFIT, Items, ObjectShape, Tagged, ValueShape
-from segue.dialects.value_shapes import (
+from segue.dialects.replies.calls import read_arguments
+from segue.dialects.requests.data_urls import media_from
+from segue.dialects.requests.extra_fields import (
+    FieldKinds,
+    as_fields,
+    own,
+    own_call,
+    own_result,
+    with_container,
+)
+from segue.dialects.requests.function_tools import own_function
+from segue.dialects.requests.json_fields import flag, listed, record, text, whole
+from segue.dialects.requests.messages import begun_blocks, completion_text, join_texts
+from segue.dialects.requests.settings import OptionField, came_for_model, own_head, read_own, take_options
+from segue.dialects.requests.shapes import UNFIT, Items, ObjectShape, Tagged, ValueShape
+from segue.dialects.requests.value_shapes import (
     ANY,
     ARGUMENTS,
     OPTIONAL_ID,

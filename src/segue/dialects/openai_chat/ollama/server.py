@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.dialects.ndjson import LineDecoder
 from segue.dialects.openai_chat.ollama.reply import ENCODER, encode_error, moment_of
-from segue.dialects.server import EmbeddingRequest, Operation, ServedModel, ServerFacts, ServerPath
+from segue.dialects.server_side.wire_server import (
+    EmbeddingRequest,
+    Operation,
+    ServedModel,
+    ServerFacts,
+    ServerPath,
+)
+from segue.dialects.streams.ndjson import LineDecoder
 from segue.errors import TranscriptError
 
 if TYPE_CHECKING:

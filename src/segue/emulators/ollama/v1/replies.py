@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators.http import sse
-from segue.emulators.model_reply import Reply, calls_of, portions, text_of, thoughts_of
+from segue.emulators.model.model_reply import Reply, calls_of, portions, text_of, thoughts_of
 from segue.emulators.ollama import replies
 from segue.emulators.ollama.checks import is_thinking
 from segue.emulators.ollama.v1.checks import translated

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from segue.emulators import tokens
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
+from segue.emulators.model import tokens
 from segue.emulators.ollama import embeddings, management
 from segue.emulators.ollama.replies import prompt_of
 from segue.emulators.ollama.store import Installed, store_of

@@ -1,0 +1,37 @@
+"""Requests that hold only what is new, because their server keeps the conversation before it: what each wire has of them, as data.
+
+A gateway makes the whole request of such a one, as a client would send it that keeps its conversation itself. From there on there
+is no difference between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import final
+
+from msgspec import Raw, Struct
+
+from segue.errors import SegueError
+
+
+@final
+class Continuations(Struct, frozen=True, kw_only=True):
+    """How clients of a wire continue what its server has kept."""
+
+    field: str
+    """No body without it asks for anything of the kind."""
+    previous: Callable[[Mapping[str, Raw]], str | None]
+    """The id of the reply that a request with these fields continues; empty if it begins a conversation that is to be kept, and None
+    if nothing is."""
+    whole: Callable[[Mapping[str, Raw], Mapping[str, Raw], Sequence[Raw]], bytes]
+    """The body of a request: its own fields, those that it has from the beginning, and all messages before its own."""
+    headers: Callable[[Mapping[str, str]], dict[str, str]]
+    """The headers of such a request, without what belongs to the continuation."""
+    messages_of: Callable[[bytes], list[Raw]]
+    """What a reply adds to its conversation."""
+    unfit: Callable[[Mapping[str, Raw], bytes], SegueError | None]
+    """Why a request cannot continue this reply; None if it can."""
+    is_kept: Callable[[bytes], bool] = lambda _: True
+    """Whether a complete reply can be continued at all."""
+    reply_in_stream: Callable[[bytes], bytes | None]
+    """The whole reply in the frames of a stream; None if they hold none."""

@@ -1,1 +1,0 @@
-"""Claude at Microsoft: Anthropic's own API under another address, without a list of models."""

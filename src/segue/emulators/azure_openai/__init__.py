@@ -1,1 +1,0 @@
-"""OpenAI's models at Microsoft: the v1 API and the older paths of deployments, with content filters."""

@@ -1,1 +1,0 @@
-"""Bedrock's InvokeModel: Messages for Claude in an envelope of its own, and vectors in the form of their makers."""

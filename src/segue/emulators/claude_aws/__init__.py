@@ -1,1 +1,0 @@
-"""Claude Platform on AWS: Anthropic's own API, signed or with a key, for one workspace."""

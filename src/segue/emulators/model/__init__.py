@@ -1,0 +1,1 @@
+"""The emulated model: who answers, what is said and called, facts about models, tokens, the cache of prompts."""
