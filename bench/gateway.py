@@ -35,12 +35,13 @@ def run() -> None:
         print(
             f"CPython {platform.python_version()}, {_build()}; bare: uvicorn and aiohttp; raw: asyncio and httptools"
         )
-        for title, run, path, goal in (
+        rows: tuple[tuple[str, Run, str, float], ...] = (
             ("translated, first sight, streamed", Run(port=0, path=MESSAGES), CHAT, 1.7),
             ("translated, first sight, whole", Run(port=0, path=MESSAGES, stream=False), CHAT, 2.2),
             ("forwarded, streamed", Run(port=0, path=MESSAGES, model=NATIVE), MESSAGES, 1.4),
             ("forwarded, whole", Run(port=0, path=MESSAGES, model=NATIVE, stream=False), MESSAGES, 2.0),
-        ):
+        )
+        for title, run, path, goal in rows:
             _print(f"87 KB {title}, c=8", *_against_stacks(bench, run, path), goal)
         _print("next turn of 8 to 34 messages, streamed, c=8", *_next_turns(bench), 1.5)
         _print("added to the first byte, p50, 87 KB, c=1", *_added_latency(bench, stream=True), 1.3)
