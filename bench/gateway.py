@@ -35,7 +35,7 @@ def run() -> None:
         print(
             f"CPython {platform.python_version()}, {_build()}; bare: uvicorn and aiohttp; raw: asyncio and httptools"
         )
-        rows: tuple[tuple[str, Run, str, float], ...] = (
+        rows: tuple[tuple[str, Run, str, float | None], ...] = (
             ("translated, first sight, streamed", Run(port=0, path=MESSAGES), CHAT, 1.7),
             ("translated, first sight, whole", Run(port=0, path=MESSAGES, stream=False), CHAT, 2.2),
             ("forwarded, streamed", Run(port=0, path=MESSAGES, model=NATIVE), MESSAGES, 1.4),
