@@ -111,8 +111,9 @@ class Bench:
         return sum(Measured(process, 0).cpu() for process in (self._upstream, self._load))
 
     def last_lines(self) -> str:
-        """Of the gateway's log."""
-        return (self._folder / "gateway" / "access.log").read_text()[-1_000:]
+        """Of the gateways' logs."""
+        logs = sorted(self._folder.glob("*/access.log"))
+        return "\n".join(f"{log.parent.name}: {log.read_text()[-1_000:]}" for log in logs)
 
     def _start(
         self,

@@ -1,43 +1,64 @@
 """What the inspector adds to a request of the gateway: an agent's of 87 KB, translated and streamed.
 
-Three gateways side by side: without an inspector, with one that records figures, and with one that records content too. CPU time of
-the whole process in interleaved rounds: by the best round, and by sums. Both hold what is recorded later, in a thread.
+Three gateways: without an inspector, with one that records figures, and with one that records content too. Instructions of the whole
+process, counted by callgrind, so that other programs of the machine do not count; with what is recorded later, in a thread. What the
+kernel does is not counted, and neither is what waits. Needs Linux and valgrind.
 """
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
+from shutil import which
+from tempfile import TemporaryDirectory
 from typing import Final
 
-from bench.callers import REQUESTS, served
-from bench.gateway_processes import Measured, open_bench
+from bench.gateway import MESSAGES, NATIVE
+from bench.gateway_load import Run
+from bench.gateway_processes import Bench, open_bench
+from bench.instructions import Counted, cost_of, cost_of_next_turn
 
-ROUNDS: Final = 20
+_ROUNDS: Final = 2
 OFF, FIGURES, CONTENT = "no inspector", "figures", "content"
+SETTINGS: Final = {
+    OFF: "enabled = false",
+    FIGURES: 'enabled = true\ncontent = "off"',
+    CONTENT: 'enabled = true\ncontent = "memory"',
+}
 GOALS: Final = {FIGURES: 1.03, CONTENT: 1.10}
 
 
 def run() -> None:
-    with open_bench() as bench:
-        gateways: dict[str, Measured] = {
-            OFF: bench.open_gateway("off", settings="[gateway.inspect]\nenabled = false"),
-            FIGURES: bench.open_gateway("figures", settings='[gateway.inspect]\ncontent = "off"'),
-            CONTENT: bench.open_gateway("content", settings='[gateway.inspect]\ncontent = "memory"'),
-        }
-        for gateway in gateways.values():
-            served(bench, gateway, REQUESTS)  # warms up
-        time.sleep(1)
-        costs: dict[str, list[float]] = {name: [] for name in gateways}
-        for _ in range(ROUNDS):
-            for name, gateway in gateways.items():
-                before = gateway.cpu()
-                figures = served(bench, gateway, REQUESTS)
-                time.sleep(0.4)  # what is recorded later is part of its cost
-                costs[name].append((gateway.cpu() - before) / figures.requests)
-        for name, goal in GOALS.items():
-            best = min(costs[name]) / min(costs[OFF])
-            total = sum(costs[name]) / sum(costs[OFF])
+    if which("valgrind") is None:
+        print("valgrind is not installed: no instructions are counted", flush=True)
+        return
+    with TemporaryDirectory() as folder, open_bench() as bench:
+        found = {name: _costs(bench, Path(folder), name, settings) for name, settings in SETTINGS.items()}
+    for name, goal in GOALS.items():
+        for kind, cost in found[name].items():
+            floor = found[OFF][kind]
             print(
-                f"inspector: {name:<8} {1000 * min(costs[name]):.2f} ms of CPU, {best:.3f} × no inspector; "
-                f"sums {total:.3f} ×   goal {goal} ×"
+                f"inspector: {name:<8} {kind:<24} {cost:.2f} millions of instructions, {cost / floor:.3f} × {floor:.2f}   "
+                f"goal {goal} ×",
+                flush=True,
             )
+
+
+def _costs(bench: Bench, folder: Path, name: str, settings: str) -> dict[str, float]:
+    """By kind of request: the least of some rounds, which differ by a hundredth or two."""
+    word = name.replace(" ", "-")
+    counted = Counted(
+        folder,
+        word,
+        lambda under: bench.open_gateway(word, settings=f"[gateway.inspect]\n{settings}", under=under),
+    )
+    found: dict[str, float] = {}
+    for kind, run in (
+        ("translated", Run(port=0, path=MESSAGES)),
+        ("forwarded", Run(port=0, path=MESSAGES, model=NATIVE)),
+    ):
+        found[kind] = min(cost_of(bench, counted, run, MESSAGES) for _ in range(_ROUNDS))
+    found["next turn"] = min(cost_of_next_turn(bench, counted, MESSAGES) for _ in range(_ROUNDS))
+    time.sleep(0.5)
+    counted.process.process.terminate()
+    return found

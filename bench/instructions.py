@@ -82,13 +82,13 @@ def run() -> None:
         ):
             _print(
                 name,
-                _cost(bench, gateway, run, MESSAGES),
-                *(_cost(bench, peer, run, path) for peer in peers),
+                cost_of(bench, gateway, run, MESSAGES),
+                *(cost_of(bench, peer, run, path) for peer in peers),
             )
         _print(
             "next turn of 8 to 34 messages",
-            _next_turn(bench, gateway, MESSAGES),
-            *(_next_turn(bench, peer, CHAT) for peer in peers),
+            cost_of_next_turn(bench, gateway, MESSAGES),
+            *(cost_of_next_turn(bench, peer, CHAT) for peer in peers),
         )
         for name, model, path in (("translated", MODEL, CHAT), ("forwarded", NATIVE, MESSAGES)):
             _print(
@@ -116,7 +116,7 @@ def _chunk(bench: Bench, counted: Counted, path: str, model: str) -> float:
     return (costs[2] - costs[1]) / PACED_CHUNKS
 
 
-def _cost(bench: Bench, counted: Counted, run: Run, path: str) -> float:
+def cost_of(bench: Bench, counted: Counted, run: Run, path: str) -> float:
     asked = Run(
         port=counted.process.port,
         path=path,
@@ -134,7 +134,7 @@ def _cost(bench: Bench, counted: Counted, run: Run, path: str) -> float:
     return counted.take() / figures.requests / 1e6
 
 
-def _next_turn(bench: Bench, counted: Counted, path: str) -> float:
+def cost_of_next_turn(bench: Bench, counted: Counted, path: str) -> float:
     asked = Run(port=counted.process.port, path=path, kind="open", clients=CLIENTS, requests=CLIENTS)
     asked.model = MODEL
     counted.begin()

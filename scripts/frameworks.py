@@ -73,7 +73,11 @@ def main(words: list[str]) -> int:
     return typed or tested
 
 
-TESTS = ["tests/integrations", "tests/gateway/test_in_process.py"]
+TESTS = [
+    "tests/integrations",
+    "tests/gateway/test_in_process.py",
+    "tests/gateway/test_in_process_state.py",
+]
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

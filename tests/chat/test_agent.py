@@ -511,7 +511,7 @@ async def test_a_history_is_kept_in_the_store_and_begins_only_new_sessions(tmp_p
     ("history", "why"),
     [
         ("hello", "A text is no history"),
-        ([], "holds no message"),
+        ({"messages": []}, "holds no message"),
         ([object()], "cannot be written as JSON"),
         ({"nonsense": 1}, "recognise"),
     ],

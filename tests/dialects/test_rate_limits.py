@@ -22,7 +22,7 @@ NOW = 1_790_000_000.0
                 "X-RateLimit-Remaining-Tokens": "149984",
                 "X-RateLimit-Reset-Tokens": "6m0s",
             },
-            (RateLimit("requests", 59, 1.0), RateLimit("tokens", 149984, 360.0)),
+            (RateLimit("requests", 59, 1.0, 60), RateLimit("tokens", 149984, 360.0)),
         ),
         (
             {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1h2m3.5s"},

@@ -18,17 +18,19 @@ from msgspec import structs
 
 from segue.chat.budget import Budget
 from segue.chat.chat import Chat
+from segue.chat.chat_session import ChatSession, ChatSettings
 from segue.chat.compaction.trigger import CompactionSettings
 from segue.chat.given_history import GivenHistory, history_in
-from segue.chat.lifecycle import ChatSession, ChatSettings
 from segue.chat.output_type import output_type
-from segue.chat.roles import Role, is_subtype, require_deps
+from segue.chat.roles import Role, checked_function, is_subtype, require_deps
 from segue.chat.subagent import task_tool
+from segue.chat.turn_settings import check_options
 from segue.conversation.json_safe import encodable
 from segue.conversation.options import Options
 from segue.errors import UsageError
-from segue.suggestions import named_keywords
-from segue.tools.function_tools import as_tool
+from segue.text.suggestions import named_keywords
+from segue.tools.definition import ToolSet
+from segue.tools.function_tools import tools_in
 from segue.transcript.policy import Policy
 
 if TYPE_CHECKING:
@@ -172,7 +174,8 @@ class Agent(Generic[DepsT, OutputT]):
             providers: Where models are found, by the name of a provider. Without it those of the configuration.
             store: Where sessions are kept. Without one they end with their chats.
         """
-        offered = tuple(as_tool(tool) for tool in tools)
+        offered = tools_in(tools)
+        ToolSet(offered)  # two of one name are an error now
         for one in offered:
             if not is_subtype(type(None) if deps is None else deps, one.deps):
                 raise _misfit(
@@ -184,10 +187,10 @@ class Agent(Generic[DepsT, OutputT]):
             name=name,
             description=encodable(description),
             model=model,
-            system=encodable(instructions) if isinstance(instructions, str) else instructions,
+            system=checked_function(instructions, "instructions", ("a Context",)),
             tools=offered,
             output=None if output is None else output_type(output),
-            check=check,
+            check=None if check is None else checked_function(check, "check", ("the answer", "a Context")),
         )
         settings = ChatSettings(
             store=store,
@@ -247,6 +250,7 @@ class Agent(Generic[DepsT, OutputT]):
     def __repr__(self) -> str:
         return f"Agent({self.name or self._role.model!r})"
 
+    @named_keywords("Agent.chat")
     def chat(
         self,
         *,
@@ -290,6 +294,7 @@ class Agent(Generic[DepsT, OutputT]):
         **turn: Unpack[TurnOptions],
     ) -> Answer[OutputT]:
         """One message and its answer: a chat that is opened and closed again. It takes what `chat` and `send` do."""
+        check_options("Agent.run", turn, ("deps", "session", "history", "providers", "store", "raises"))
         chat = self.chat(deps=deps, session=session, history=history, providers=providers, store=store)
         async with chat:
             return await chat.send(*content, raises=raises, **turn)

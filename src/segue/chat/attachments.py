@@ -23,19 +23,27 @@ Content: TypeAlias = str | Path | bytes | Block
 
 def user_message(content: tuple[Content, ...]) -> Message:
     """The message of a turn. Raises UsageError where there is nothing to send, or a file cannot be attached."""
-    blocks: list[Block] = [
-        Text(encodable(part))
-        if isinstance(part, str)
-        else attachment(part)
-        if isinstance(part, (Path, bytes))
-        else part
-        for part in content
-    ]
+    blocks = [_block(part) for part in content]
     if not any(type(block) is not Text or block.text.strip() for block in blocks):
         raise UsageError(
             "The message is empty.", code="empty_prompt", hint="Give a text, an image or a document."
         )
     return Message("user", tuple(blocks))
+
+
+def _block(part: Content) -> Block:
+    if isinstance(part, str):
+        return Text(encodable(part))
+    if isinstance(part, (Path, bytes)):
+        return attachment(part)
+    if not isinstance(part, Block):
+        raise UsageError(
+            f"{type(part).__name__} cannot be sent: {part!r:.100}.",
+            code="bad_content",
+            hint="Give texts, paths, bytes and blocks, one after another: send(text, path). "
+            "Earlier messages are the history of a chat: Chat(history=…).",
+        )
+    return part
 
 
 def attachment(source: str | Path | bytes, *, name: str = "", mime: str = "") -> Block:

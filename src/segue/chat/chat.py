@@ -19,11 +19,11 @@ from msgspec import structs
 
 from segue.chat.attachments import Content, user_message
 from segue.chat.budget import Budget
+from segue.chat.chat_session import ChatSession, ChatSettings
 from segue.chat.compaction.trigger import CompactionSettings
 from segue.chat.event_stream import EventStream
 from segue.chat.given_history import GivenHistory, history_in
-from segue.chat.lifecycle import ChatSession, ChatSettings
-from segue.chat.roles import Role, SystemPrompt
+from segue.chat.roles import Role, SystemPrompt, checked_function
 from segue.chat.turn import Turn, can_resume
 from segue.chat.turn_settings import TurnOptions, TurnSettings, check_options
 from segue.conversation.json_safe import encodable
@@ -35,8 +35,9 @@ from segue.limits import MAX_EXCHANGES
 from segue.routing.route import parse_route
 from segue.sessions.entries import ApprovalGiven, SettingsChanged, Switched
 from segue.sessions.export import as_document
-from segue.suggestions import named_keywords
 from segue.telemetry.switch import observer
+from segue.text.suggestions import named_keywords
+from segue.tools.function_tools import tools_in
 from segue.transcript.policy import Policy
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class Chat(Generic[OutputT_co]):
             take_over: Resume the session also if another process has it.
         """
         role = Role(
-            model=model, tools=tuple(tools), system=encodable(system) if isinstance(system, str) else system
+            model=model, tools=tools_in(tools), system=checked_function(system, "system", ("a Context",))
         )
         settings = ChatSettings(
             deps=deps,
@@ -261,7 +262,7 @@ class Chat(Generic[OutputT_co]):
         `output`: the type that the answer must have, or a JSON Schema; its value is `answer.output`. `raises=False`: return
         the answer of a failed turn too, with its `error`. What else is given holds for this turn only.
         """
-        check_options("send", turn)
+        check_options("Chat.send", turn)
         return await self._answer(user_message(content), output, turn, raises=raises)
 
     def stream(self, *content: Content, output: Any = None, **turn: Unpack[TurnOptions]) -> EventStream:
@@ -269,7 +270,7 @@ class Chat(Generic[OutputT_co]):
 
         Whoever stops iterating cancels the turn. An error is an event; `answer` has the rest.
         """
-        check_options("stream", turn)
+        check_options("Chat.stream", turn)
         message = user_message(content)
         return EventStream(lambda emit: self._begin(message, output, turn, emit, partial=True))
 
@@ -293,12 +294,12 @@ class Chat(Generic[OutputT_co]):
         Calls that ran are not run again; of those that a crash cut short the model reads that their effect is unknown.
         It takes and raises what `send` does.
         """
-        check_options("resume", turn)
+        check_options("Chat.resume", turn)
         return await self._answer(None, output, turn, raises=raises)
 
     def stream_resumed(self, *, output: Any = None, **turn: Unpack[TurnOptions]) -> EventStream:
         """`resume` with the events of the turn while it runs."""
-        check_options("stream_resumed", turn)
+        check_options("Chat.stream_resumed", turn)
         return EventStream(lambda emit: self._begin(None, output, turn, emit, partial=True))
 
     async def _answer(

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, final
 
 import msgspec
 from msgspec import Struct
 
-from segue.conversation.message import Conversation
+from segue.conversation.message import Conversation, Message
 from segue.errors import UsageError
 from segue.sessions.entries import Adopted
 from segue.transcript.repairs import Repair
 
-GivenHistory: TypeAlias = Sequence[Any] | Mapping[str, Any] | Conversation | bytes | Path
+GivenHistory: TypeAlias = Iterable[Any] | Mapping[str, Any] | Conversation | bytes | Path
 """Messages as they were sent or received, a whole request, our own document, the bytes of a file, or its path."""
 
 
@@ -29,7 +29,11 @@ class AdoptedHistory(Struct, frozen=True):
 
 
 def history_in(given: GivenHistory | None) -> AdoptedHistory | None:
-    """None where none is given. Raises TranscriptError or UsageError for what nobody recognises."""
+    """None where none is given, or an empty one. Raises TranscriptError or UsageError for what nobody recognises."""
+    if given is not None and not isinstance(given, str | bytes | Path | Mapping | Conversation):
+        listed = list(given)
+        own = listed and all(isinstance(message, Message) for message in listed)
+        given = Conversation(tuple(listed)) if own else listed or None
     if given is None:
         return None
     if isinstance(given, Conversation):

@@ -7,14 +7,15 @@ a JSON Schema stands for itself. Nothing of pydantic is imported unless a type o
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from segue.chat.partial_json import NOTHING, PartialJson
 from segue.errors import UsageError
-from segue.providers.text_requests import schema_in_words
+from segue.providers.requests.text_requests import schema_in_words
 from segue.tools.value_types import Misfit, value_type
 
 ANSWER_CORRECTED = "answer_corrected"
@@ -65,7 +66,7 @@ def output_type(source: Any) -> OutputType:
         return _from_schema(source)
     try:
         return _from_type(source)
-    except (TypeError, ValueError, RecursionError, NameError) as error:
+    except (TypeError, ValueError, RecursionError, NameError, AttributeError) as error:
         raise UsageError(
             f"{getattr(source, '__name__', source)!s} cannot be the type of an answer: {str(error).splitlines()[0]}",
             code="bad_output_type",
@@ -113,6 +114,8 @@ def _from_schema(schema: dict[str, Any]) -> OutputType:
 
 
 def _from_type(source: Any) -> OutputType:
+    if isinstance(source, str):
+        raise TypeError("it is a text, not a type")
     value = value_type(source, strict=True)
     schema, definitions = value.schema, value.definitions
     if "$ref" in schema:
@@ -129,7 +132,16 @@ def _from_type(source: Any) -> OutputType:
             place, why = misfit.problems[0]
             raise OutputMismatch(f"does not match its type: {f'{place}: ' if place else ''}{why}") from misfit
 
-    return _wrapped({**schema, **({"$defs": definitions} if definitions else {})}, convert)
+    made = _wrapped({**schema, **({"$defs": definitions} if definitions else {})}, convert)
+    return structs.replace(made, read=partial(_plain_text, made.read)) if source is str else made
+
+
+def _plain_text(read: Callable[[str], Any], text: str) -> Any:
+    """Where a text is wanted, one that is not put into JSON is one, too."""
+    try:
+        return read(text)
+    except OutputMismatch:
+        return text
 
 
 def _mentions(components: dict[str, Any], name: str) -> bool:

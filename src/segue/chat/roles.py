@@ -15,8 +15,8 @@ from segue.conversation.json_safe import encodable
 from segue.conversation.tools import ToolSpec
 from segue.errors import UsageError
 from segue.routing.router import Model
+from segue.system.worker_threads import in_thread
 from segue.tools.definition import AskAgain, Context, Tool
-from segue.worker_threads import in_thread
 
 SystemPrompt: TypeAlias = str | Callable[[Context[Any]], str | Awaitable[str]]
 """A system prompt, or what makes one at the beginning of each turn."""
@@ -41,6 +41,29 @@ class Role(Struct, frozen=True, kw_only=True):
     check: Check | None = None
     successors: tuple[str, ...] = ()
     """The roles that it may hand over to."""
+
+
+def checked_function(given: Any, path: str, takes: tuple[str, ...]) -> Any:
+    """A text, made encodable, or a function that can be called with so many values. Raises UsageError for another one."""
+    if isinstance(given, str):
+        return encodable(given)
+    words = f"a function of {' and '.join(takes)}"
+    if not callable(given):
+        raise UsageError(
+            f"Expected {words}, not {given!r:.100}.", code="bad_function", path=path, hint=f"Give {words}."
+        )
+    try:
+        inspect.signature(given).bind(*takes)
+    except TypeError as error:
+        raise UsageError(
+            f"{getattr(given, '__name__', given)} cannot be called so: {error}.",
+            code="bad_function",
+            path=path,
+            hint=f"Write {words}.",
+        ) from error
+    except ValueError:
+        pass  # a function that does not tell what it takes
+    return given
 
 
 def handover_tool(role: Role, hand_over: Callable[[Role], str]) -> Tool:

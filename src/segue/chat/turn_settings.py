@@ -15,7 +15,7 @@ from segue.errors import UsageError
 from segue.limits import DEFAULT_MODEL
 from segue.routing.route import Route
 from segue.routing.router import Router
-from segue.suggestions import unexpected_keyword
+from segue.text.suggestions import unexpected_keyword
 from segue.tools.definition import ToolSet
 
 if TYPE_CHECKING:
@@ -58,12 +58,16 @@ _TYPES: Final[Mapping[str, tuple[type | UnionType, str]]] = {
 }
 
 
-def check_options(method: str, given: Mapping[str, object]) -> None:
-    """Raises TypeError for a name that a method does not know, and UsageError for a value that cannot be meant."""
+def check_options(
+    where: str, given: Mapping[str, object], others: tuple[str, ...] = ("output", "raises")
+) -> None:
+    """Raises TypeError for a name that a function does not know, and UsageError for a value that cannot be meant.
+
+    `others`: what it takes besides options of turns.
+    """
     for name, value in given.items():
         if name not in TurnOptions.__annotations__:
-            known = (*TurnOptions.__annotations__, "output", "raises")
-            raise unexpected_keyword(f"Chat.{method}", name, known)
+            raise unexpected_keyword(where, name, (*TurnOptions.__annotations__, *others))
         wanted, words = _TYPES.get(name, (object, ""))
         unlikely = bool if name != "tools" else str
         if not isinstance(value, wanted) or (name in _TYPES and isinstance(value, unlikely)):

@@ -21,12 +21,12 @@ from segue.gateway.accounts.administration import require_operator
 from segue.gateway.accounts.register import ANYONE
 from segue.gateway.control import checked_model
 from segue.gateway.report import AttemptReport, RequestReport
-from segue.inspector import words
-from segue.inspector.html import tree_of
+from segue.inspector.markup import words
+from segue.inspector.markup.html import tree_of
+from segue.inspector.page_request import not_found
 from segue.inspector.pages import doctor
 from segue.inspector.pages.other_model import candidates, request_for
-from segue.inspector.view import not_found
-from segue.providers.token_estimates import estimate_request, family_of
+from segue.providers.tokens.token_estimates import estimate_request, family_of
 from segue.routing.route import provider_of
 from segue.sessions.entries import Adopted, SessionStarted
 from segue.sessions.journal import Journal
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from segue.conversation.message import Conversation
-    from segue.inspector.records import ConversationRecord
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
+    from segue.inspector.record.records import ConversationRecord
     from segue.routing.route import Route
 
 _T = TypeVar("_T")
@@ -80,8 +80,18 @@ class _Key(Struct, forbid_unknown_fields=True):
     name: str
     models: list[str] = []
     dollars_per_day: float | None = None
+    dollars_per_month: float | None = None
     requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    concurrent: int | None = None
     admin: bool = False
+
+    def allowance(self) -> Allowance:
+        limits = {name: getattr(self, name) for name in Allowance.__struct_fields__}
+        try:
+            return msgspec.convert(limits, Allowance)
+        except msgspec.ValidationError as error:
+            raise InvalidRequestError(f"This is no limit: {error}.", code="bad_limit", status=400) from error
 
 
 def decoded(body: bytes, kind: type[_T]) -> _T:
@@ -232,29 +242,15 @@ async def _doctor(view: View, body: bytes) -> dict[str, Any]:
 
 async def _key_create(view: View, body: bytes) -> dict[str, Any]:
     asked = _operators(view, body)
-    allowance = Allowance(
-        models=asked.models,
-        dollars_per_day=asked.dollars_per_day,
-        requests_per_minute=asked.requests_per_minute,
-    )
-    key = await _usable(
-        view.gateway.accounts.administration.create(asked.name, allowance, labels={}, admin=asked.admin)
-    )
+    administration = view.gateway.accounts.administration
+    key = await _usable(administration.create(asked.name, asked.allowance(), labels={}, admin=asked.admin))
     view.audit.note(view.viewer.name, "made a key", asked.name)
     return {"key": key, "said": f"The key of {asked.name}, shown only now:"}
 
 
 async def _key_limits(view: View, body: bytes) -> dict[str, Any]:
     asked = _operators(view, body)
-    administration = view.gateway.accounts.administration
-    now = await _usable(administration.allowance(asked.name))
-    changed = structs.replace(
-        now,
-        models=asked.models,
-        dollars_per_day=asked.dollars_per_day,
-        requests_per_minute=asked.requests_per_minute,
-    )
-    await _usable(administration.change(asked.name, changed))
+    await _usable(view.gateway.accounts.administration.change(asked.name, asked.allowance()))
     view.audit.note(view.viewer.name, "changed limits", asked.name)
     return {"said": f"The limits of {asked.name} are changed.", "reload": True}
 

@@ -32,6 +32,8 @@ class Headroom(Struct, frozen=True):
     left: int
     resets_at: float
     """By the monotonic clock of this process."""
+    limit: int | None = None
+    """The whole of it; None if the provider does not say."""
 
 
 class HeadroomBook:
@@ -59,12 +61,16 @@ class HeadroomBook:
             self._limits.clear()
         now, known = self._now(), self._limits.setdefault(model, {})
         for limit in limits:
-            known[limit.kind] = Headroom(limit.kind, limit.left, now + limit.seconds)
+            known[limit.kind] = Headroom(limit.kind, limit.left, now + limit.seconds, limit.limit)
 
     def of(self, model: str) -> tuple[Headroom, ...]:
         """What is known of a model, without limits that are whole again."""
         now = self._now()
         return tuple(one for one in self._limits.get(model, {}).values() if one.resets_at > now)
+
+    def last(self, model: str) -> tuple[Headroom, ...]:
+        """As the last replies had it, also of limits that are whole again."""
+        return tuple(self._limits.get(model, {}).values())
 
     def wait(self, model: str) -> float:
         """Seconds until a request for a model can succeed; 0 where nothing is known to stand in the way."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar, final, overload
 
@@ -19,7 +19,8 @@ from msgspec import Struct
 from segue.conversation.json_safe import is_json_safe
 from segue.conversation.tools import ToolSpec
 from segue.errors import UsageError
-from segue.suggestions import unexpected_keyword
+from segue.system.worker_threads import in_thread
+from segue.text.suggestions import unexpected_keyword
 from segue.tools.definition import Context, Effect, Runner, Tool
 from segue.tools.value_types import (
     InexpressibleError,
@@ -31,7 +32,6 @@ from segue.tools.value_types import (
     value_type,
     without_names,
 )
-from segue.worker_threads import in_thread
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _SETTINGS = "__segue_tool__"
@@ -121,17 +121,28 @@ def as_tool(source: Tool | Callable[..., Any]) -> Tool:
             hint="Give a function, or what @tool was put before.",
         )
     settings = getattr(source, _SETTINGS, None) or _Settings()
-    name = settings.name or getattr(source, "__name__", type(source).__name__)
+    described = source
+    while isinstance(described, partial):
+        described = described.func
+    name = settings.name or getattr(described, "__name__", type(described).__name__)
+    called = described if inspect.isroutine(described) else getattr(described, "__call__", described)  # noqa: B004
+    if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
+        raise UsageError(
+            f'"{name}" is a generator, and a call has one result.',
+            code="bad_tool",
+            path=name,
+            hint="Return a value, for example a list. context.progress(…) reports what happens in between.",
+        )
     if not _NAME.fullmatch(name):
         raise UsageError(
             f'"{name}" cannot be the name of a tool.',
             code="bad_tool_name",
             hint="Use up to 64 letters, digits, _ and -: @tool(name=…).",
         )
-    summary, described = _explain(source)
+    summary, explained = _explain(described)
     taken = _parameters(source, name)
     offered = {parameter.key: parameter for parameter in taken.offered}
-    spec = ToolSpec(name, settings.description or summary, _schema(offered, described))
+    spec = ToolSpec(name, settings.description or summary, _schema(offered, explained))
     return Tool(
         spec=spec,
         run=_runner(source, offered, taken.injected),
@@ -144,9 +155,24 @@ def as_tool(source: Tool | Callable[..., Any]) -> Tool:
     )
 
 
+def tools_in(sources: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
+    """The tools that are given to a chat. Raises UsageError for what is none."""
+    given: object = sources
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise UsageError(
+            f"Expected a list of tools, not {given!r:.100}.",
+            code="not_a_tool",
+            path="tools",
+            hint="Write tools=[…], also for a single one.",
+        )
+    return tuple(as_tool(source) for source in sources)
+
+
 def _explain(function: Any) -> tuple[str, dict[str, str]]:
     """What a model reads of a docstring, and of each parameter in it; in Google, NumPy, Sphinx or Epydoc style; empty where there is none."""
     text = inspect.getdoc(function)
+    if not text and not inspect.isroutine(function) and not inspect.isclass(function):
+        text = inspect.getdoc(type(function).__call__)
     if not text:
         return "", {}
     import docstring_parser  # noqa: PLC0415 - only who makes a tool of a function needs it

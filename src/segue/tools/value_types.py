@@ -248,6 +248,8 @@ def _look(annotation: Any, needs: _Needs, field: str | None, seen: set[int]) -> 
     origin = typing.get_origin(annotation)
     if annotation is type or origin is type:
         _refuse("a class is no value that a model can write")
+    if annotation is object:
+        _refuse("nobody reads <class 'object'>: write Any for whatever the model likes")
     if origin is typing.Annotated:
         for note in annotation.__metadata__:
             _look_at_note(note, needs, field)

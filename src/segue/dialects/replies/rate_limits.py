@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _HEADER: Final = re.compile(
-    r"(?:x-)?ratelimit-(?P<what>remaining|reset)(?:-(?P<kind>[a-z-]+))?"
-    r"|anthropic-ratelimit-(?P<own_kind>[a-z-]+)-(?P<own_what>remaining|reset)"
+    r"(?:x-)?ratelimit-(?P<what>limit|remaining|reset)(?:-(?P<kind>[a-z-]+))?"
+    r"|anthropic-ratelimit-(?P<own_kind>[a-z-]+)-(?P<own_what>limit|remaining|reset)"
 )
 _DURATION: Final = re.compile(
     r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?"
@@ -37,6 +37,8 @@ class RateLimit(Struct, frozen=True):
     left: int
     seconds: float
     """Until it is whole again."""
+    limit: int | None = None
+    """The whole of it; None if the provider does not say."""
 
 
 def rate_limits(headers: Mapping[str, str], now: float) -> tuple[RateLimit, ...]:
@@ -51,7 +53,9 @@ def rate_limits(headers: Mapping[str, str], now: float) -> tuple[RateLimit, ...]
     for kind, said in found.items():
         left, seconds = said.get("remaining", ""), _seconds(said.get("reset", ""), now)
         if left.isascii() and left.isdigit() and seconds is not None:
-            limits.append(RateLimit(kind, int(left[:18]), seconds))
+            whole = said.get("limit", "")
+            limit = int(whole[:18]) if whole.isascii() and whole.isdigit() else None
+            limits.append(RateLimit(kind, int(left[:18]), seconds, limit))
     return tuple(limits)
 
 

@@ -154,17 +154,18 @@ class Administration:
         """Also one that was revoked. Raises UsageError if there is none."""
         for account in await self._store.accounts():
             if account.name == name:
-                return await self._info(account)
+                return await self.info(account)
         raise _unknown(name)
 
     async def callers(self) -> list[CallerInfo]:
-        return [await self._info(account) for account in await self._store.accounts()]
+        return [await self.info(account) for account in await self._store.accounts()]
 
     async def usage(self, first: str, last: str) -> Sequence[UsageRow]:
         """Of these days, each as 2026-01-31; an empty first one: this month so far."""
         return await self._store.usage(*usage_days(first, last, self._clock()))
 
-    async def _info(self, account: Account) -> CallerInfo:
+    async def info(self, account: Account) -> CallerInfo:
+        """Also of an account that the configuration has."""
         standing, reserved = await self._store.standing(account.name)
         now = spend(standing, reserved.expired, self._clock())
         return CallerInfo(

@@ -37,7 +37,7 @@ class CallerKeys:
         clock: Callable[[], float],
     ) -> None:
         self._store = store
-        self._configured = {name: _configured(name, caller) for name, caller in callers.items()}
+        self._configured = {name: account_of(name, caller) for name, caller in callers.items()}
         self._local = local
         self._clock = clock
         self.is_open = local and not callers
@@ -116,7 +116,8 @@ class CallerKeys:
             )
 
 
-def _configured(name: str, caller: CallerSettings) -> Account:
+def account_of(name: str, caller: CallerSettings) -> Account:
+    """Of a caller that the configuration has."""
     given = os.environ.get(caller.key_env, "") if caller.key_env else ""
     digest = digest_of(given) if given else caller.key_sha256.lower()
     key = KeyDigest(sha256=digest, expires=moment_of(caller.expires))

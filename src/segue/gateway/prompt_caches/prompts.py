@@ -223,9 +223,9 @@ _STEP: Final = 16 << 10
 def common_bytes(one: bytes, other: bytes) -> int:
     """So many bytes are the same at the start of both."""
     at, most = 0, min(len(one), len(other))
-    if one[:most] == other[:most]:
+    if other.startswith(one) or one.startswith(other):
         return most
-    while one[at : at + _STEP] == other[at : at + _STEP]:
+    while at + _STEP <= most and other.startswith(one[at : at + _STEP], at):
         at += _STEP
     low, high = at, min(at + _STEP, most)
     while low < high:

@@ -9,18 +9,18 @@ import msgspec
 from segue.conversation.usage import Usage
 from segue.gateway.prompt_caches.facts import cache_facts
 from segue.gateway.prompt_caches.prompts import common_bytes, first_difference, parts_of
-from segue.inspector import marks, words
-from segue.inspector.cache_causes import outcomes_of
-from segue.inspector.html import Element, Node, e
-from segue.inspector.shell import ROOT, Page, crumb, figure, head, section
+from segue.inspector.markup import marks, words
+from segue.inspector.markup.html import Element, Node, e
+from segue.inspector.markup.shell import ROOT, Page, crumb, figure, head, link_button, section
+from segue.inspector.views.cache_causes import outcomes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.gateway.prompt_caches.prompts import PromptPart
-    from segue.inspector.cache_causes import RequestCache
-    from segue.inspector.records import ConversationRecord, RequestRecord
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
+    from segue.inspector.record.records import ConversationRecord, RequestRecord
+    from segue.inspector.views.cache_causes import RequestCache
 
 _AROUND: Final = 160
 """Bytes shown before and after the first one that differs."""
@@ -30,13 +30,22 @@ def page(view: View, name: str) -> Page:
     known = view.conversation(name)
     requests = [one for one in known.requests if one.usage.total_tokens]
     outcomes = {one.request: one for one in outcomes_of(requests)}
-    misses = [one for one in outcomes.values() if one.lost]
+    misses = [one for one in outcomes.values() if one.lost and one.cause != "model"]
+    cold = [one for one in outcomes.values() if one.lost and one.cause == "model"]
     lost = sum(one.dollars or 0.0 for one in misses)
+    if view.query.get("export") == "csv":
+        return Page(
+            title="", tab="", body=None, data=_csv(requests, outcomes), download=f"cache-{known.id}.csv"
+        )
     most = max((one.usage.input_tokens or 0 for one in requests), default=1)
     body: list[Node] = [
         crumb(("Conversations", "/"), (view.title(known), f"/c/{known.id}"), ("cache and cost", "")),
-        head("Cache and cost", _line(known, misses, lost)),
-        _figures(view, requests, known, misses, lost),
+        head(
+            "Cache and cost",
+            _line(known, misses, lost),
+            link_button("Export CSV", f"{ROOT}/c/{known.id}/cache?export=csv", download=""),
+        ),
+        _figures(view, requests, known, misses, cold),
         request_table(requests, outcomes, most),
         [_miss(view, known, miss) for miss in misses[-5:]],
     ]
@@ -47,6 +56,7 @@ def page(view: View, name: str) -> Page:
         data={
             "outcomes": list(outcomes.values()),
             "lost_dollars": lost,
+            "cold_dollars": sum(one.dollars or 0.0 for one in cold),
             "usage": known.usage,
             "dollars": known.dollars,
         },
@@ -76,8 +86,9 @@ def _figures(
     requests: Sequence[RequestRecord],
     known: ConversationRecord,
     misses: Sequence[RequestCache],
-    lost: float,
+    cold: Sequence[RequestCache],
 ) -> Element:
+    lost, starts = (sum(one.dollars or 0.0 for one in held) for held in (misses, cold))
     shares = _by_kind(view, requests)
     titles = ("Read", "Written", "Fresh", "Output")
     parts = marks.token_parts(known.usage)
@@ -106,10 +117,16 @@ def _figures(
         shown,
         e(
             "div",
-            e("dt", "Lost to misses"),
+            e("dt", "Lost to a miss" if len(misses) == 1 else f"Lost to {len(misses)} misses"),
             e("dd", words.dollars(lost) if misses else "nothing", cls="bad" if misses else "good"),
             cls="end",
         ),
+        figure(
+            "Price of a cold start" if len(cold) == 1 else f"Price of {len(cold)} cold starts",
+            words.dollars(starts),
+        )
+        if cold
+        else None,
         cls="figures",
     )
 
@@ -167,10 +184,10 @@ def request_table(requests: Sequence[RequestRecord], outcomes: dict[str, Request
                 e("td", words.percent(share), cls="r nw"),
                 e("td", words.cost(one.dollars), cls="r nw"),
                 e("td", _said(outcome), cls="said"),
-                cls="sel" if outcome is not None and outcome.lost else None,
+                cls="sel" if is_miss(outcome) else None,
                 data_row=one.id,
                 data_href=f"{ROOT}/r/{one.id}",
-                data_mark=bool(outcome is not None and outcome.lost),
+                data_mark=is_miss(outcome),
             )
         )
         last = one.turn
@@ -195,9 +212,10 @@ def request_table(requests: Sequence[RequestRecord], outcomes: dict[str, Request
 def _said(outcome: RequestCache | None) -> Node:
     if outcome is None or not outcome.said:
         return ""
-    if not outcome.lost:
-        return e("span", outcome.said, cls="f")
     cost = f" · −{words.dollars(outcome.dollars)}" if outcome.dollars else ""
+    if not is_miss(outcome):
+        more = f" · {words.dollars(outcome.dollars)} more than warm" if outcome.dollars else ""
+        return e("span", outcome.said, more, cls="f")
     return e("a", f"✕ miss: {outcome.said}{cost}", cls="bad b", href=f"#miss-{outcome.number}")
 
 
@@ -207,10 +225,9 @@ def _miss(view: View, known: ConversationRecord, miss: RequestCache) -> Element:
     again = f"Request {miss.number}: {words.thousands(miss.lost)} tokens were paid again"
     facts: list[tuple[str, Node]] = [
         ("Cause", f"{miss.cause}: {miss.said}"),
-        (
-            "Expected, reported",
-            f"{words.thousands(miss.predicted)} and {words.thousands(miss.reported)} tokens from the cache",
-        ),
+        ("In the cache", f"{words.thousands(miss.held)} tokens after the request before it on this route"),
+        ("Still the same", f"{words.thousands(miss.predicted)} tokens: so many were expected to be read"),
+        ("The provider reported", f"{words.thousands(miss.reported)} tokens read{_says(miss)}"),
     ]
     if miss.passed is not None:
         facts.append(("Time", f"{words.seconds(miss.passed)} after the request before it on this route"))
@@ -224,7 +241,8 @@ def _miss(view: View, known: ConversationRecord, miss: RequestCache) -> Element:
     if miss.confidence in _SURE:
         facts.append(("How sure", _SURE[miss.confidence]))
     if miss.dollars:
-        facts.append(("Lost", e("b", words.dollars(miss.dollars))))
+        facts.append(("Lost", [_sum(miss), e("b", words.dollars(miss.dollars))]))
+    facts.append(("Not the cause", _not_the_cause(miss)))
     facts.append(("What helps", _HELP[miss.cause]))
     shown: Node = None
     if one is not None and before is not None and view.may_read(known.id, known.caller):
@@ -238,6 +256,57 @@ def _miss(view: View, known: ConversationRecord, miss: RequestCache) -> Element:
         end=e("a", f"open request {miss.number}", cls="link", href=f"{ROOT}/r/{miss.request}"),
         id_=f"miss-{miss.number}",
     )
+
+
+def is_miss(outcome: RequestCache | None) -> bool:
+    """A model that is asked for the first time has nothing to read: that is no miss, though it has a price."""
+    return outcome is not None and bool(outcome.lost) and outcome.cause != "model"
+
+
+def _says(miss: RequestCache) -> Node:
+    return f"; its own reason: {miss.reason}" if miss.reason else ""
+
+
+def _sum(miss: RequestCache) -> str:
+    each = (miss.dollars or 0.0) / miss.lost * 1e6
+    return f"{miss.lost:,} tokens × ${each:.2f} more per million = "
+
+
+def _not_the_cause(miss: RequestCache) -> str:
+    """What was looked at and held, in the order of the prompt."""
+    order = ("model", "tools", "system", "options", "history")
+    if miss.cause not in order:
+        return "model, tools, system prompt, options, history: all as before"
+    same = [*order[: order.index(miss.cause)]]
+    if miss.passed is not None:
+        same.append(f"time to live ({words.seconds(miss.passed)} had passed)")
+    return ", ".join(same) or "–"
+
+
+def _csv(requests: Sequence[RequestRecord], outcomes: dict[str, RequestCache]) -> bytes:
+    """A row for each request."""
+    lines = ["turn,request,id,route,expected,read,written,fresh,output,lost,cause,lost_dollars,dollars"]
+    for one in requests:
+        outcome = outcomes.get(one.id)
+        read, written, fresh, output = marks.token_parts(one.usage)
+        expected, lost, cause, dollars = (
+            (outcome.predicted, outcome.lost, outcome.cause, outcome.dollars)
+            if outcome is not None
+            else (None, 0, "none", None)
+        )
+        counted = read if one.usage.cached_tokens is not None else None
+        cells = (one.turn, one.number, one.id, one.route, expected, counted, written, fresh, output)
+        more = (lost, cause if lost else "", dollars, one.dollars)
+        lines.append(",".join(_cell(value) for value in (*cells, *more)))
+    return ("\r\n".join(lines) + "\r\n").encode()
+
+
+def _cell(value: object) -> str:
+    """What a spreadsheet would take for a formula stays text."""
+    text = "" if value is None else f"{value:.6f}" if isinstance(value, float) else str(value)
+    if text[:1] in ("=", "+", "-", "@"):
+        text = f"'{text}"
+    return '"' + text.replace('"', '""') + '"' if any(sign in text for sign in ',"\r\n') else text
 
 
 _SURE: Final = {

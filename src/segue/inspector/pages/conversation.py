@@ -7,23 +7,32 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from segue.conversation.blocks import ToolResult
-from segue.inspector import charts, marks, words
-from segue.inspector.cache_causes import misses_of
-from segue.inspector.chat_view import Seam, ShownCall, ShownText, ShownThought, ShownTurn, seams_of, turns_of
 from segue.inspector.export import exported
-from segue.inspector.html import Element, Node, e
+from segue.inspector.markup import charts, marks, words
+from segue.inspector.markup.html import Element, Node, e
+from segue.inspector.markup.shell import ROOT, Page, button, crumb, head, link_button, table
 from segue.inspector.pages.other_model import candidates, window_of
-from segue.inspector.shell import ROOT, Page, button, crumb, head, link_button, table
-from segue.providers.token_estimates import family_of, text_tokens, texts_of
-from segue.providers.token_estimates import json_text as json_bytes
+from segue.inspector.pages.overview import state_of
+from segue.inspector.views.cache_causes import misses_of
+from segue.inspector.views.chat_view import (
+    Seam,
+    ShownCall,
+    ShownText,
+    ShownThought,
+    ShownTurn,
+    seams_of,
+    turns_of,
+)
+from segue.providers.tokens.token_estimates import family_of, text_tokens, texts_of
+from segue.providers.tokens.token_estimates import json_text as json_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from segue.conversation.message import Conversation
-    from segue.inspector.cache_causes import RequestCache
-    from segue.inspector.records import ConversationRecord, RequestRecord
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
+    from segue.inspector.record.records import ConversationRecord, RequestRecord
+    from segue.inspector.views.cache_causes import RequestCache
 
 _MARKS: Final = {
     "done": ("good", "✓"),
@@ -49,7 +58,7 @@ def page(view: View, name: str) -> Page:
     for place, turn in enumerate(turns):
         if (seam := seams.get(place + 1 - ahead)) is not None:
             shown.append(seam_block(seam))
-        lost = [misses[one].said for one in turn.requests if one in misses and misses[one].lost]
+        lost = [misses[one].said for one in turn.requests if one in misses and misses[one].cause != "model"]
         fork = (
             button("Fork here", "fork", quiet=True, conversation=known.id, turn=turn.number)
             if said is not None
@@ -97,7 +106,7 @@ def _data(view: View, known: ConversationRecord) -> dict[str, object]:
         "losses": known.losses,
         "usage": known.usage,
         "dollars": known.dollars,
-        "state": known.state,
+        "state": state_of(view, known)[0],
     }
 
 
@@ -192,8 +201,9 @@ def _who_chose(view: View, known: ConversationRecord) -> Element:
 
 
 def plot(requests: Sequence[RequestRecord], misses: Mapping[str, RequestCache]) -> Node:
-    lost: dict[str, str] = {one.id: "failover" for one in requests if one.failovers}
-    lost |= {name: "cache lost" for name, miss in misses.items() if miss.lost}
+    lost = {name: "cold" for name, miss in misses.items() if miss.cause == "model"}
+    lost |= {one.id: "failover" for one in requests if one.failovers}
+    lost |= {name: "cache lost" for name, miss in misses.items() if miss.cause != "model"}
     drawn = charts.tokens_of_requests(requests, lost)
     if drawn is None:
         return None

@@ -10,9 +10,10 @@ import msgspec
 from msgspec import Struct
 
 from segue.errors import SegueError, TranscriptError
-from segue.inspector import marks, words
-from segue.inspector.html import Element, Node, e
-from segue.inspector.shell import Page, button, head
+from segue.inspector.markup import marks, words
+from segue.inspector.markup.html import Element, Node, e
+from segue.inspector.markup.shell import Page, button, head
+from segue.inspector.page_request import not_found
 from segue.interop.doctor import Diagnosis, Examination, Finding, examine, fix_transcript, unreadable
 from segue.interop.session_files import read_file
 from segue.interop.session_repairs.repaired_session import repair_session
@@ -20,7 +21,7 @@ from segue.interop.session_repairs.repaired_session import repair_session
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
     from segue.interop.source import SourceRequest
 
 _LINE: Final = re.compile(r"line (\d+)")
@@ -125,7 +126,8 @@ def _part_text(part: Any) -> str:
 
 
 def page(view: View) -> Page:
-    del view
+    if name := view.query.get("request", ""):
+        return _request_page(view, name)
     body = [
         head(
             "Doctor",
@@ -157,6 +159,14 @@ def page(view: View) -> Page:
     return Page(
         title="Doctor", tab="doctor", body=body, data={"post": "api/doctor"}, keys=(("n N", "next finding"),)
     )
+
+
+def _request_page(view: View, name: str) -> Page:
+    """A request that came through this gateway, as its client sent it."""
+    one = view.request(name)
+    if one.content is None or not view.may_read(one.conversation, one.caller):
+        raise not_found("content")
+    return report_page(check(f"request {one.number} of {one.conversation}", one.content.client.data()))
 
 
 def report_page(checked: Checked) -> Page:

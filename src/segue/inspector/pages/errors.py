@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
-from segue.inspector import marks, words
-from segue.inspector.html import Element, Node, e
-from segue.inspector.shell import ROOT, Page, head, link_button
+from segue.inspector.markup import marks, words
+from segue.inspector.markup.html import Element, Node, e
+from segue.inspector.markup.shell import ROOT, Page, head, link_button
 
 if TYPE_CHECKING:
-    from segue.inspector.records import RequestRecord
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
+    from segue.inspector.record.records import RequestRecord
 
 _MOST: Final = 100
 _DO: Final = (
@@ -84,6 +84,11 @@ def _advice(route: str, status: int | None) -> str:
     return ""
 
 
+def _readable(view: View, group: ErrorGroup) -> bool:
+    last = view.recorder.requests.get(group.requests[0])
+    return last is not None and last.content is not None and view.may_read(last.conversation, last.caller)
+
+
 def page(view: View) -> Page:
     groups = groups_of(view)
     total, reached = sum(group.number for group in groups), sum(group.reached for group in groups)
@@ -94,7 +99,7 @@ def page(view: View) -> Page:
     )
     body = [
         head("Errors", line),
-        e("div", [_group(group) for group in groups], cls="groups"),
+        e("div", [_group(group, readable=_readable(view, group)) for group in groups], cls="groups"),
         None
         if groups
         else e("p", "What a provider refuses or breaks off stands here, in its own words.", cls="q empty"),
@@ -108,7 +113,8 @@ def page(view: View) -> Page:
     )
 
 
-def _group(group: ErrorGroup) -> Element:
+def _group(group: ErrorGroup, *, readable: bool) -> Element:
+    """`readable`: what its last request said is recorded, and may be read."""
     seen: Node = (
         [e("span", f"✕ {words.count(group.reached, 'time', 'times')} seen by the client", cls="bad")]
         if group.reached
@@ -130,6 +136,16 @@ def _group(group: ErrorGroup) -> Element:
         e(
             "p",
             link_button("Open", f"{ROOT}/r/{group.requests[0]}"),
+            [
+                " ",
+                link_button("Doctor", f"{ROOT}/doctor?request={group.requests[0]}"),
+                " ",
+                link_button(
+                    "Export a reproduction", f"{ROOT}/r/{group.requests[0]}?raw=curl&save", download=""
+                ),
+            ]
+            if readable
+            else None,
             e("span", " also ", cls="f s") if len(group.requests) > 1 else None,
             [
                 [e("a", name[:8], cls="link mono", href=f"{ROOT}/r/{name}"), " "]

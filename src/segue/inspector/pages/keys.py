@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any, Final
 from segue.errors import JournalError
 from segue.gateway.accounts.administration import require_operator
 from segue.gateway.accounts.admission import MILLION
-from segue.gateway.accounts.register import ANYONE
-from segue.inspector import charts, marks, words
-from segue.inspector.html import Element, Node, e
+from segue.gateway.accounts.caller_keys import account_of
+from segue.inspector.markup import charts, marks, words
+from segue.inspector.markup.html import Element, Node, e
+from segue.inspector.markup.shell import ROOT, Page, button, head, section, table
 from segue.inspector.pages.routes import figures_of, route_table
-from segue.inspector.shell import ROOT, Page, button, head, section, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from segue.config.schema import Allowance
     from segue.gateway.accounts.administration import CallerInfo
     from segue.gateway.accounts.admission import Reserved
     from segue.gateway.accounts.store import UsageRow
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
 
 _DAYS: Final = 14
 _NEAR: Final = 0.9
@@ -32,7 +33,11 @@ async def _prepare(view: View) -> tuple[Any, ...]:
     today = datetime.now(UTC).date()
     first = today - timedelta(days=_DAYS - 1)
     try:
-        callers = await accounts.administration.callers()
+        configured = [
+            account_of(name, caller) for name, caller in view.gateway.config.gateway.callers.items()
+        ]
+        infos = [await accounts.administration.info(account) for account in configured]
+        callers = [*infos, *await accounts.administration.callers()]
         usage = await accounts.administration.usage(first.isoformat(), today.isoformat())
         reserved = {caller.name: (await accounts.store.standing(caller.name))[1] for caller in callers}
     except JournalError:
@@ -63,11 +68,25 @@ def page(
         _callers(view, callers, reserved),
         section(
             "Spend by day",
+            _families(spent),
             charts.spend_by_day(days, spent),
             _spend_table(days, spent),
             end="dollars, by provider",
         ),
-        section("Spend by model and caller", _by_model(usage), end=f"the last {_DAYS} days"),
+        e(
+            "div",
+            section("Spend by model", _spend_by(usage, "route"), end=f"the last {_DAYS} days"),
+            section("Spend by caller", _spend_by(usage, "caller"), end=f"the last {_DAYS} days"),
+            cls="two",
+        ),
+        e(
+            "details",
+            e("summary", "By model and caller", cls="foldrow"),
+            _by_model(usage),
+            cls="gap16",
+        )
+        if usage
+        else None,
         section("Routes", route_table(figures_of(view))),
     ]
     return Page(
@@ -108,9 +127,54 @@ def _spent(usage: Sequence[UsageRow]) -> dict[str, dict[str, float]]:
     return dict(sorted(found.items(), key=lambda one: -sum(one[1].values())))
 
 
+def _families(spent: dict[str, dict[str, float]]) -> Element:
+    """What the colours of the plot stand for, with sums."""
+    shown = [
+        e(
+            "span",
+            marks.family_mark(family),
+            f"{marks.family_named(family).title} {words.dollars(sum(by_day.values()), 2)}",
+            cls="m",
+        )
+        for family, by_day in spent.items()
+    ]
+    return e("div", shown, cls="row wrap gap8 keys")
+
+
+def _spend_by(usage: Sequence[UsageRow], what: str) -> Node:
+    """Bars of dollars, the largest first, with what was lost to caches."""
+    found: dict[str, list[float]] = {}
+    for row in usage:
+        sums = found.setdefault(getattr(row, what), [0.0, 0.0, 0.0])
+        sums[0] += row.micros
+        sums[1] += row.requests
+        sums[2] += row.lost_micros
+    if not found:
+        return e("p", "No requests in this period.", cls="q gap8")
+    most = max(sums[0] for sums in found.values()) or 1
+    rows = [
+        e(
+            "tr",
+            e("td", (marks.model(name, whole=True) if what == "route" and name else name) or "–"),
+            e("td", marks.share_bar([("t-fresh", micros / most)], 120), cls="mid wide"),
+            e("td", f"{int(requests):,}", cls="r"),
+            e("td", words.dollars(lost / MILLION, 2) if lost else e("span", "–", cls="zero"), cls="r"),
+            e("td", words.cost(micros / MILLION, 2), cls="r b"),
+        )
+        for name, (micros, requests, lost) in sorted(found.items(), key=lambda one: -one[1][0])[:20]
+    ]
+    title = "Model" if what == "route" else "Caller"
+    headings = (title, "Share", ">Requests", ">Lost to caches", ">Spend")
+    return table(headings, rows, kind="tight", label=f"Spend by {title.lower()}")
+
+
 def _spend_table(days: Sequence[str], spent: dict[str, dict[str, float]]) -> Element:
     rows = [
-        e("tr", e("td", family), [e("td", f"{by_day.get(day, 0.0):.2f}", cls="r") for day in days])
+        e(
+            "tr",
+            e("td", marks.family_named(family).title),
+            [e("td", f"{by_day.get(day, 0.0):.2f}", cls="r") for day in days],
+        )
         for family, by_day in spent.items()
     ]
     return e(
@@ -155,20 +219,20 @@ def _by_model(usage: Sequence[UsageRow]) -> Node:
 
 def _callers(view: View, callers: Sequence[CallerInfo], reserved: dict[str, Reserved]) -> Node:
     if not callers:
-        text = (
-            "No caller has a key: this gateway serves its own machine only."
-            if view.viewer.account is ANYONE
-            else "All callers are in the configuration."
-        )
-        return e(
-            "section",
-            e("h2", "Callers"),
-            e("p", text, " ", e("code", "segue gateway keys create NAME"), " makes one.", cls="q gap8"),
+        return section(
+            "Callers",
+            e(
+                "p",
+                "No caller has a key: this gateway serves its own machine only. ",
+                e("code", "segue gateway keys create NAME"),
+                " makes one.",
+                cls="q gap8",
+            ),
         )
     keys = [marks.key("t-fresh", "spent"), marks.key("t-write", "reserved"), marks.key("f-line", "left")]
     headings = (
         "Caller and models",
-        "Budget today",
+        "Budget",
         ">Spent",
         ">Reserved",
         ">Left",
@@ -176,46 +240,48 @@ def _callers(view: View, callers: Sequence[CallerInfo], reserved: dict[str, Rese
         ">Running",
         ">Actions",
     )
+    fixed = view.gateway.config.gateway.callers
     rows = [
-        _caller(one, reserved[one.name].micros / MILLION if one.name in reserved else 0.0) for one in callers
+        _caller(
+            one,
+            reserved[one.name].micros / MILLION if one.name in reserved else 0.0,
+            is_fixed=one.name in fixed,
+        )
+        for one in callers
     ]
     cells = [e("th", one.lstrip(">"), cls="r" if one[0] == ">" else None, scope="col") for one in headings]
-    shown = e("table", e("thead", e("tr", cells)), e("tbody", rows), cls="stack call")
-    return e("section", e("div", e("h2", "Callers"), e("span", keys, cls="end keys"), cls="row wide"), shown)
+    shown = e("table", e("thead", e("tr", cells)), e("tbody", rows), cls="stack callers")
+    return section("Callers", shown, end=e("span", keys, cls="keys"))
 
 
-def _caller(one: CallerInfo, reserved: float) -> Element:
-    limit, allowed = one.allowance.dollars_per_day, one.allowance
-    left = limit - one.dollars_today - reserved if limit is not None else None
+def _caller(one: CallerInfo, reserved: float, *, is_fixed: bool) -> Element:
+    """`is_fixed`: it is in the configuration, which is changed in its file."""
+    allowed = one.allowance
+    limit, spent, span = allowed.dollars_per_day, one.dollars_today, "a day"
+    if limit is None and allowed.dollars_per_month is not None:
+        limit, spent, span = allowed.dollars_per_month, one.dollars_this_month, "a month"
+    left = limit - spent - reserved if limit is not None else None
     budget: Node = e("span", "no limit", cls="f s")
     near = False
     if limit:
-        used = (one.dollars_today + reserved) / limit
+        used = (spent + reserved) / limit
         near = used >= _NEAR
-        bar = marks.share_bar([("t-fresh", one.dollars_today / limit), ("t-write", reserved / limit)], 150, 8)
+        bar = marks.share_bar([("t-fresh", spent / limit), ("t-write", reserved / limit)], 150, 8)
         budget = [
-            e("span", bar, e("span", f"of {words.dollars(limit, 2)} a day", cls="f s nw"), cls="row"),
+            e("span", bar, e("span", f"of {words.dollars(limit, 2)} {span}", cls="f s nw"), cls="row"),
             e("span", f"⚠ {words.percent(min(used, 1.0))} committed", cls="s warn") if near else None,
         ]
     revoked = one.revoked is not None
     role = " · operator" if one.admin else ""
-    actions = (
-        [button("Remove", "key-remove", quiet=True, name=one.name)]
-        if revoked
-        else [
-            button(
-                "Limits",
-                "key-limits",
-                quiet=True,
-                name=one.name,
-                day=str(limit or ""),
-                minute=str(allowed.requests_per_minute or ""),
-                models=", ".join(allowed.models),
-            ),
+    actions: Node = e("span", "in the configuration", cls="f s")
+    if revoked:
+        actions = button("Remove", "key-remove", quiet=True, name=one.name)
+    elif not is_fixed:
+        actions = [
+            button("Limits", "key-limits", quiet=True, name=one.name, **_limits(allowed)),
             button("Rotate", "key-rotate", quiet=True, name=one.name),
             button("Revoke", "key-revoke", quiet=True, name=one.name),
         ]
-    )
     return e(
         "tr",
         e(
@@ -229,7 +295,7 @@ def _caller(one: CallerInfo, reserved: float) -> Element:
             cls="title b",
         ),
         e("td", budget),
-        e("td", words.dollars(one.dollars_today, 2), cls="r", data_l="spent"),
+        e("td", words.dollars(spent, 2), cls="r", data_l="spent"),
         e(
             "td",
             words.dollars(reserved, 2) if reserved else e("span", "–", cls="zero"),
@@ -247,3 +313,16 @@ def _caller(one: CallerInfo, reserved: float) -> Element:
         e("td", actions, cls="r nw acts"),
         data_row=one.name,
     )
+
+
+def _limits(allowed: Allowance) -> dict[str, Any]:
+    """As the form of the page names them."""
+    held = {
+        "day": allowed.dollars_per_day,
+        "month": allowed.dollars_per_month,
+        "minute": allowed.requests_per_minute,
+        "tokens": allowed.tokens_per_minute,
+        "concurrent": allowed.concurrent,
+    }
+    shown = {name: "" if limit is None else f"{limit:g}" for name, limit in held.items()}
+    return {"models": ", ".join(allowed.models), **shown}

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult
-from segue.inspector import charts, marks, words
-from segue.inspector.change_list import change_items, changes_of
-from segue.inspector.chat_view import about, short_result
-from segue.inspector.html import Element, Node, e
+from segue.inspector.markup import charts, marks, words
+from segue.inspector.markup.html import Element, Node, e
+from segue.inspector.markup.shell import ROOT, Page, button, crumb, head, link_button, section, table
+from segue.inspector.page_request import not_found
 from segue.inspector.pages.conversation import summary
-from segue.inspector.pieces import value_in
-from segue.inspector.shell import ROOT, Page, button, crumb, head, link_button, section, table
-from segue.inspector.view import not_found
-from segue.inspector.wire_rows import BodyLine, Side, StepRow, rows_of
-from segue.redaction import redact_text
+from segue.inspector.record.pieces import value_in
+from segue.inspector.views.change_list import change_items, changes_of
+from segue.inspector.views.chat_view import about, short_result
+from segue.inspector.views.wire_rows import BodyLine, Side, StepRow, rows_of
+from segue.text.redaction import redact_text
 from segue.transcript.value_text import text_of
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Block
     from segue.conversation.message import Message
-    from segue.inspector.records import AttemptRecord, RequestContent, RequestRecord
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
+    from segue.inspector.record.records import AttemptRecord, RequestContent, RequestRecord
 
 _OPEN_ROWS: Final = 4
 """Steps at the end that are shown open."""
@@ -39,7 +39,7 @@ def page(view: View, name: str) -> Page:
     one = view.request(name)
     content = view.content(one)
     if raw := view.query.get("raw", ""):
-        return _raw(one, content, raw)
+        return _raw(one, content, raw, download="save" in view.query)
     known = view.recorder.conversations.get(one.conversation)
     title = view.title(known) if known is not None else one.conversation
     siblings = list(known.requests) if known is not None else [one]
@@ -140,7 +140,7 @@ def _raw_menu(one: RequestRecord) -> Element:
     )
 
 
-def _raw(one: RequestRecord, content: RequestContent | None, form: str) -> Page:
+def _raw(one: RequestRecord, content: RequestContent | None, form: str, *, download: bool) -> Page:
     if content is None:
         raise not_found("content")
     provider = content.provider.data() if content.provider is not None else b""
@@ -152,18 +152,28 @@ def _raw(one: RequestRecord, content: RequestContent | None, form: str) -> Page:
         case "answer":
             data = msgspec.json.format(msgspec.json.encode(content.answer), indent=2)
         case "curl":
-            url = (
-                next((attempt.url for attempt in reversed(one.attempts) if attempt.url), "")
-                or f"http://127.0.0.1:8484{one.path}"
-            )
-            sent = redact_text((provider or content.client.data()).decode("utf-8", "replace"))
-            data = (
-                f"curl {shlex.quote(url)} \\\n  -H 'content-type: application/json' \\\n"
-                f"  -H 'authorization: Bearer $KEY' \\\n  --data-binary {shlex.quote(sent)}\n"
-            ).encode()
+            data = _curl(one, provider or content.client.data())
         case _:
             raise not_found("form")
-    return Page(title="Raw", tab="conversations", body=None, data=data)
+    name = f"request-{one.number or 1}.{'sh' if form == 'curl' else 'json'}" if download else ""
+    return Page(title="Raw", tab="conversations", body=None, data=data, download=name)
+
+
+def _curl(one: RequestRecord, body: bytes) -> bytes:
+    """A command that sends the same again. The key is left out: the shell puts $KEY in."""
+    last = next((attempt for attempt in reversed(one.attempts) if attempt.url), None)
+    url = last.url if last is not None else f"http://127.0.0.1:8484{one.path}"
+    headers = _KEY_HEADERS.get(last.dialect if last is not None else one.wire, _BEARER)
+    lines = [f"curl {shlex.quote(url)}", "-H 'content-type: application/json'", *headers]
+    sent = redact_text(body.decode("utf-8", "replace"))
+    return " \\\n  ".join([*lines, f"--data-binary {shlex.quote(sent)}\n"]).encode()
+
+
+_BEARER: Final = ('-H "authorization: Bearer $KEY"',)
+_KEY_HEADERS: Final = {
+    "anthropic": ('-H "x-api-key: $KEY"', "-H 'anthropic-version: 2023-06-01'"),
+    "gemini": ('-H "x-goog-api-key: $KEY"',),
+}
 
 
 # Timing

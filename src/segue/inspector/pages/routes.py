@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct
 
-from segue.inspector import charts, marks, words
-from segue.inspector.html import Element, Node, e
-from segue.inspector.shell import Page, head, section, table
+from segue.inspector.markup import charts, marks, words
+from segue.inspector.markup.html import Element, Node, e
+from segue.inspector.markup.shell import Page, head, section, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
+    from segue.providers.headroom import Headroom
     from segue.routing.statistics import MemberStatistics
+
+
+_SHARES: Final = (0.5, 0.95, 1.0)
 
 
 @final
@@ -34,6 +38,11 @@ class RouteFigures(Struct, kw_only=True, omit_defaults=True):
     dollars: float | None = None
     restored: int = 0
     missing: int = 0
+    requests_left: float | None = None
+    """Of the provider's limits, as its last reply had them: shares; None if it does not say."""
+    tokens_left: float | None = None
+    left: list[str] = []
+    """The same in numbers, with when they are whole again."""
     first_contents: list[float] = []
     totals: list[float] = []
 
@@ -46,8 +55,8 @@ def figures_of(view: View) -> list[RouteFigures]:
             held.requests += 1
             held.errors += bool(attempt.error)
             if attempt.first_content is not None and not attempt.error:
-                held.first_contents = [*held.first_contents, attempt.first_content]
-                held.totals = [*held.totals, attempt.seconds]
+                held.first_contents.append(attempt.first_content)
+                held.totals.append(attempt.seconds)
         if one.route and one.dollars is not None and one.route in found:
             found[one.route].dollars = (found[one.route].dollars or 0.0) + one.dollars
         if one.route in found:
@@ -56,10 +65,36 @@ def figures_of(view: View) -> list[RouteFigures]:
     for held in found.values():
         held.p50, held.p95 = _quantile(held.first_contents, 0.5), _quantile(held.first_contents, 0.95)
         held.total_p50 = _quantile(held.totals, 0.5)
+    for route, held in found.items():
+        _note_left(held, _limits_of(view, route))
     for name, member in _members(view).items():
         held = found.setdefault(name, RouteFigures(route=name))
         held.circuit, held.why = _circuit(member)
     return sorted(found.values(), key=lambda held: -held.requests)
+
+
+def _limits_of(view: View, route: str) -> tuple[Headroom, ...]:
+    """As the provider's last replies had them."""
+    name, _, model = route.partition("/")
+    provider = view.providers.get(name)
+    book = getattr(provider, "headroom", None)
+    return book.last(model) if book is not None else ()
+
+
+def _note_left(held: RouteFigures, limits: Sequence[Headroom]) -> None:
+    now, shares = time.monotonic(), dict[str, float]()
+    for limit in limits:
+        if limit.kind == "refused":
+            continue
+        whole_in = limit.resets_at - now
+        left, of = (limit.left, limit.limit) if whole_in > 0 else (limit.limit, limit.limit)
+        if of:
+            kind = "requests" if "request" in limit.kind else "tokens"
+            shares[kind] = min(shares.get(kind, 1.0), (left or 0) / of)
+        if left is not None:
+            again = f", whole again in {words.seconds(whole_in)}" if whole_in > 0 else ""
+            held.left.append(f"{left:,} {limit.kind.replace('-', ' ')} left{again}")
+    held.requests_left, held.tokens_left = shares.get("requests"), shares.get("tokens")
 
 
 def _members(view: View) -> dict[str, MemberStatistics]:
@@ -130,6 +165,8 @@ def route_table(found: Sequence[RouteFigures]) -> Element:
         ">p50",
         ">p95",
         ">Whole, p50",
+        "Requests left",
+        "Tokens left",
         ">Originals restored",
         ">Spend",
     )
@@ -170,9 +207,24 @@ def _row(held: RouteFigures, most: float) -> Element:
         e("td", words.seconds(held.p50), cls="r nw"),
         e("td", words.seconds(held.p95), cls="r nw"),
         e("td", words.seconds(held.total_p50), cls="r nw"),
+        e("td", _left(held.requests_left, held.left), cls="mid"),
+        e("td", _left(held.tokens_left, held.left), cls="mid"),
         e("td", restored, cls="r nw"),
         e("td", words.cost(held.dollars), cls="r"),
         data_row=held.route,
+    )
+
+
+def _left(share: float | None, said: Sequence[str]) -> Node:
+    if share is None:
+        return e("span", words.NO_DATA, cls="f")
+    kind = "t-write" if share > 0.1 else "f-bad"
+    return e(
+        "span",
+        e("span", marks.share_bar([(kind, share)], 48), cls="wide"),
+        e("span", words.percent(share), cls="nw"),
+        cls="row",
+        title="; ".join(said),
     )
 
 
@@ -183,13 +235,25 @@ def _latencies(found: Sequence[RouteFigures]) -> Element:
     rows = [
         e(
             "tr",
-            e("td", marks.model(held.route)),
+            e("td", marks.model(held.route, whole=True)),
             e("td", charts.distribution(held.first_contents, first)),
-            e("td", f"0 to {words.seconds(first)}", cls="f s nw"),
+            *[e("td", words.seconds(_quantile(held.first_contents, share)), cls="r nw") for share in _SHARES],
             e("td", charts.distribution(held.totals, most)),
-            e("td", f"0 to {words.seconds(most)}", cls="f s nw"),
+            *[e("td", words.seconds(_quantile(held.totals, share)), cls="r nw") for share in _SHARES],
             e("td", words.thousands(len(held.totals)), cls="r"),
         )
         for held in shown
     ]
-    return table(("Route", "First content", "", "Whole reply", "", ">Measured"), rows, label="Latencies")
+    headings = (
+        "Route",
+        f"First content, 0 to {words.seconds(first)}",
+        ">p50",
+        ">p95",
+        ">Slowest",
+        f"Whole reply, 0 to {words.seconds(most)}",
+        ">p50",
+        ">p95",
+        ">Slowest",
+        ">Measured",
+    )
+    return table(headings, rows, kind="lat", label="Latencies")

@@ -46,15 +46,21 @@ async function done(promise) {
   if (held.reload) setTimeout(() => location.reload(), 600);
 }
 
+const number = (text) => (text ? Number(text) : null);
 const limits = (given) => ({
-  models: given.models ? given.models.split(/[\s,]+/).filter(Boolean) : [],
-  dollars_per_day: given.day ? Number(given.day) : null,
-  requests_per_minute: given.minute ? Number(given.minute) : null,
+  models: (given.models ?? "").split(/[\s,]+/).filter(Boolean),
+  ...Object.fromEntries(FIGURES.map(([name]) => [name, number(given[name])])),
 });
+const FIGURES = [
+  ["dollars_per_day", "Dollars a day", "day"],
+  ["dollars_per_month", "Dollars a month", "month"],
+  ["requests_per_minute", "Requests a minute", "minute"],
+  ["tokens_per_minute", "Tokens a minute", "tokens"],
+  ["concurrent", "Requests at a time", "concurrent"],
+];
 const LIMITS = (data) => [
   ["models", "Models, such as claude-*, openai/*; empty: all", data.models],
-  ["day", "Dollars a day; empty: no limit", data.day, "number"],
-  ["minute", "Requests a minute; empty: no limit", data.minute, "number"],
+  ...FIGURES.map(([name, label, held]) => [name, `${label}; empty: no limit`, data[held], "number"]),
 ];
 
 async function runOnce(data) {
