@@ -72,7 +72,11 @@ class RequestWriter(Struct):
             )
         sent = msgspec.json.decode(msgspec.json.encode(messages))
         new = [message for message in sent if not state.is_reply(message)]
-        fields = {name: value for name, value in encoded.fields.items() if name not in state.left_out}
+        fields = {
+            name: value
+            for name, value in encoded.fields.items()
+            if name not in state.left_out and not (name in state.usual and value == state.usual[name])
+        }
         return msgspec.json.encode({**fields, dialect.messages_field: new})
 
     def repairs(
