@@ -27,8 +27,8 @@ from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.names import ModelNames
 from segue.gateway.server import spare_collections
 from segue.gateway.web import WebRequest
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.registry import default_registry
 from segue.routing.route import parse_route, provider_of
 from segue.transcript.client_wire import ClientRequest

@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from segue.providers.addresses import Address, addresses
+from segue.providers.hosts.addresses import Address, addresses
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "providers.md"
 TABLE = re.compile(r"(?<=<!-- addresses -->\n).*?(?=<!-- /addresses -->)", re.DOTALL)

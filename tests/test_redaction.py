@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from segue.redaction import mask, redact_environment, redact_settings, redact_text, redact_values
+from segue.text.redaction import mask, redact_environment, redact_settings, redact_text, redact_values
 
 
 @pytest.mark.parametrize(

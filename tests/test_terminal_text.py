@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.terminal_text import BIDI, Sanitiser, sanitised
+from segue.text.terminal_text import BIDI, Sanitiser, sanitised
 
 nasty = st.text(
     alphabet=st.one_of(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.url_patterns import matches_origin, matches_url
+from segue.text.url_patterns import matches_origin, matches_url
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,11 @@ import pytest
 from segue.chat.chat import Chat
 from segue.chat.steps import Ask, Done, RunTools, Wait
 from segue.conversation.blocks import ToolCall, ToolResult
-from segue.errors import JournalError, UsageError
+from segue.errors import JournalError, OverloadError, UsageError
 from segue.providers.scripted import ScriptedProvider, calls, says
+from segue.routing.profiles import Profile, build_router
+from segue.routing.retry import RetrySettings
+from segue.routing.route import facts_from
 from segue.sessions.entries import ApprovalGiven, CallBegun, CallsScheduled, Entry, TurnEnded
 from segue.sessions.journal import Journal
 from segue.sessions.stores.memory import MemoryStore
@@ -231,5 +234,51 @@ def test_a_session_that_waits_is_not_closed_by_whoever_only_opens_it() -> None:
         assert journal.state.waits
         assert journal.state.in_turn
         await journal.close()
+
+    asyncio.run(play())
+
+
+def test_a_turn_that_fails_at_every_member_ends_also_where_each_step_is_in_another_process() -> None:
+    async def play() -> None:
+        store, down = MemoryStore(), OverloadError("Overloaded.", status=529)
+        first = ScriptedProvider([calls(PUT), [down]], name="one")
+        second = ScriptedProvider([[down]] * 9, name="two")
+        providers = {"one": first, "two": second}
+        profile = Profile(name="team", members=("one/a", "two/b"), retry=RetrySettings(attempts=1))
+
+        def chat() -> Chat:
+            """With a router that knows of no failure, as in a process of its own."""
+            router = build_router(profile, facts_from(providers))
+            return Chat(router, providers=providers, store=store, session="s", tools=[put])
+
+        steps = chat().stepwise("k")
+        step, performed = await steps.begin("Go."), 0
+        while not isinstance(step, Done):
+            await steps.close()
+            steps = chat().stepwise("k")
+            step, performed = await steps.perform(step), performed + 1
+        assert (step.finish, performed) == ("error", 4)
+        assert (len(first.requests), len(second.requests)) == (2, 1)
+        assert done == ["put to bob"]
+        await steps.close()
+
+    asyncio.run(play())
+
+
+def test_a_late_cancel_of_an_earlier_turn_disturbs_nobody() -> None:
+    async def play() -> None:
+        world = World(says("One."), says("Two."))
+        first = world.chat().stepwise("first")
+        assert isinstance(await first.perform(await first.begin("Go.")), Done)
+        await first.close()
+        second = world.chat().stepwise("second")
+        step = await second.begin("Go on.")
+        late = world.chat().stepwise("first")
+        assert await late.cancel() == Done("replaced", "cancelled")
+        await late.close()
+        assert isinstance(await second.perform(step), Done)
+        assert second.answer is not None
+        assert (second.answer.text, second.answer.finish) == ("Two.", "complete")
+        await second.close()
 
     asyncio.run(play())

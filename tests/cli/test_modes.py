@@ -13,7 +13,7 @@ from cli.cli_runs import Cloud, Here
 from segue.cli.arguments import parse
 from segue.cli.exit_codes import Exit
 from segue.cli.interactive.interactive_chat import InteractiveChat
-from segue.cli.interactive.screen import Screen
+from segue.cli.interactive.views.screen import Screen
 from segue.cli.runtime import Runtime
 from segue.conversation.json_safe import json_safe
 from segue.emulators.model.model_reply import Call

@@ -20,7 +20,7 @@ from scripts.terminal import Terminal
 from cli.cli_runs import Cloud, Here, Home
 from segue.cli.main import main
 from segue.emulators.model.model_reply import Call, Think
-from segue.terminal_text import ControlSequence, safe_json, styled
+from segue.text.terminal_text import ControlSequence, safe_json, styled
 
 ATTACKS = {
     "title": "\x1b]0;PWNED\x07",

@@ -29,7 +29,7 @@ from segue.errors import (
     ProviderError,
     RateLimitError,
 )
-from segue.redaction import redact_text
+from segue.text.redaction import redact_text
 
 
 @pytest.mark.parametrize(

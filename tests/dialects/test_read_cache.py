@@ -18,8 +18,8 @@ from segue.dialects.caches.read_cache import ReadCache, ReadRequest
 from segue.dialects.card import UNKNOWN
 from segue.dialects.registry import DIALECTS
 from segue.errors import TranscriptError
-from segue.transcript import fast_paths
 from segue.transcript.adopt import adopt
+from segue.transcript.fast import fast_paths
 from segue.transcript.render import render
 from strategies.histories import messages, whole_conversations
 from strategies.targets import TARGETS

@@ -23,8 +23,8 @@ from segue.errors import (
 from segue.exchange.attempt import Attempt
 from segue.exchange.exchange import Asker, Exchange
 from segue.providers.adapter import ChatRequest, ProviderAdapter, StreamEvent
+from segue.providers.requests.text_requests import fitted_to_model
 from segue.providers.scripted import ScriptedProvider, ScriptLine, says
-from segue.providers.text_requests import fitted_to_model
 from segue.routing.retry import RetrySettings
 from segue.routing.route import MemberFacts, Route, parse_route
 from segue.routing.router import GoTo, Need, Retry, SingleRouter

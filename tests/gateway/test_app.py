@@ -19,8 +19,8 @@ from segue.emulators.faults import Fault
 from segue.emulators.model import tokens
 from segue.emulators.model.model_reply import Call, Reply, Say
 from segue.gateway.app import Gateway
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.registry import default_registry
 from segue.transports.asgi import AsgiTransport
 from segue.transports.transport import WireRequest

@@ -104,6 +104,28 @@ def test_nobody_gets_what_is_left_of_a_conversation_after_a_link_was_deleted(sto
     asyncio.run(main())
 
 
+def test_what_is_sent_whole_because_a_link_is_gone_does_not_begin_with_it(store: GatewayStore) -> None:
+    """A client that is refused sends everything, and must not be refused again for it."""
+
+    async def main() -> None:
+        archive, sent = ReplyArchive(Memory(store, KEY)), list[str]()
+        for turn in range(4):
+            sent += [f"ask {turn}"]
+            await archive.add("me", f"r{turn}", node(f"r{turn}", *sent))
+            sent += [f"answer of r{turn}"]
+        for other in (archive, ReplyArchive(Memory(store, KEY))):
+            await other.delete("me", "r1")
+            found = await other.find("me", "r3")
+            assert found is not None
+            assert await other.chain("me", found) is None
+            await other.add("me", "again", node("again", *sent, "and now?"))
+            assert await whole(other, "again") == [*sent, "and now?", "answer of again"]
+            await other.delete("me", "again")
+        await store.close()
+
+    asyncio.run(main())
+
+
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=20))
 def test_a_history_that_is_sent_whole_each_time_is_stored_once(steps: list[int]) -> None:
     async def main() -> None:

@@ -250,3 +250,48 @@ def test_two_fetches_at_once_are_charged_once(world: GatewayWorld, address: str)
 
     assert {len(answer.text.splitlines()) for answer in asyncio.run(fetch())} == {20}
     assert len(charges(world)) == 1
+
+
+def test_results_that_nobody_fetches_are_charged_once_their_caller_has_seen_the_end(
+    world: GatewayWorld,
+) -> None:
+    async def story() -> None:
+        headers = {"x-api-key": ANN, "anthropic-version": "2023-06-01"}
+        params = {"model": "claude", "max_tokens": 100, "messages": HI}
+        asked = {"requests": [{"custom_id": "a", "params": params}]}
+        made = await world.ask("/v1/messages/batches", asked, headers=headers)
+        path = f"/v1/messages/batches/{made.json()['id']}"
+        for _ in range(2):
+            assert (await world.ask(path, method="GET", headers=headers)).json()[
+                "processing_status"
+            ] == "ended"
+        assert [(caller, route) for caller, route, _ in charges(world)] == [("ann", ROUTES["anthropic"])]
+
+        bearer = {"authorization": f"Bearer {ANN}"}
+        line = {
+            "custom_id": "a",
+            "method": "POST",
+            "url": "/v1/chat/completions",
+            "body": {"model": "small", "messages": HI},
+        }
+        form = (
+            b'--x\r\ncontent-disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+            b'--x\r\ncontent-disposition: form-data; name="file"; filename="in.jsonl"\r\n\r\n'
+            + json.dumps(line).encode()
+            + b"\r\n--x--\r\n"
+        )
+        uploaded = await world.ask(
+            "/v1/files", form, headers={**bearer, "content-type": "multipart/form-data; boundary=x"}
+        )
+        job = {
+            "input_file_id": uploaded.json()["id"],
+            "endpoint": "/v1/chat/completions",
+            "completion_window": "24h",
+        }
+        made = await world.ask("/v1/batches", job, headers=bearer)
+        for _ in range(2):
+            done = await world.ask(f"/v1/batches/{made.json()['id']}", method="GET", headers=bearer)
+        await world.ask(f"/v1/files/{done.json()['output_file_id']}/content", method="GET", headers=bearer)
+        assert [route for _, route, _ in charges(world)] == [ROUTES["anthropic"], ROUTES["chat"]]
+
+    asyncio.run(story())

@@ -27,9 +27,9 @@ from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_r
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.memory.store import ConversationInfo, MemoryRecord
 from segue.providers.adapter import ChatRequest
-from segue.providers.kept_plans import KeptPlans
 from segue.providers.models.cards import card_for_model
-from segue.providers.request_writer import RequestWriter
+from segue.providers.requests.kept_plans import KeptPlans
+from segue.providers.requests.request_writer import RequestWriter
 
 BUDGET = 1 << 20
 ALWAYS = 300_000

@@ -24,8 +24,8 @@ from segue.gateway.app import Gateway
 from segue.gateway.client_errors import error_response
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.registry import default_registry
 from segue.transports.asgi import AsgiTransport
 from segue.transports.http import HttpTransport

@@ -12,8 +12,8 @@ import pytest
 from gateway.clients import AGENTS, RESULT, Agent, ChatAgent
 from gateway.world import ADDRESSES, GatewayWorld
 from segue.gateway.app import Gateway
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.registry import default_registry
 from segue.transports.asgi import AsgiTransport
 

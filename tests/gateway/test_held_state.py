@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from gateway.stateful_clients import InteractionClient, ObjectClient
 from gateway.thread_client import HEADERS, ThreadClient, results, said
-from gateway.world import ROUTES, GatewayWorld
+from gateway.world import ROUTES, GatewayWorld, InteractionsWorld
 from segue.emulators.emulator import Entry
 from segue.emulators.faults import Fault
 
@@ -336,5 +337,53 @@ def test_a_client_without_a_thread_gets_none() -> None:
         body = client.whole([said("One.")], B)
         assert (await world_.ask("/v1/messages", body, headers=HEADERS)).status == 200
         assert "thread" not in world_.emulator.log[-1].body
+
+    asyncio.run(main())
+
+
+# Interactions of Gemini
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_interaction_is_held_by_gemini_too(stream: bool) -> None:
+    async def main() -> None:
+        world_, home = InteractionsWorld(), ROUTES["gemini"]
+        client = InteractionClient(world_)
+        asked: list[list[Entry]] = []
+
+        async def say(new: list[Any], route: str) -> None:
+            before = len(world_.emulator.log)
+            await client.send(new, route, stream=stream)
+            asked.append(list(world_.emulator.log)[before:])
+
+        for text, route in (("One.", home), ("Two.", B), ("Three.", home), ("look", home)):
+            await say([client.said(text)], route)
+        await say(client.results(), home)
+        named = [entry.body.get("previous_interaction_id") for (entry,) in asked]
+        assert [bool(name) for name in named] == [False, False, False, True, True]
+        assert [step["type"] for step in asked[-1][0].body["input"]] == ["function_result"] * 2
+        world_.emulator.memory("gemini")["interactions"].clear()
+        await say([client.said("And now?")], home)
+        lost, whole = asked[-1]
+        assert (lost.status, whole.status) == (404, 200)
+        assert "One." in json.dumps(whole.body)
+        await say([client.said("On.")], home)
+        ((entry,),) = asked[-1:]
+        assert entry.body["previous_interaction_id"]
+
+    asyncio.run(main())
+
+
+def test_what_a_client_does_not_store_is_not_stored_for_its_conversation() -> None:
+    async def main() -> None:
+        world_ = world()
+        client = ObjectClient(world_)
+        await client.begin()
+        for number, route in enumerate((A, B, A, A)):
+            body = {**client.part([client.said(f"Word {number}.")], route), "store": False}
+            assert (await world_.ask("/v1/responses", body)).status == 200
+        asked = [entry.body for entry in world_.asked(A)]
+        assert [body["store"] for body in asked] == [False] * 3
+        assert "Word 0." in json.dumps(asked[-1])
 
     asyncio.run(main())

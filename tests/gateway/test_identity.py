@@ -311,6 +311,36 @@ def test_a_switch_moves_no_subagent_no_title_and_no_other_session(
     asyncio.run(main())
 
 
+def test_the_switch_of_a_session_moves_its_agent_its_subagents_and_its_titles_and_no_other() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = await named(world, SESSION, system="You are an agent.")
+        known = [
+            await named(world, SUBAGENT, system="You are an agent."),
+            await named(world, SESSION, system="Write a title."),
+        ]
+        others = [await named(world, {"x-claude-code-session-id": "s-2"}, system="You are an agent.")]
+        others.append(await named(world, {}, system="You are an agent."))
+        await world.gateway.settle()
+        path = f"/segue/v1/conversations/{conversation_of(agent)}/switch"
+        moved = await world.ask(path, {"model": ROUTES["anthropic"], "session": True})
+        assert moved.json()["switched"] == ROUTES["anthropic"]
+        later = await named(world, {**SESSION, "x-claude-code-agent-id": "a-2"}, system="You are an agent.")
+        assert route_of(later) == ROUTES["anthropic"]
+        for one in (agent, *known, *others):
+            await one.turn("And now?")
+        assert [route_of(one) for one in (agent, *known)] == [ROUTES["anthropic"]] * 3
+        assert [route_of(one) for one in others] == [ROUTES["chat"]] * 2
+        await world.gateway.settle()
+        listed = await world.store.conversations()
+        assert len({info.id for info in listed}) == len(listed) == 6
+        path = f"/segue/v1/conversations/{conversation_of(others[1])}/switch"
+        refused = await world.ask(path, {"model": ROUTES["anthropic"], "session": True})
+        assert (refused.status, refused.json()["error"]["code"]) == (400, "no_session")
+
+    asyncio.run(main())
+
+
 def test_a_session_that_goes_on_with_a_copy_of_another_is_a_conversation_of_its_own() -> None:
     async def main() -> None:
         world = GatewayWorld()

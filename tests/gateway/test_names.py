@@ -14,8 +14,8 @@ from segue.config.schema import Config, GatewaySettings
 from segue.dialects import DIALECTS
 from segue.errors import InvalidRequestError
 from segue.gateway.names import ModelNames
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.registry import default_registry
 
 BARE = [route for name, route in ROUTES.items() if name != "ollama"]

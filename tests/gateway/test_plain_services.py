@@ -11,8 +11,8 @@ import pytest
 from gateway.upstream import body_in
 from segue.gateway import gateway_app
 from segue.gateway.asgi import GatewayApplication
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.registry import default_registry
 from segue.transports.asgi import AsgiTransport
 from segue.transports.transport import WireRequest

@@ -16,7 +16,7 @@ from gateway.upstream import body_in
 from gateway.world import ROUTES, GatewayResponse, GatewayWorld
 from segue.dialects.registry import DIALECTS
 from segue.emulators.faults import Fault
-from segue.providers.addresses import is_home
+from segue.providers.hosts.addresses import is_home
 
 
 @pytest.mark.parametrize("case", REFERRING, ids=lambda case: f"{case.wire}-{case.name}")

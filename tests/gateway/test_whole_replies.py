@@ -20,8 +20,8 @@ from segue.emulators.server import serve
 from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.registry import default_registry
 from segue.transports.asgi import AsgiTransport
 from segue.transports.http import HttpTransport

@@ -17,8 +17,8 @@ from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.report import RequestReport
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.registry import KnownProviders, default_registry
 from segue.routing.retry import RetrySettings
 from segue.transports.asgi import AsgiTransport
@@ -83,7 +83,7 @@ class GatewayResponse(msgspec.Struct):
         return msgspec.json.decode(self.body)
 
 
-def providers_at(app: App) -> KnownProviders:
+def providers_at(app: App, **changed: ProviderConfig) -> KnownProviders:
     configs = {
         name: ProviderConfig(base_url=url, api_key=Secret("sk-emulated"), workspace="wrkspc_01")
         for name, url in ADDRESSES.items()
@@ -94,6 +94,7 @@ def providers_at(app: App) -> KnownProviders:
         like="gemini",
         dialect="gemini_interactions",
     )
+    configs |= changed
     return default_registry(configs, environ={}, transport=AsgiTransport(app), keyring=False)
 
 
@@ -158,3 +159,15 @@ class WholeWorld(GatewayWorld):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(provider_state="never", **settings)
+
+
+class InteractionsWorld(GatewayWorld):
+    """One that asks Gemini itself on its stateful wire."""
+
+    def restart(self) -> None:
+        memory = Memory(self.store, InstallationKey(b"k" * 32))
+        gemini = ProviderConfig(
+            base_url=ADDRESSES["gemini"], api_key=Secret("sk-emulated"), dialect="gemini_interactions"
+        )
+        providers = providers_at(self.app, gemini=gemini)
+        self.gateway = Gateway(self.config, providers, memory, on_report=self.reports.append)

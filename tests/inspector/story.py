@@ -27,10 +27,10 @@ from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
+from segue.inspector.access.logins import new_token
 from segue.inspector.inspector import Inspector
-from segue.inspector.logins import new_token
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.registry import default_registry
 from segue.routing.retry import RetrySettings
 from segue.transports.asgi import AsgiTransport
@@ -310,7 +310,9 @@ SAME_ORIGIN = {
 
 
 @contextmanager
-def inspected_gateway(*, responder: Any = None, callers: Any = None, **inspect: Any) -> Iterator[Stage]:
+def inspected_gateway(
+    *, responder: Any = None, callers: Any = None, port: int = 0, **inspect: Any
+) -> Iterator[Stage]:
     """`inspect`: settings of the inspector."""
     emulator = Emulator(strict=True, responder=responder or StoryModel(), log_size=1000)
     configs = {
@@ -341,7 +343,7 @@ def inspected_gateway(*, responder: Any = None, callers: Any = None, **inspect: 
             uvicorn.Config(
                 gateway,
                 host="127.0.0.1",
-                port=0,
+                port=port,
                 log_level="critical",
                 access_log=False,
                 lifespan="off",
@@ -352,9 +354,9 @@ def inspected_gateway(*, responder: Any = None, callers: Any = None, **inspect: 
         running = asyncio.create_task(server.serve())
         while not server.started:
             await asyncio.sleep(0.01)
-        port = server.servers[0].sockets[0].getsockname()[1]
+        bound = server.servers[0].sockets[0].getsockname()[1]
         ready.update(
-            gateway=gateway, inspector=inspector, server=server, port=port, loop=asyncio.get_running_loop()
+            gateway=gateway, inspector=inspector, server=server, port=bound, loop=asyncio.get_running_loop()
         )
         started.set()
         await running

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.inspector.pieces import KeptBody, cut, kept
+from segue.inspector.record.pieces import KeptBody, cut, kept
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=80),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import csv
 import http.client
 import json
+import shlex
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from inspector.story import HEADERS, Agent, Session, Stage, inspected_gateway
+from inspector.browser import Browser
+from inspector.story import GPT, HEADERS, Agent, Session, Stage, inspected_gateway
+from segue.emulators.faults import Fault
 from segue.inspector.pages import overview
-from segue.inspector.recorder import Recorder
-from segue.inspector.records import ConversationRecord
-from segue.redaction import forget_secret, remember_secret
+from segue.inspector.record.recorder import Recorder
+from segue.inspector.record.records import ConversationRecord
+from segue.text.redaction import forget_secret, remember_secret
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +79,9 @@ def test_every_page_has_a_twin_with_the_same_figures(stage: Stage, agent: Agent,
     assert sum(one["dollars"] for one in reported) == pytest.approx(twin["conversation"]["dollars"])
 
 
-def test_ten_thousand_conversations_are_listed_in_time(stage: Stage, agent: Agent, session: Session) -> None:
+def test_of_ten_thousand_conversations_a_hundred_are_shown(
+    stage: Stage, agent: Agent, session: Session
+) -> None:
     recorder: Recorder = stage.inspector.recorder
     made = [f"many-{number}" for number in range(9_900)]
     with recorder.lock:
@@ -88,11 +94,8 @@ def test_ten_thousand_conversations_are_listed_in_time(stage: Stage, agent: Agen
                 routes=["openai/gpt-5.5"],
             )
     try:
-        session.get("/")
-        began = time.process_time()
         status, _, body = session.get("/")
         assert status == 200
-        assert time.process_time() - began < 1.5  # of a busy machine; about 0.1 s alone
         assert len(body) < 200_000
         assert b"more: narrow the filter" in body
         assert len(session.json("/index.json?q=many-77")["conversations"]) > 10
@@ -127,9 +130,7 @@ def test_fifty_pages_watch_and_a_slow_one_holds_nobody_up(stage: Stage, agent: A
         assert all(one.status == 200 for _, one in watching)
         other = Agent(stage.url)
         other.system = "short"
-        began = time.monotonic()
         other.turn("Is somebody watching?")
-        assert time.monotonic() - began < 10
         for _, one in watching[:5]:  # the others never read
             while not (line := one.readline()).startswith(b'data: {"rows'):
                 assert line
@@ -185,3 +186,65 @@ def test_the_gateways_front_page_says_what_it_is_to_browsers_only(stage: Stage) 
     status, _, body = stage.ask("/", headers={"accept": "text/html"})
     assert status == 200 and b"segue gateway" in body and b"/segue/inspector/" in body
     assert stage.ask("/", headers={"accept": "*/*"})[2] == b""
+
+
+def test_a_request_waits_for_no_page(stage: Stage, agent: Agent) -> None:
+    other = Agent(stage.url, model="gpt")
+    other.system = "short"
+    with stage.inspector.recorder.lock:  # as a page holds it while it is made
+        other.turn("Is a page being made?")
+    assert Session(stage).json(f"/c/{other.conversation}.json")["conversation"]["requests"] == 1
+
+
+def test_the_page_comes_back_with_its_gateway(browser: Browser) -> None:
+    tab = browser.tab()
+    with inspected_gateway() as stage:
+        port = int(stage.url.rpartition(":")[2])
+        tab.open(stage.login_url())
+        tab.until("document.getElementById('live')?.innerText.includes('live')")
+    tab.until("document.getElementById('live').dataset.kind === 'away'")
+    with inspected_gateway(port=port) as stage:
+        mine = Agent(stage.url, model="gpt")
+        mine.system = "short"
+        mine.turn("Are you back?")
+        tab.until("document.getElementById('live').dataset.kind !== 'away'", 30)
+        tab.until(
+            "document.body.innerText.includes('Are you back?') || !document.getElementById('newer').hidden"
+        )
+    tab.close()
+
+
+def test_routes_say_what_is_left_of_the_providers_limits(stage: Stage, session: Session) -> None:
+    other = Agent(stage.url, model="gpt")
+    other.system = "short"
+    other.turn("How much is left?")
+    held = next(one for one in session.json("/routes.json")["routes"] if one["route"] == GPT)
+    assert 0 < held["requests_left"] <= 1
+    assert any("requests left" in said for said in held["left"])
+    assert b"Requests left" in session.get("/routes")[2]
+
+
+def test_the_cache_of_a_conversation_is_saved_as_a_table(session: Session, agent: Agent) -> None:
+    twin = session.json(f"/c/{agent.conversation}/cache.json")["outcomes"]
+    status, headers, body = session.get(f"/c/{agent.conversation}/cache?export=csv")
+    assert status == 200 and headers["content-disposition"].endswith('.csv"')
+    rows = list(csv.DictReader(body.decode().splitlines()))
+    assert [row["id"] for row in rows] == [one["request"] for one in twin]
+    assert [row["cause"] for row in rows if row["cause"]] == [one["cause"] for one in twin if one.get("lost")]
+
+
+def test_a_failure_leads_to_the_doctor_and_to_a_reproduction(stage: Stage, session: Session) -> None:
+    stage.emulator.faults.append(Fault(status=403, retry_after=None, provider="anthropic"))
+    body = {"model": "anthropic/claude-opus-4-7", "max_tokens": 5}
+    body["messages"] = [{"role": "user", "content": "it isn't right"}]
+    assert stage.ask("/v1/messages", "POST", body, HEADERS)[0] == 500
+    failed = next(one for one in session.json("/errors.json")["errors"] if one.get("status") == 403)
+    name = failed["requests"][0]
+    page = session.get("/errors")[2].decode()
+    assert f"/doctor?request={name}" in page and f"/r/{name}?raw=curl&amp;save" in page
+    assert session.get(f"/doctor?request={name}")[0] == 200
+    _, headers, command = session.get(f"/r/{name}?raw=curl&save")
+    assert headers["content-disposition"] == 'attachment; filename="request-1.sh"'
+    words = shlex.split(command.decode())
+    assert words[0] == "curl" and "x-api-key: $KEY" in words
+    assert json.loads(words[-1])["messages"] == body["messages"]

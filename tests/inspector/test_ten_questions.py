@@ -165,16 +165,3 @@ def test_the_token_stays_in_no_address(stage: Stage, agent: Agent, tab: Tab) -> 
     tab.until("document.getElementById('rows')")
     assert "#" not in str(tab.run("location.href"))
     assert tab.run("document.cookie") == ""
-
-
-def test_hostile_content_runs_nothing(tab: Tab, stage: Stage) -> None:
-    mine = Agent(stage.url, model="claude-opus-4-7")
-    mine.system = "x"
-    mine.turn(
-        "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script> [a](javascript:alert(1))"
-    )
-    for path in ("/", f"/c/{mine.conversation}", f"/c/{mine.conversation}/as?form=raw"):
-        _open(tab, stage, path)
-        assert tab.run("document.querySelectorAll('img').length") == 0
-        assert tab.run("document.title") != "owned"
-        assert tab.run("[...document.links].every(one => one.protocol === 'http:')")

@@ -69,6 +69,7 @@ async def approval(folder: Path) -> None:
     assert (result["finish"], result["text"], done) == ("complete", "It is sent.", ["ann"])
     given = [one.entry for one in await story.store.read("s") if isinstance(one.entry, ApprovalGiven)]
     assert given == [ApprovalGiven("c0", allowed=True, by="carol")]
+    assert await story.agents.approvals("t") == []
     again = await story.agents.send("s", "Send it.", turn="t")
     assert (await again.get_result())["text"] == "It is sent."
     assert len(story.provider.requests) == 2
@@ -89,6 +90,12 @@ async def cancel(folder: Path) -> None:
     await story.agents.cancel("s", "t")
     ends = [one.entry.finish for one in await story.store.read("s") if isinstance(one.entry, TurnEnded)]
     assert (ends, done) == (["cancelled"], [])
+    story.provider.add(says("Fine."))
+    later = await story.agents.send("s", "Never mind.", turn="later")
+    assert (await later.get_result())["text"] == "Fine."
+    await story.agents.cancel("s", "t")
+    ends = [one.entry.finish for one in await story.store.read("s") if isinstance(one.entry, TurnEnded)]
+    assert ends == ["cancelled", "complete"]
 
 
 async def limits(folder: Path) -> None:

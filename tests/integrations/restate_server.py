@@ -107,6 +107,11 @@ class RestateEngine:
                     raise
                 time.sleep(0.3)
 
+    def cancel(self, turn: str) -> None:
+        url = f"http://127.0.0.1:{self._admin}/invocations/{turn}/cancel"
+        with urlopen(Request(url, method="PATCH"), timeout=30):
+            pass
+
     def eventually(self, find: Callable[[], Any], seconds: float = 60) -> Any:
         """The first thing that it finds."""
         deadline = time.monotonic() + seconds

@@ -13,20 +13,22 @@ from typing import Any, Final
 import pytest
 
 from integrations.restate_server import program, restate_engine
-from integrations.same_conversation import MESSAGES, MODELS
+from integrations.same_conversation import HALFWAY, TALES, UNLUCKY, is_allowed
 from segue.emulators import App
 from segue.emulators.emulator import Emulator
+from segue.emulators.faults import Fault
 from segue.emulators.server import serve
 
 _TESTS: Final = Path(__file__).parent.parent
 
 
 class _Recorded(App):
-    """Emulated providers that keep the bytes of each request."""
+    """Emulated providers that keep the bytes of each request. One fails twice: at the beginning of a turn, and in its middle."""
 
     def __init__(self) -> None:
         super().__init__(Emulator(strict=True))
         self.requests: list[tuple[str, bytes]] = []
+        self._failing = [(UNLUCKY.encode(), b""), (HALFWAY.encode(), b'"tool_result"')]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         body = bytearray()
@@ -35,10 +37,18 @@ class _Recorded(App):
             message = await receive()
             body.extend(message.get("body", b""))
             if message["type"] == "http.request" and not message.get("more_body"):
-                self.requests.append((scope["path"], bytes(body)))
+                self._keep(scope["path"], bytes(body))
             return message
 
         await super().__call__(scope, heard, send)
+
+    def _keep(self, path: str, body: bytes) -> None:
+        self.requests.append((path, body))
+        for message, behind in self._failing:
+            if path.startswith("/anthropic") and behind in body.partition(message)[2] and message in body:
+                self._failing.remove((message, behind))
+                self.emulator.faults.append(Fault(status=529, retry_after=None))
+                break
 
 
 @contextmanager
@@ -61,7 +71,16 @@ def _in_a_process(how: str, folder: Path) -> list[tuple[str, bytes]]:
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, bytes]]:
     requests = _in_a_process("plain", tmp_path_factory.mktemp("plain") / "chat")
-    assert len(requests) > len(MESSAGES) * len(MODELS), "no tool was called"
+    bodies = [body for _, body in requests]
+    turns = sum(map(len, TALES.values()))
+    assert len(requests) > turns + 4, "no tool was called"
+    assert any(b"Denied: " in body for body in bodies), "nothing was refused"
+    for message in (UNLUCKY, HALFWAY):
+        assert {path.split("/")[1] for path, body in requests if message.encode() in body} == {
+            "anthropic",
+            "openai",
+        }
+    assert any(b"left out here to save space" in body for body in bodies), "nothing was compacted"
     return requests
 
 
@@ -82,7 +101,14 @@ def test_restate_sends_what_a_chat_sends(tmp_path: Path, plain: list[tuple[str, 
     with _recorded() as (app, url), restate_engine(tmp_path, url, seconds=0, workers=1) as engine:
         engine.workers[0].start()
         engine.workers[0].await_ready()
-        for session in MODELS:
-            for message in MESSAGES:
-                assert engine.ask(f"/Agent/{session}/send", message)["finish"] == "complete"
+        for session, messages in TALES.items():
+            answered = list[str]()
+            for message in messages:
+                turn = engine.send(session, message)
+                while engine.unfinished([turn]):
+                    for call in engine.ask(f"/Agent/{session}/approvals") if session == "approvals" else ():
+                        if call["id"] not in answered:
+                            answer = {"call_id": call["id"], "by": "ann", "allow": is_allowed(len(answered))}
+                            engine.ask(f"/Agent/{session}/approve", answer)
+                            answered.append(call["id"])
     assert app.requests == plain

@@ -16,9 +16,9 @@ from segue.emulators.server import Served
 from segue.errors import UsageError
 from segue.gateway import gateway_app, in_process_transport
 from segue.interop.litellm import translate
-from segue.providers.addresses import address_of, addresses
 from segue.providers.config import read_provider_config
 from segue.providers.factory import connect, key_of
+from segue.providers.hosts.addresses import address_of, addresses
 
 __all__ = ["segue_emulator_server"]
 

@@ -20,9 +20,9 @@ from segue.dialects.card import UNKNOWN, ModelCard
 from segue.dialects.plan import PlanState, plan, repairs_of_plan
 from segue.dialects.registry import DIALECTS
 from segue.errors import TranscriptError
-from segue.transcript import fast_paths
 from segue.transcript.adopt import adopt
 from segue.transcript.composer import Composer
+from segue.transcript.fast import fast_paths
 from segue.transcript.policy import DEFAULT
 from segue.transcript.render import _as_a_whole, render
 from segue.transcript.repairs import Repair

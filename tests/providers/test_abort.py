@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from segue.providers.abort import AbortedError, Waiting
+from segue.providers.requests.abort import AbortedError, Waiting
 
 
 def run(main: Any) -> None:

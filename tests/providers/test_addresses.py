@@ -8,9 +8,9 @@ from segue.conversation.message import Conversation, user
 from segue.dialects.registry import DIALECTS
 from segue.errors import UsageError
 from segue.providers.adapter import ChatRequest
-from segue.providers.addresses import addresses, complete_url, find_address, path_of
 from segue.providers.config import ProviderConfig, check_config
 from segue.providers.factory import connect
+from segue.providers.hosts.addresses import addresses, complete_url, find_address, path_of
 from segue.providers.models.cards import card_for_model, card_table
 
 

@@ -37,10 +37,10 @@ from segue.errors import (
     UsageError,
 )
 from segue.providers.adapter import ChatRequest, fold_stream
-from segue.providers.addresses import address_of
 from segue.providers.config import ProviderConfig
 from segue.providers.credentials.aws import AwsAccess, region_of
 from segue.providers.factory import connect, key_of
+from segue.providers.hosts.addresses import address_of
 from segue.providers.models.prices import cost_of
 from segue.providers.provider import Provider
 from segue.providers.registry import default_registry

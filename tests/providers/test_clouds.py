@@ -21,13 +21,13 @@ from segue.emulators.clouds.azure_openai import FILTERED
 from segue.emulators.server import Served
 from segue.errors import ContentPolicyError, CredentialsError, UsageError
 from segue.providers.adapter import ChatRequest, StreamEvent
-from segue.providers.addresses import addresses
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
+from segue.providers.hosts.addresses import addresses
 from segue.providers.models.prices import PriceBook
 from segue.providers.provider import Provider
 from segue.providers.registry import default_registry
-from segue.verify.run import Verification
+from segue.verify.verification import Verification
 from strategies.provider_places import CLOUDS
 
 HELLO = Conversation().append(user("Hello."))

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.errors import UsageError
-from segue.providers.auth import Secret
 from segue.providers.capabilities import ConfigProblem
 from segue.providers.config import ProviderConfig, read_provider_config
+from segue.providers.credentials.keys import Secret
 from segue.providers.factory import connect
 from segue.transports.transport import Timeouts
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from segue.emulators.server import Served, serve
-from segue.providers.addresses import AuthStyle, addresses
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
+from segue.providers.hosts.addresses import AuthStyle, addresses
 from segue.providers.registry import default_registry
 from segue.testing.fake_service import EmulatedService
 from segue.testing.provider_checks import Report, check_provider

@@ -24,15 +24,15 @@ from segue.errors import (
     UsageError,
 )
 from segue.providers import embeddings
-from segue.providers.auth import Secret
 from segue.providers.capabilities import ModelInfo
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.embeddings import ATTEMPTS, Embeddings, batches
 from segue.providers.endpoint import Endpoint
 from segue.providers.factory import connect
 from segue.providers.models.catalog import EmbeddingLimits, catalog
 from segue.providers.services import Counted, Services, services_of
-from segue.providers.token_estimates import family_of, text_tokens
+from segue.providers.tokens.token_estimates import family_of, text_tokens
 from strategies.endpoints import closing, emulated, endpoint_at
 
 WIRES = ("openai_chat", "gemini", "mistral", "ollama", "ollama_v1")

@@ -9,10 +9,10 @@ from segue.emulators.faults import Fault
 from segue.emulators.server import Served
 from segue.errors import OverloadError, QuotaError, RateLimitError, TransportError
 from segue.providers import health as health_module
-from segue.providers.addresses import addresses, find_address
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
 from segue.providers.health import advice_for, check_health
+from segue.providers.hosts.addresses import addresses, find_address
 from strategies.provider_places import CLOUDS, KEY, PLACES, Place, provider_at
 
 

@@ -12,9 +12,9 @@ from segue.conversation.options import Options
 from segue.dialects.card import ModelCard
 from segue.dialects.registry import NAMES
 from segue.providers.adapter import ChatRequest, RequestSent
-from segue.providers.kept_plans import KeptPlans
 from segue.providers.models.cards import card_for_model, card_table, default_model
-from segue.providers.request_writer import RequestWriter
+from segue.providers.requests.kept_plans import KeptPlans
+from segue.providers.requests.request_writer import RequestWriter
 from strategies.provider_places import WEATHER
 
 VALUES: dict[str, Any] = {

@@ -15,8 +15,8 @@ from segue.emulators.emulator import Emulator
 from segue.emulators.model.model_reply import Call, Piece, Reply, Say
 from segue.emulators.model.responder import ScriptedResponder
 from segue.providers.adapter import RequestSent, fold_stream
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.factory import connect
 from segue.providers.provider import Provider
 from segue.transports.asgi import Application, AsgiTransport

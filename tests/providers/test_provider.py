@@ -13,10 +13,10 @@ from segue.conversation.options import Options
 from segue.emulators.model.model_reply import Call, Reply, Say
 from segue.emulators.server import Served
 from segue.providers.adapter import ChatRequest, fold_stream
-from segue.providers.addresses import addresses
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.factory import connect
+from segue.providers.hosts.addresses import addresses
 from segue.providers.provider import Provider
 from segue.providers.registry import default_registry
 from strategies.provider_places import (

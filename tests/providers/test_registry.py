@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from segue.conversation.message import Conversation, user
 from segue.errors import UsageError
 from segue.providers.adapter import ChatRequest, ProviderAdapter
-from segue.providers.addresses import addresses
-from segue.providers.auth import Secret, write_key_file
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret, write_key_file
 from segue.providers.embedded import EmbeddedProvider
+from segue.providers.hosts.addresses import addresses
 from segue.providers.provider import Provider
 from segue.providers.registry import KnownProviders, ProviderRegistry, default_registry
 from segue.providers.scripted import ScriptedProvider

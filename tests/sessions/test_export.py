@@ -31,7 +31,7 @@ from segue.sessions.entries import (
 from segue.sessions.export import as_request, export_session
 from segue.sessions.imports import import_session, read_history
 from segue.sessions.journal import Journal
-from segue.sessions.markdown import MAX_OUTPUT
+from segue.sessions.pages.markdown import MAX_OUTPUT
 from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.sqlite import SQLiteStore
 from segue.sessions.stores.store import Store

@@ -24,8 +24,8 @@ from segue.emulators.emulator import Emulator, Entry
 from segue.emulators.http import Request
 from segue.emulators.model import model_reply
 from segue.events import Decision
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.factory import connect
 from segue.providers.provider import Provider
 from segue.routing.policies import Failover, RoundRobin

@@ -18,8 +18,8 @@ from segue.conversation.events import CallStarted, Failed, TextDelta
 from segue.conversation.message import Conversation, user
 from segue.errors import SegueError
 from segue.providers.adapter import ChatRequest, StreamEvent
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.factory import connect
 from segue.providers.provider import Provider
 from segue.sessions.stores.memory import MemoryStore

@@ -14,8 +14,8 @@ from segue.emulators.model.responder import ScriptedResponder
 from segue.emulators.server import Served
 from segue.errors import SegueError
 from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.factory import connect
 from segue.providers.provider import Provider
 from segue.transports.transport import Timeouts

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from segue import redaction
-from segue.child_process import child_environment
 from segue.conversation.blocks import ToolCall
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
-from segue.redaction import REDACTED, StreamRedaction, redact_environment, redact_known
+from segue.providers.credentials.keys import Secret
+from segue.system.child_process import child_environment
+from segue.text import redaction
+from segue.text.redaction import REDACTED, StreamRedaction, redact_environment, redact_known
 from segue.tools.approval import Approval
 from segue.tools.builtin import builtin_tools
 from segue.tools.definition import Tool

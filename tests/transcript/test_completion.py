@@ -6,9 +6,9 @@ import pytest
 from msgspec import structs
 
 from segue.conversation.blocks import Media, ToolResult
-from segue.transcript.completion import completion_of
 from segue.transcript.outcomes import NO_OUTPUT, WORDING
 from segue.transcript.rules import Rules
+from segue.transcript.shown_blocks import completion_of
 from segue.transcript.steps import Completion
 from strategies.histories import CYCLE
 

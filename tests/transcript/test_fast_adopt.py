@@ -9,9 +9,9 @@ from hypothesis import given
 
 from segue.conversation.blocks import ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message, model, tool, user
-from segue.transcript import fast_paths
 from segue.transcript.adopt import Adoption, adopt
-from segue.transcript.fast_adopt import adopt_fast
+from segue.transcript.fast import fast_paths
+from segue.transcript.fast.fast_adopt import adopt_fast
 from strategies.histories import Told, whole_conversations
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from segue.conversation.blocks import ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message, model, tool, user
 from segue.transcript.composer import Composer
-from segue.transcript.fast_render import compose_exchange, compose_message
+from segue.transcript.fast.fast_render import compose_exchange, compose_message
 from segue.transcript.policy import DEFAULT
 from segue.transcript.render import render
 from strategies.targets import TARGETS

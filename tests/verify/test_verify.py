@@ -17,11 +17,11 @@ from segue.providers.adapter import ChatRequest
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
 from segue.transports.recordings import ReplayingTransport
-from segue.verify import run as verify_run
+from segue.verify import verification as verify_run
 from segue.verify.broken_requests import changes_of, known_violations
 from segue.verify.emulator_provider import emulated_provider
 from segue.verify.probes import probes
-from segue.verify.run import Verification, estimate
+from segue.verify.verification import Verification, estimate
 from strategies.provider_places import PLACES, Place, provider_at
 
 __all__ = ["segue_emulator_server"]

@@ -21,7 +21,7 @@ from segue.dialects.registry import DIALECTS
 from segue.dialects.server_side.references import references_in
 from segue.errors import SegueError, TranscriptError, UsageError
 from segue.interop.source import AUTO, read_request
-from segue.suggestions import suggestion
+from segue.text.suggestions import suggestion
 
 _SHOWN: Final = 10
 """Of bad lines."""

@@ -8,7 +8,7 @@ import msgspec
 
 from segue.conversation.document import conversation_in, read_document
 from segue.providers.adapter import ChatRequest
-from segue.providers.text_requests import fitted_to_model
+from segue.providers.requests.text_requests import fitted_to_model
 from segue.routing.route import provider_of
 
 if TYPE_CHECKING:

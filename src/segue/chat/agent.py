@@ -18,9 +18,9 @@ from msgspec import structs
 
 from segue.chat.budget import Budget
 from segue.chat.chat import Chat
+from segue.chat.chat_session import ChatSession, ChatSettings
 from segue.chat.compaction.trigger import CompactionSettings
 from segue.chat.given_history import GivenHistory, history_in
-from segue.chat.lifecycle import ChatSession, ChatSettings
 from segue.chat.output_type import output_type
 from segue.chat.roles import Role, checked_function, is_subtype, require_deps
 from segue.chat.subagent import task_tool
@@ -28,7 +28,7 @@ from segue.chat.turn_settings import check_options
 from segue.conversation.json_safe import encodable
 from segue.conversation.options import Options
 from segue.errors import UsageError
-from segue.suggestions import named_keywords
+from segue.text.suggestions import named_keywords
 from segue.tools.definition import ToolSet
 from segue.tools.function_tools import tools_in
 from segue.transcript.policy import Policy

@@ -19,10 +19,10 @@ from msgspec import structs
 
 from segue.chat.attachments import Content, user_message
 from segue.chat.budget import Budget
+from segue.chat.chat_session import ChatSession, ChatSettings
 from segue.chat.compaction.trigger import CompactionSettings
 from segue.chat.event_stream import EventStream
 from segue.chat.given_history import GivenHistory, history_in
-from segue.chat.lifecycle import ChatSession, ChatSettings
 from segue.chat.roles import Role, SystemPrompt, checked_function
 from segue.chat.turn import Turn, can_resume
 from segue.chat.turn_settings import TurnOptions, TurnSettings, check_options
@@ -35,8 +35,8 @@ from segue.limits import MAX_EXCHANGES
 from segue.routing.route import parse_route
 from segue.sessions.entries import ApprovalGiven, SettingsChanged, Switched
 from segue.sessions.export import as_document
-from segue.suggestions import named_keywords
 from segue.telemetry.switch import observer
+from segue.text.suggestions import named_keywords
 from segue.tools.function_tools import tools_in
 from segue.transcript.policy import Policy
 

@@ -48,7 +48,7 @@ from segue.transcript.citations import is_listed
 if TYPE_CHECKING:
     import asyncio
 
-    from segue.chat.lifecycle import ChatSession
+    from segue.chat.chat_session import ChatSession
     from segue.chat.output_type import PartialOutputReader
     from segue.conversation.blocks import Citation
     from segue.conversation.events import Event
@@ -260,8 +260,6 @@ class TurnExchanges(Asker):
         self._torn = self.shown or bool(message.blocks)
         if message.blocks or usage != NO_USAGE:
             await journal.append(self.latest)
-        if counted := reply.usage.input_tokens:
-            self._session.compactor.reported[attempt.request.model] = attempt.request, counted
         ended_well = reply.error is None and reply.finish != "cancelled"
         if ended_well and all(type(block) is Reasoning for block in message.blocks):
             self._emit(Warned("The reply is empty.", "empty_reply"))

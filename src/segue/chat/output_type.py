@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from segue.chat.partial_json import NOTHING, PartialJson
 from segue.errors import UsageError
-from segue.providers.text_requests import schema_in_words
+from segue.providers.requests.text_requests import schema_in_words
 from segue.tools.value_types import Misfit, value_type
 
 ANSWER_CORRECTED = "answer_corrected"

@@ -15,8 +15,8 @@ from segue.conversation.json_safe import encodable
 from segue.conversation.tools import ToolSpec
 from segue.errors import UsageError
 from segue.routing.router import Model
+from segue.system.worker_threads import in_thread
 from segue.tools.definition import AskAgain, Context, Tool
-from segue.worker_threads import in_thread
 
 SystemPrompt: TypeAlias = str | Callable[[Context[Any]], str | Awaitable[str]]
 """A system prompt, or what makes one at the beginning of each turn."""

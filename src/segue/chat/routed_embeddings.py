@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 
 from msgspec import Struct
 
-from segue.chat.lifecycle import default_providers
+from segue.chat.chat_session import default_providers
 from segue.conversation.usage import Usage
 from segue.errors import RouteError, SegueError
 from segue.routing.route import facts_from, provider_of

@@ -191,6 +191,25 @@ def _answered(state: TurnState) -> TurnState:
     return TurnState(turn=state.turn, limit=state.limit, exchange=state.exchange + 1, finish=finish)
 
 
+def routes_left(records: Iterable[Record]) -> frozenset[str]:
+    """The routes that the last turn of a session has failed at, and was continued elsewhere."""
+    left, moved = set[str](), False
+    for record in records:
+        match record.entry:
+            case Switched(previous=route, reason="failover"):
+                left.add(route)
+                moved = True
+            case UserSaid():
+                left.clear()
+            case TurnResumed():
+                # Only a turn that goes on elsewhere keeps what it has left.
+                left = left if moved else set()
+                moved = False
+            case _:
+                moved = False
+    return frozenset(left)
+
+
 def turn_of(records: Iterable[Record], limit: int = MAX_EXCHANGES) -> TurnState:
     """How far the last turn of a session is, from its journal."""
     state, previous = TurnState(finish="complete"), None

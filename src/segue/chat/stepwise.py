@@ -18,10 +18,10 @@ from segue.chat.steps import Done, Wait
 from segue.chat.turn import Turn
 from segue.conversation.json_safe import encodable
 from segue.errors import JournalError
-from segue.sessions.entries import ApprovalGiven
+from segue.sessions.entries import ApprovalGiven, UserSaid
 
 if TYPE_CHECKING:
-    from segue.chat.lifecycle import ChatSession
+    from segue.chat.chat_session import ChatSession
     from segue.chat.steps import Step
     from segue.chat.turn import Answer
     from segue.events import ChatEvent, Emit
@@ -88,11 +88,30 @@ class StepwiseChat:
         return await self.current()
 
     async def cancel(self) -> Step:
-        """End the turn here and now. What has ended is kept; what has not is closed."""
+        """End the turn here and now. What has ended is kept; what has not is closed. If another turn has begun since, it is left
+        alone, and so is whoever performs it."""
+        if await self._turn_key() != self._key:
+            return Done("replaced", "cancelled")
         await self._open()
-        await self._session.journal.close_turn()
+        if self._session.journal.state.turn_key == self._key:
+            await self._session.journal.close_turn()
         self._step = None
         return await self.current()
+
+    async def _turn_key(self) -> str:
+        """Of the last turn, without taking the session over."""
+        if self._session.is_open:
+            return self._session.journal.state.turn_key
+        store, name = self._session.settings.store, self._session.settings.session
+        if store is None or name is None:
+            return ""
+        try:
+            entries = [record.entry for record in await store.read(name)]
+        except JournalError as error:
+            if error.code != "unknown_session":
+                raise
+            return ""
+        return next((entry.key for entry in reversed(entries) if isinstance(entry, UserSaid)), "")
 
     async def close(self) -> None:
         """Release the session."""

@@ -15,7 +15,7 @@ from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.events import ToolCallStart, Warned
 from segue.sessions.entries import Link
-from segue.suggestions import named_keywords
+from segue.text.suggestions import named_keywords
 from segue.tools.definition import Output, Tool
 
 if TYPE_CHECKING:

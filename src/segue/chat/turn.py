@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, assert_never, final
 from msgspec import Struct, field
 
 from segue.chat.budget import OVER_BUDGET
+from segue.chat.chat_session import ChatSession
 from segue.chat.exchange import TurnExchanges
-from segue.chat.lifecycle import ChatSession
 from segue.chat.output_type import second_request
 from segue.chat.steps import (
     Ask,
@@ -22,6 +22,7 @@ from segue.chat.steps import (
     Wait,
     Woken,
     next_step,
+    routes_left,
     take,
     turn_of,
 )
@@ -288,10 +289,11 @@ class Turn(Struct):
         session, journal = self._session, self._session.journal
         records = await journal.store.read(journal.session)
         self._state = turn_of(records, session.turn.budget.max_turns)
-        previous = journal.state.model
-        self._exchanges = exchanges = self._exchanges_over(
-            session.router.open(Need(), prefer=previous), checked=False
-        )
+        previous, left = journal.state.model, routes_left(records)
+        routing = session.router.open(Need(), prefer=previous, left=left - {previous})
+        # Whoever began the turn has made the conversation fit there, before anything was asked.
+        fits = isinstance(records[-1].entry, UserSaid) and routing.route.name == previous
+        self._exchanges = exchanges = self._exchanges_over(routing, checked=fits)
         for record in records[self._state.turn :]:
             entry = record.entry
             if isinstance(entry, ModelReplied):

@@ -15,7 +15,7 @@ from segue.errors import UsageError
 from segue.limits import DEFAULT_MODEL
 from segue.routing.route import Route
 from segue.routing.router import Router
-from segue.suggestions import unexpected_keyword
+from segue.text.suggestions import unexpected_keyword
 from segue.tools.definition import ToolSet
 
 if TYPE_CHECKING:

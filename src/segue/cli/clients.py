@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.errors import JournalError, UsageError
-from segue.suggestions import suggestion
+from segue.text.suggestions import suggestion
 
 if TYPE_CHECKING:
     from segue.config.schema import Config

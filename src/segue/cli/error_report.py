@@ -118,7 +118,7 @@ def exit_code(error: SegueError) -> Exit:
 
 def trouble_words(error: SegueError, model: str) -> str:
     """`Anthropic is overloaded (HTTP 529)`; the provider's own words for everything else."""
-    from segue.providers.addresses import find_address  # noqa: PLC0415 - most errors need none
+    from segue.providers.hosts.addresses import find_address  # noqa: PLC0415 - most errors need none
 
     name, status = model.partition("/")[0], status_of(error)
     address = find_address(name)

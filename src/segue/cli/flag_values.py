@@ -14,7 +14,7 @@ from segue.config.schema import OptionSettings
 from segue.config.templates import find_template
 from segue.conversation.options import NO_OPTIONS, Options
 from segue.errors import UsageError
-from segue.suggestions import suggestion
+from segue.text.suggestions import suggestion
 
 if TYPE_CHECKING:
     import argparse

@@ -17,7 +17,7 @@ from segue.cli.clients import KEY_VARIABLE, gateway_url, key_needed
 from segue.cli.command_table import read_settings
 from segue.config.resources import open_providers
 from segue.errors import TransportError, UsageError
-from segue.gateway.control import CONVERSATIONS, ConversationDocument, checked_model
+from segue.gateway.control import CONVERSATIONS, ConversationDocument, checked_model, switch_session
 from segue.gateway.memory.store import ConversationInfo
 from segue.gateway.stores import open_memory
 
@@ -60,11 +60,17 @@ class _Local:
     def conversations(self, limit: int) -> Sequence[ConversationInfo]:
         return self._run(self._store.conversations(limit))
 
-    def switch(self, conversation: str, model: str) -> ConversationInfo:
-        """`last` names the conversation used last; an empty model takes a switch back."""
+    def switch(self, conversation: str, model: str, *, session: bool = False) -> ConversationInfo:
+        """`last` names the conversation used last; an empty model takes a switch back. `session`: with all others of its session."""
         model = checked_model(model, self._config, open_providers(self._config))
         found = _id_of(conversation, self)
-        known = self._run(self._store.switch(found, model))
+        known: ConversationInfo | bool | None
+        if session:
+            known = self._run(self._store.conversation(found))
+            if known is not None:
+                self._run(switch_session(self._store, known, model))
+        else:
+            known = self._run(self._store.switch(found, model))
         if not known or (info := self._run(self._store.conversation(found))) is None:
             raise _unknown(conversation)
         return info
@@ -78,9 +84,10 @@ class _Remote:
         answer = self._ask(f"{CONVERSATIONS}?limit={limit}")
         return msgspec.convert(answer["conversations"], list[ConversationInfo])
 
-    def switch(self, conversation: str, model: str) -> ConversationInfo:
+    def switch(self, conversation: str, model: str, *, session: bool = False) -> ConversationInfo:
         found = _id_of(conversation, self)
-        answer = self._ask(f"{CONVERSATIONS}/{quote(found, safe='')}/switch", {"model": model})
+        wanted = {"model": model, **({"session": True} if session else {})}
+        answer = self._ask(f"{CONVERSATIONS}/{quote(found, safe='')}/switch", wanted)
         return msgspec.convert(answer, ConversationInfo)
 
     def document(self, conversation: str) -> ConversationDocument:

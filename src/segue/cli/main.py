@@ -79,9 +79,9 @@ def _run(words: list[str]) -> int:
         print_status(f"Saved {save_template(arguments)}. Use it: segue -t {arguments.save}")
         return Exit.OK
     if sys.stdout.isatty() and not has_prompt(arguments) and sys.stdin.isatty():
-        from segue.cli.interactive.run import run as run_interactive  # noqa: PLC0415 - slow to load
+        from segue.cli.interactive.chat_loop import run as run_interactive  # noqa: PLC0415 - slow to load
 
         return run_interactive(arguments)
-    from segue.cli.one_shot.run import run as run_one_shot  # noqa: PLC0415
+    from segue.cli.one_shot.one_shot_chat import run as run_one_shot  # noqa: PLC0415
 
     return run_one_shot(arguments)

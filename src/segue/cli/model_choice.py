@@ -14,11 +14,11 @@ from msgspec import Struct
 from segue.config.model_names import known_offers, usable_offers, without_note
 from segue.config.resources import configured_providers, local_provider_names, require_provider
 from segue.errors import SegueError, UsageError
-from segue.providers.addresses import addresses, find_address
+from segue.providers.hosts.addresses import addresses, find_address
 from segue.providers.models.cards import default_model
 from segue.providers.models.catalog import catalog
 from segue.providers.models.makers import model_suggestion
-from segue.suggestions import suggestion
+from segue.text.suggestions import suggestion
 
 if TYPE_CHECKING:
     from segue.config.schema import Config

@@ -42,8 +42,8 @@ from segue.routing.router import SingleRouter
 from segue.sessions.entries import AllowedCall, SettingsChanged, ToolGrant
 from segue.sessions.journal import fork
 from segue.sessions.stores.memory import MemoryStore
+from segue.system.worker_threads import in_thread
 from segue.tools.approval import Approval, Pattern, parse_pattern
-from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
     import argparse

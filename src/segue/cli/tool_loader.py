@@ -15,7 +15,7 @@ from segue.config.paths import AGENTS
 from segue.errors import SegueError, UsageError
 from segue.plugins import contribution, contributions
 from segue.routing.router import Model
-from segue.suggestions import suggestion
+from segue.text.suggestions import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,7 +12,7 @@ from segue.config.layers import load_settings, put
 from segue.config.paths import user_file
 from segue.config.toml_lines import lines_of, tables_of
 from segue.errors import UsageError
-from segue.private_files import write_private
+from segue.system.private_files import write_private
 
 if TYPE_CHECKING:
     from segue.config.toml_lines import SettingPath

@@ -21,7 +21,7 @@ from segue.config.toml_lines import SettingPath, line_of, lines_of
 from segue.config.trust import is_trusted, judged_settings
 from segue.config.validation import NOT_BY_TYPE, ConfigFault, config_faults
 from segue.errors import UsageError
-from segue.suggestions import suggestion
+from segue.text.suggestions import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -15,11 +15,11 @@ from segue.config.resources import is_set_up, open_providers
 from segue.config.schema import ProfileSettings
 from segue.conversation.usage import Usage
 from segue.errors import UsageError
-from segue.providers.addresses import find_address
+from segue.providers.hosts.addresses import find_address
 from segue.providers.models.makers import providers_with
 from segue.providers.models.prices import PriceBook, PriceRule
 from segue.routing.route import Route, parse_route
-from segue.suggestions import suggestion
+from segue.text.suggestions import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,11 +18,11 @@ from segue.config.paths import (
 from segue.config.trust import is_trusted
 from segue.errors import UsageError
 from segue.postgres.address import is_database_url
-from segue.providers.addresses import find_address
 from segue.providers.config import read_provider_config
+from segue.providers.hosts.addresses import find_address
 from segue.providers.models.prices import PriceBook
 from segue.providers.registry import KnownProviders
-from segue.suggestions import suggestion
+from segue.text.suggestions import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -80,7 +80,7 @@ def _was_set_up(name: str, config: Config) -> bool:
 
 def local_provider_names() -> list[str]:
     """Providers that may be running on this machine without being configured."""
-    from segue.providers.addresses import addresses  # noqa: PLC0415
+    from segue.providers.hosts.addresses import addresses  # noqa: PLC0415
 
     return [name for name, address in addresses().providers.items() if address.start and address.base_url]
 

@@ -18,7 +18,7 @@ from segue.config.schema import OptionSettings
 from segue.config.trust import read_named
 from segue.errors import UsageError
 from segue.plugins import contribution, contributions
-from segue.suggestions import suggestion
+from segue.text.suggestions import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

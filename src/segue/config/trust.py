@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from segue.config.paths import AGENTS, PROJECT_FILES, TEMPLATES, project_directories, trust_file
 from segue.errors import UsageError
-from segue.private_files import write_private
+from segue.system.private_files import write_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -75,7 +75,7 @@ def read_named(files: NamedFiles, name: str, start: Path, others: Iterable[str] 
     names that are known elsewhere."""
     kind, folder, found = files.kind, files.user_folder(), files.find(start)
     if name not in found:
-        from segue.suggestions import suggestion  # noqa: PLC0415 - only a wrong name needs it
+        from segue.text.suggestions import suggestion  # noqa: PLC0415 - only a wrong name needs it
 
         raise UsageError(
             f'There is no {kind} "{name}".',

@@ -12,7 +12,7 @@ from segue.config.schema import Config
 from segue.config.toml_lines import SettingPath
 from segue.errors import UsageError
 from segue.postgres.address import read_address
-from segue.suggestions import suggestion
+from segue.text.suggestions import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -25,9 +25,9 @@ from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
-from segue.providers.addresses import addresses
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
+from segue.providers.hosts.addresses import addresses
 from segue.providers.registry import default_registry
 from segue.tools.execution import run_tool
 from segue.tools.function_tools import as_tool

@@ -20,10 +20,10 @@ from segue.emulators.script import Script, perform
 from segue.emulators.server import Served, serve
 from segue.errors import ProviderError, SegueError
 from segue.events import ChatEvent, Compaction, Switch, ToolCallResult, TurnComplete
-from segue.providers.addresses import addresses, path_of
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.factory import connect
+from segue.providers.hosts.addresses import addresses, path_of
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
 from segue.routing.route import facts_from

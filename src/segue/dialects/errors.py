@@ -26,7 +26,7 @@ from segue.errors import (
     SegueError,
     TranscriptError,
 )
-from segue.redaction import redact_text
+from segue.text.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,7 +9,7 @@ from typing import Any, Final, final
 
 from segue.dialects.dialect import Dialect
 from segue.errors import UsageError
-from segue.suggestions import suggestion
+from segue.text.suggestions import suggestion
 
 SERVERS: Final = files(__package__) / "openai_chat" / "servers"
 """A file for each server of the Chat wire."""

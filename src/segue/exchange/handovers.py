@@ -22,7 +22,7 @@ from segue.conversation.events import (
 )
 from segue.conversation.usage import NO_USAGE, Usage
 from segue.dialects.replies.usage_counts import counted
-from segue.providers.token_estimates import estimate_request, family_of, text_tokens
+from segue.providers.tokens.token_estimates import estimate_request, family_of, text_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

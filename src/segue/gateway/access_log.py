@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 
 from segue.gateway.report import RequestReport
-from segue.terminal_text import safe_json, sanitised
+from segue.text.terminal_text import safe_json, sanitised
 
 if TYPE_CHECKING:
     from collections.abc import Callable

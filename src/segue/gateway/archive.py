@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from hashlib import blake2b
-from time import time
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
@@ -43,6 +43,9 @@ _LINEAGE: Final = 32
 """So many nodes before it are known to a node: a conversation is read in steps of that many."""
 _NEAR: Final = 32
 """Among so many last messages of a request the place is looked for up to which an earlier one has them."""
+_COMPLETE_SECONDS: Final = 60.0
+"""For so long all nodes before one count as there; nobody waits for a look at hundreds of them at each turn."""
+_MOST_COMPLETE: Final = 4096
 _SHARED_SECONDS: Final = 86_400.0
 """How old the beginning of a node may be that another one begins with, if that does not read it: what is not read expires."""
 
@@ -104,6 +107,8 @@ class ReplyArchive:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
+        self._complete: dict[tuple[str, str], float] = {}
+        """Nodes that begin with others, and when all of these were last seen, by the clock of this process."""
 
     async def check(self) -> None:
         """Raises if a reply could not be kept now."""
@@ -122,14 +127,15 @@ class ReplyArchive:
         found = (await self._find_all(caller, [reply_id])).get(reply_id)
         return found if found is not None and found.wire == wire else None
 
-    async def chain(self, caller: str, last: ReplyNode) -> list[ReplyNode] | None:
+    async def chain(self, caller: str, last: ReplyNode, *, charged: bool = True) -> list[ReplyNode] | None:
         """All nodes up to and including this one, the oldest first; None if one of them is gone."""
         nodes, seen = [last], set[str]()
         while nodes[-1].parent and not nodes[-1].ambiguous:
             wanted = nodes[-1].lineage or [nodes[-1].parent]
-            found = await self._find_all(caller, wanted)
+            found = await self._find_all(caller, wanted, charged=charged)
             for name in wanted:
                 if (node := found.get(name)) is None or nodes[-1].parent != name or name in seen:
+                    self._complete.clear()
                     return None
                 seen.add(name)
                 nodes.append(node)
@@ -200,7 +206,7 @@ class ReplyArchive:
     ) -> None:
         """Keep a new node behind its parent; or, if it has none, behind the node whose input it repeats. `settings`: the fields of
         the request that carry over to those that continue it."""
-        parent, at, ends = node.parent, 0, ""
+        parent, at, ends, seen = node.parent, 0, "", None
         if not parent and node.whole:
             digests = _digests(node.input)
             parent, at = await self._repeated(caller, digests)
@@ -210,7 +216,9 @@ class ReplyArchive:
         wanted = [name for name in (parent, *given) if name]
         found = await self._find_all(caller, wanted, charged=False) if wanted else {}
         before = found.get(parent)
-        if at and (before is None or not _is_shareable(before, node)):
+        if at and before is not None and _is_shareable(before, node):
+            seen = await self._seen_complete(caller, parent, before)
+        if at and (before is None or seen is None):
             before, parent, at = None, "", 0
         linked = structs.replace(
             node,
@@ -226,6 +234,18 @@ class ReplyArchive:
         if settings and (before is None or before.settings != linked.settings):
             objects[_SETTINGS, linked.settings] = msgspec.json.encode(settings)
         await self.put(caller, reply_id, linked, objects)
+        if seen is not None:
+            self._complete[caller, reply_id] = seen
+            if len(self._complete) > _MOST_COMPLETE:
+                del self._complete[next(iter(self._complete))]
+
+    async def _seen_complete(self, caller: str, name: str, before: ReplyNode) -> float | None:
+        """When all nodes before this one, and itself, were last seen; None if one of them is gone. A client that sends everything
+        because something is gone would be refused again if that were the beginning of its new node."""
+        seen = self._complete.pop((caller, name), None)
+        if seen is None or monotonic() - seen > _COMPLETE_SECONDS:
+            seen = monotonic() if await self.chain(caller, before, charged=False) is not None else None
+        return seen
 
     async def _repeated(self, caller: str, digests: Sequence[str]) -> tuple[str, int]:
         """The last reply whose request had just the first of the messages with these digests, and how many."""
@@ -252,6 +272,7 @@ class ReplyArchive:
 
     async def delete(self, caller: str, reply_id: str) -> bool:
         """False if there was none. What continued it can be continued no longer: nobody gets a shortened conversation."""
+        self._complete.clear()
         return await self._memory.delete_object(caller, _KIND, reply_id)
 
     async def cancel(self, caller: str, reply_id: str) -> None:

@@ -1,13 +1,15 @@
 """Batches and files of a client's own API: passed on to a provider of the same wire, kept apart by caller, and charged once.
 
 Nothing is translated: ids, files and limits are the provider's own. A model's name in a request may be a name of ours. Who made a
-batch or a file is remembered; to everybody else it does not exist. Its caller pays when results are fetched for the first time.
+batch or a file is remembered; to everybody else it does not exist. Its caller pays when the gateway first sees that it has ended:
+when its state is asked for, or its results are fetched.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, final
 from urllib.parse import urlencode
 from weakref import WeakValueDictionary
@@ -227,6 +229,10 @@ class ClientBatches:
         await self._hold_results(account, door, held, fields)
         if isinstance(fields.get("response"), dict):  # of Gemini: the results are in it
             await self._charge(door, name, account, report)
+        elif ended := _results_of(name, fields):
+            # What is never fetched was made all the same. A caller who cannot be charged now is charged at the next look.
+            with suppress(SegueError):
+                await self._charge(door, ended, account, report)
         await writer.whole(_shown(request, answered, fields))
 
     async def _stream(
@@ -309,6 +315,14 @@ class ClientBatches:
         async with access.ask(request.method, target, body, headers=_sent_headers(request)) as answer:
             received = await answer.read()
             return WebResponse(status=answer.status, headers=_returned_headers(answer.headers), body=received)
+
+
+def _results_of(batch: str, fields: dict[str, Any]) -> str:
+    """Under which id the results of a batch are charged that has ended: its own, or that of its file; empty if it runs."""
+    if fields.get("processing_status") == "ended":
+        return batch
+    named = fields.get("output_file_id") or fields.get("output_file")
+    return named if isinstance(named, str) else ""
 
 
 def _shown(request: WebRequest, answered: WebResponse, fields: dict[str, Any]) -> WebResponse:

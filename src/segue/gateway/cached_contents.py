@@ -25,7 +25,7 @@ from segue.gateway.doors import Door
 from segue.gateway.report import AttemptReport
 from segue.gateway.usage_estimates import BYTES_PER_TOKEN, mark_estimate
 from segue.gateway.web import JSON_TYPE, WebResponse
-from segue.providers.token_estimates import estimate_request, family_of
+from segue.providers.tokens.token_estimates import estimate_request, family_of
 from segue.routing.route import provider_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ GET  /segue/v1/conversations                    those used last come first
 GET  /segue/v1/conversations/{id}
 GET  /segue/v1/conversations/{id}/document      its messages, while this process holds them; without thoughts
 GET  /metrics                                   for Prometheus, where it is switched on
-POST /segue/v1/conversations/{id}/switch        {"model": "provider/model"}; an empty name takes it back
+POST /segue/v1/conversations/{id}/switch        {"model": "provider/model"}; an empty name takes it back; with "session": true
+                                                all conversations of its session, and those that begin in it later
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ _MOST: Final = 1000
 
 class _SwitchRequest(msgspec.Struct, forbid_unknown_fields=True):
     model: str
+    session: bool = False
 
 
 def checked_model(name: str, config: Config, providers: KnownProviders) -> str:
@@ -90,16 +92,18 @@ def open_control(
         if found[2] == _DOCUMENT:
             return await asyncio.to_thread(_document, info, recent)
         if found[2] == _SWITCH:
-            model = _model_in(request)
+            wanted = _switch_in(request)
             try:
-                model = checked_model(model, config, providers)
+                model = checked_model(wanted.model, config, providers)
             except UsageError as error:
                 raise InvalidRequestError(
                     error.message, code=error.code, path="model", status=400, hint=error.hint
                 ) from error
             if model and not account.may_use(model, [r.name for r in resolve_model(model, config).routes]):
                 raise model_error(account, model)
-            if not await store.switch(info.id, model, info.caller):
+            if wanted.session:
+                await switch_session(store, info, model)
+            elif not await store.switch(info.id, model, info.caller):
                 raise _unknown(found[1])
             info = await store.conversation(info.id)
         return json_response(info)
@@ -136,9 +140,21 @@ def _document(info: ConversationInfo, recent: RecentConversations) -> WebRespons
     return json_response(ConversationDocument(info, document, held.whole, thoughts))
 
 
-def _model_in(request: WebRequest) -> str:
+async def switch_session(store: GatewayStore, info: ConversationInfo, model: str) -> None:
+    """Switch all conversations of the session that this one is a part of. Raises if its client names none."""
+    if not info.session:
+        raise InvalidRequestError(
+            f'The client of "{info.id}" names no session.',
+            code="no_session",
+            status=400,
+            hint="Switch the conversation itself, without --session.",
+        )
+    await store.switch_session(info.session, model, info.caller)
+
+
+def _switch_in(request: WebRequest) -> _SwitchRequest:
     try:
-        return msgspec.json.decode(request.body, type=_SwitchRequest).model
+        return msgspec.json.decode(request.body, type=_SwitchRequest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidRequestError(
             'The body must be {"model": "provider/model"}.', code="bad_switch", status=400

@@ -25,7 +25,7 @@ from segue.gateway.web import json_response
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from segue.gateway.archive import ReplyArchive
+    from segue.gateway.archive import ReplyArchive, ReplyOrigin
     from segue.gateway.doors import Door
     from segue.gateway.memory.memory import Memory
     from segue.gateway.web import WebRequest, WebResponse
@@ -105,11 +105,13 @@ class ConversationObjects:
             return None
         items: list[dict[str, Any]] = []
         given: list[Any] = []
+        origin: ReplyOrigin | None = None
         if revision.head:
             last = await self._archive.find(caller, revision.head)
             chain = await self._archive.chain(caller, last) if last is not None else None
-            if chain is None:
+            if last is None or chain is None:
                 return None
+            origin = last.origin if not revision.removed else None
             for item in map(msgspec.json.decode, history(chain, stored.reply_items)):
                 shown = _listed(item, name, len(items))
                 items.append(shown)
@@ -122,6 +124,7 @@ class ConversationObjects:
             revision,
             tuple(items[at] for at in kept),
             tuple(given[at] for at in kept),
+            origin,
         )
 
     async def _latest(self, caller: str, name: str, number: int) -> tuple[int, Revision | None]:

@@ -448,6 +448,7 @@ class ClientExchange(ReportingAsker):
             door=turn.dialect.name,
             asked=turn.asked,
             route=report.route,
+            session=turn.session,
         )
 
     async def _remember_broken(self, attempt: ClientAttempt, *, too_large: bool = False) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from segue.worker_threads import Worker
+from segue.system.worker_threads import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

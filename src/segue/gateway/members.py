@@ -12,6 +12,7 @@ from msgspec import structs
 from segue.config.model_names import without_note
 from segue.conversation.options import Options
 from segue.conversation.usage import NO_USAGE
+from segue.dialects.server_side.stored_wires import stored_wire
 from segue.errors import RouteBusyError, SegueError
 from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
 from segue.gateway.client_errors import choices_error, strict_error
@@ -21,10 +22,10 @@ from segue.gateway.memory.openings import without_passing_system
 from segue.gateway.model_field import renamed
 from segue.gateway.prompt_caches.forecasts import PromptCaches
 from segue.providers.adapter import ChatRequest
-from segue.providers.addresses import is_home
-from segue.providers.kept_plans import KeptPlans
+from segue.providers.hosts.addresses import is_home
 from segue.providers.models.cards import card_for_model
-from segue.providers.text_requests import fitted_to_model
+from segue.providers.requests.kept_plans import KeptPlans
+from segue.providers.requests.text_requests import fitted_to_model
 from segue.routing.route import provider_of
 from segue.routing.router import Need
 from segue.transcript.repairs import Repair
@@ -142,6 +143,9 @@ class Members:
             return None
         if self._without_state.get(route.name, 0.0) > monotonic():
             return None
+        server = turn.dialect.server
+        if server.stores_replies and not stored_wire(turn.dialect.name).keeps(turn.fields):
+            return None  # a conversation of ours may have it; nobody else was asked to keep it
         target = forward.target(route.model)
         is_its_own = target.dialect == turn.dialect.name and is_home(route.provider, target.dialect)
         return target if is_its_own and turn.dialect.server.state is not None else None

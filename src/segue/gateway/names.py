@@ -12,7 +12,7 @@ from segue.conversation.blocks import Origin
 from segue.dialects.registry import is_form_of
 from segue.dialects.server_side.wire_server import ServedModel
 from segue.errors import InvalidRequestError, SegueError, UsageError
-from segue.providers.addresses import find_address, is_home
+from segue.providers.hosts.addresses import find_address, is_home
 from segue.providers.models.makers import model_suggestion
 from segue.routing.route import default_route, facts_from, parse_route, provider_of
 from segue.routing.router import SingleRouter

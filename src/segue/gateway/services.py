@@ -24,7 +24,7 @@ from segue.gateway.plain_services import PlainServices
 from segue.gateway.report import AttemptReport
 from segue.gateway.usage_estimates import mark_estimate, tokens_of
 from segue.gateway.web import JSON_TYPE, WebResponse
-from segue.providers.token_estimates import estimate_request, family_of
+from segue.providers.tokens.token_estimates import estimate_request, family_of
 from segue.routing.route import provider_of
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from weakref import finalize
 from segue.circuit import Circuit
 from segue.errors import JournalError, StoreUnreachableError
 from segue.sqlite_connections import connect, writing
-from segue.worker_threads import Worker
+from segue.system.worker_threads import Worker
 
 if TYPE_CHECKING:
     import os

@@ -12,7 +12,7 @@ from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.memory.installation_key import decode_key, read_key
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
-from segue.redaction import remember_secret_variable
+from segue.text.redaction import remember_secret_variable
 
 if TYPE_CHECKING:
     from segue.config.schema import Config, MemorySettings

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from segue.errors import InvalidRequestError
 from segue.gateway.web import WebResponse
-from segue.url_patterns import matches_origin
+from segue.text.url_patterns import matches_origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -21,12 +21,12 @@ from segue.gateway.accounts.administration import require_operator
 from segue.gateway.accounts.register import ANYONE
 from segue.gateway.control import checked_model
 from segue.gateway.report import AttemptReport, RequestReport
-from segue.inspector import words
-from segue.inspector.html import tree_of
+from segue.inspector.markup import words
+from segue.inspector.markup.html import tree_of
+from segue.inspector.page_request import not_found
 from segue.inspector.pages import doctor
 from segue.inspector.pages.other_model import candidates, request_for
-from segue.inspector.view import not_found
-from segue.providers.token_estimates import estimate_request, family_of
+from segue.providers.tokens.token_estimates import estimate_request, family_of
 from segue.routing.route import provider_of
 from segue.sessions.entries import Adopted, SessionStarted
 from segue.sessions.journal import Journal
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from segue.conversation.message import Conversation
-    from segue.inspector.records import ConversationRecord
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
+    from segue.inspector.record.records import ConversationRecord
     from segue.routing.route import Route
 
 _T = TypeVar("_T")

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 from segue.dialects.registry import NAMES
 from segue.errors import SegueError
-from segue.inspector.shell import Page
-from segue.inspector.view import not_found
+from segue.inspector.markup.shell import Page
+from segue.inspector.page_request import not_found
 from segue.interop.convert import write_request
 from segue.interop.source import CONVERSATION, SourceRequest
-from segue.redaction import REDACTED, known_secrets, redact_known, redact_text
 from segue.sessions.entries import Adopted, SessionStarted
-from segue.sessions.html_page import as_html
+from segue.sessions.pages.html_page import as_html
 from segue.sessions.state import State
+from segue.text.redaction import REDACTED, known_secrets, redact_known, redact_text
 
 if TYPE_CHECKING:
     from segue.conversation.message import Conversation
-    from segue.inspector.records import ConversationRecord
+    from segue.inspector.record.records import ConversationRecord
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 

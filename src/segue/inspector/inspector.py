@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter, OrderedDict
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
@@ -17,9 +18,13 @@ from segue.dialects.registry import DIALECTS, WIRES
 from segue.errors import CredentialsError, InvalidRequestError, SegueError
 from segue.gateway.accounts.register import ANYONE
 from segue.gateway.web import WebResponse
-from segue.inspector import actions, security, shell, words
+from segue.inspector import actions
+from segue.inspector.access import security
+from segue.inspector.access.logins import SESSION_SECONDS, Logins, Viewer
 from segue.inspector.live import Channel
-from segue.inspector.logins import SESSION_SECONDS, Logins, Viewer
+from segue.inspector.markup import shell, words
+from segue.inspector.markup.shell import ROOT, Page, PageFrame
+from segue.inspector.page_request import View
 from segue.inspector.pages import (
     cache,
     conversation,
@@ -32,9 +37,7 @@ from segue.inspector.pages import (
     request,
     routes,
 )
-from segue.inspector.recorder import Recorder
-from segue.inspector.shell import ROOT, Page, PageFrame
-from segue.inspector.view import View
+from segue.inspector.record.recorder import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping, Sequence
@@ -45,10 +48,11 @@ if TYPE_CHECKING:
     from segue.gateway.app import Gateway
     from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.memory.installation_key import InstallationKey
+    from segue.gateway.memory.store import ConversationInfo
     from segue.gateway.report import RequestReport
     from segue.gateway.web import Receive, ResponseWriter, WebRequest
 
-from segue.inspector.audit import AuditLog
+from segue.inspector.access.audit import AuditLog
 
 _MOST_STREAMS: Final = 6
 """Of one login."""
@@ -56,6 +60,9 @@ _MOST_BODY: Final = 32 << 20
 _BODY_SECONDS: Final = 30.0
 _PAGE_SECONDS: Final = 20.0
 _MOST_REVEALED: Final = 1000
+_MOST_STORED: Final = 1000
+_STORED_SECONDS: Final = 0.5
+"""For so long what the memory of the gateway knows is not asked for again."""
 _PAGES: Final[tuple[tuple[re.Pattern[str], Callable[..., Page]], ...]] = tuple(
     (re.compile(pattern), make)
     for pattern, make in (
@@ -104,6 +111,10 @@ class Inspector:
         self._gateway: Gateway | None = None
         self._streams: Counter[str] = Counter()
         self._revealed: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._stored_at: dict[str | None, tuple[float, dict[str, ConversationInfo]]] = {}
+        self._told: dict[tuple[object, ...], bytes] = {}
+        """What was told last, by who may see it: pages that are open are told the same together."""
+        self._telling = asyncio.Lock()
         self._closing = asyncio.Event()
 
     # Watching the gateway
@@ -237,13 +248,9 @@ class Inspector:
 
     # Pages
 
-    async def _view(self, viewer: Viewer, head: WebRequest) -> View:
+    async def _view(self, viewer: Viewer, head: WebRequest, *, as_data: bool = False) -> View:
         await asyncio.to_thread(self.recorder.catch_up)
-        caller = None if viewer.is_operator else viewer.name
-        try:
-            stored = {info.id: info for info in await self.gateway.memory.store.conversations(1000, caller)}
-        except SegueError:  # a store that is away takes no page with it
-            stored = {}
+        stored = await self._stored(None if viewer.is_operator else viewer.name)
         revealed = frozenset(name for session, name in self._revealed if session == viewer.session)
         return View(
             viewer=viewer,
@@ -254,7 +261,23 @@ class Inspector:
             query=head.query,
             revealed=revealed,
             stored=stored,
+            as_data=as_data,
         )
+
+    async def _stored(self, caller: str | None) -> dict[str, ConversationInfo]:
+        """What the memory of the gateway knows of this caller's conversations. Pages that are open ask for it together."""
+        now = monotonic()
+        at, held = self._stored_at.get(caller, (-_STORED_SECONDS, {}))
+        if now - at < _STORED_SECONDS:
+            return held
+        try:
+            found = await self.gateway.memory.store.conversations(_MOST_STORED, caller)
+        except SegueError:  # a store that is away takes no page with it
+            return {}
+        if len(self._stored_at) >= _MOST_REVEALED:
+            self._stored_at.clear()
+        self._stored_at[caller] = now, {info.id: info for info in found}
+        return self._stored_at[caller][1]
 
     async def _page(self, viewer: Viewer, path: str, head: WebRequest) -> WebResponse:
         as_json = path.endswith(".json")
@@ -263,7 +286,7 @@ class Inspector:
         for pattern, make in _PAGES:
             if (found := pattern.fullmatch(plain)) is not None:
                 count = self.channel.count
-                view = await self._view(viewer, head)
+                view = await self._view(viewer, head, as_data=as_json)
                 prepare = getattr(make, "prepare", None)
                 more = await prepare(view, *found.groups()) if prepare is not None else ()
                 page = await asyncio.wait_for(
@@ -320,8 +343,11 @@ class Inspector:
         act = actions.ACTIONS.get(path.removeprefix("/api/")) if path.startswith("/api/") else None
         if act is None:
             raise InvalidRequestError("There is no such action.", code="not_found", status=404)
+        self._stored_at.clear()  # a switch is seen at once
         view = await self._view(viewer, head)
-        return _json(await act(view, body))
+        done = await act(view, body)
+        self._stored_at.clear()
+        return _json(done)
 
     async def _reveal(self, viewer: Viewer, body: bytes) -> dict[str, bool]:
         """An operator wants to read what a caller said: it is a permission of its own, and each look is noted."""
@@ -379,14 +405,22 @@ class Inspector:
                 if await self.gateway.accounts.find_digest("") is not ANYONE and viewer.account is ANYONE:
                     return
             else:
-                view = await self._view(viewer, head)
-                told = await asyncio.to_thread(self._changes, view, changed)
-                data = msgspec.json.encode(told)
+                data = await self._changes(viewer, head, count, changed)
                 await writer.write(b"id: %d\nevent: change\ndata: %s\n\n" % (count, data))
 
-    def _changes(self, view: View, changed: Sequence[str]) -> dict[str, Any]:
+    async def _changes(self, viewer: Viewer, head: WebRequest, count: int, changed: Sequence[str]) -> bytes:
+        view = await self._view(viewer, head)
+        key = (count, viewer.name, viewer.is_operator, view.revealed, *changed)
+        async with self._telling:
+            if (told := self._told.get(key)) is None:
+                told = await asyncio.to_thread(self._encoded_changes, view, changed)
+                self._told = {held: data for held, data in self._told.items() if held[0] == count}
+                self._told[key] = told
+        return told
+
+    def _encoded_changes(self, view: View, changed: Sequence[str]) -> bytes:
         with self.recorder.lock:
-            return overview.changes(view, changed)
+            return msgspec.json.encode(overview.changes(view, changed))
 
 
 async def _read(receive: Receive, most: int) -> bytes:

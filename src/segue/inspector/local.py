@@ -15,15 +15,16 @@ from segue.config.schema import GatewayLimits
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.memory.installation_key import KEY_BYTES, InstallationKey
 from segue.gateway.web import ResponseWriter, WebResponse, read_head
-from segue.inspector import security, shell
-from segue.inspector.logins import SESSION_SECONDS, Logins, new_token
-from segue.inspector.shell import ROOT, PageFrame
+from segue.inspector.access import security
+from segue.inspector.access.logins import SESSION_SECONDS, Logins, new_token
+from segue.inspector.markup import shell
+from segue.inspector.markup.shell import ROOT, PageFrame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
 
     from segue.gateway.web import Receive, Send, WebRequest
-    from segue.inspector.shell import Page
+    from segue.inspector.markup.shell import Page
 
 _LIMITS = GatewayLimits()
 

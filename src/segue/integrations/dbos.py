@@ -11,6 +11,8 @@ A turn is a workflow. DBOS starts, resumes and repeats its steps; what was said 
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import TYPE_CHECKING, Any, Final, final
 from uuid import uuid4
 
@@ -81,6 +83,8 @@ class DBOSAgents:
                         answer = await DBOS.recv_async(_TOPIC, timeout_seconds=_A_DAY)
                         if answer is not None:
                             step = await self._step("approve", turns.approve, session, key, answer)
+                            if step["type"] != "wait":
+                                await DBOS.set_event_async(_TOPIC, [])
                     case "sleep":
                         await DBOS.sleep_async(step["seconds"])
                         step = await self._step("perform", turns.perform, session, key, step)
@@ -123,8 +127,14 @@ class DBOSAgents:
             return await DBOS.enqueue_workflow_async(self._turns_queue, self._turn, session, text)
 
     async def approvals(self, turn: str, *, seconds: float = 0.0) -> list[dict[str, Any]]:
-        """The calls of a turn that somebody was asked about last: id, name, arguments. `seconds`: how long to wait for some."""
-        return await DBOS.get_event_async(turn, _TOPIC, timeout_seconds=seconds) or []
+        """The calls of a turn that wait for somebody's answer: id, name, arguments. `seconds`: how long to wait for some."""
+        deadline = time.monotonic() + seconds
+        while True:
+            left = max(deadline - time.monotonic(), 0.0)
+            calls = await DBOS.get_event_async(turn, _TOPIC, timeout_seconds=left) or []
+            if calls or not left:
+                return calls
+            await asyncio.sleep(min(left, self._polling))  # earlier ones are answered
 
     async def approve(self, turn: str, call_id: str, *, by: str, allow: bool = True, why: str = "") -> None:
         """Say whether a call may run, from any process, also days later. The journal keeps who said so."""
@@ -136,7 +146,8 @@ class DBOSAgents:
         await DBOS.send_async(turn, answer, _TOPIC, idempotency_key=f"{turn}.{call_id}")
 
     async def cancel(self, session: str, turn: str) -> None:
-        """End a turn, wherever it runs: it can write nothing more, and the calls that are open are closed."""
+        """End a turn, wherever it runs: it can write nothing more, and the calls that are open are closed. One that is over already
+        stays as it is, and so does the turn after it."""
         await DBOS.cancel_workflow_async(turn)
         await self._turns.cancel(session, turn)
 

@@ -20,7 +20,7 @@ from segue.config.paths import user_file
 from segue.errors import SegueError
 from segue.gateway import gateway_app
 from segue.integrations.in_process_clients import async_client, waiting_client
-from segue.providers.addresses import find_address
+from segue.providers.hosts.addresses import find_address
 from segue.providers.models.catalog import catalog
 
 if TYPE_CHECKING:

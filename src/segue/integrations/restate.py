@@ -5,6 +5,7 @@
 
 Everything is asked of Restate's server over HTTP: `POST /Agent/SESSION/send`, `GET /Agent/SESSION/approvals`,
 `POST /Agent/SESSION/approve`. Restate resumes and repeats steps; what was said and done is in the journal of the session alone.
+An invocation that is cancelled there ends its turn.
 """
 
 from __future__ import annotations
@@ -32,28 +33,30 @@ def agent_object(open_chat: Callable[[str], Chat], *, name: str = "Agent") -> Vi
     async def send(context: ObjectContext, message: str) -> dict[str, Any]:
         """Take a turn. It ends with `finish`, `text` and `error`."""
         session, key = context.key(), str(context.request().id)
+        try:
+            return await take_turn(context, session, key, message)
+        except TerminalError:  # somebody has cancelled the invocation
+            await context.run_typed("cancel", turns.cancel, session=session, key=key)
+            context.clear(_PENDING)
+            raise
+
+    async def take_turn(context: ObjectContext, session: str, key: str, message: str) -> dict[str, Any]:
         step = await context.run_typed("begin", turns.begin, session=session, key=key, message=message)
         while step["type"] != "done":
-            match step["type"]:
-                case "wait":
-                    promises = {call["id"]: context.awakeable(type_hint=dict) for call in step["calls"]}
-                    pending = [{**call, "answer_to": promises[call["id"]][0]} for call in step["calls"]]
-                    context.set(_PENDING, pending)
-                    for _, answered in promises.values():
-                        answer = await answered
-                        step = await context.run_typed(
-                            "approve", turns.approve, session=session, key=key, answer=answer
-                        )
-                    context.clear(_PENDING)
-                case "sleep":
-                    await context.sleep(timedelta(seconds=step["seconds"]))
+            if step["type"] == "wait":
+                promises = {call["id"]: context.awakeable(type_hint=dict) for call in step["calls"]}
+                pending = [{**call, "answer_to": promises[call["id"]][0]} for call in step["calls"]]
+                context.set(_PENDING, pending)
+                for _, answered in promises.values():
+                    answer = await answered
                     step = await context.run_typed(
-                        step["key"], turns.perform, session=session, key=key, step=step
+                        "approve", turns.approve, session=session, key=key, answer=answer
                     )
-                case _:
-                    step = await context.run_typed(
-                        step["key"], turns.perform, session=session, key=key, step=step
-                    )
+                context.clear(_PENDING)
+                continue
+            if step["type"] == "sleep":
+                await context.sleep(timedelta(seconds=step["seconds"]))
+            step = await context.run_typed(step["key"], turns.perform, session=session, key=key, step=step)
         return step
 
     @agent.handler(kind="shared")

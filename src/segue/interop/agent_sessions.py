@@ -17,7 +17,7 @@ from segue.interop.session_readers.session_file import fields
 from segue.interop.sidecar import Sidecars
 from segue.interop.source import CONVERSATION, SourceRequest
 from segue.interop.stored_sessions import last_session, program_named, session_at
-from segue.private_files import create_new
+from segue.system.private_files import create_new
 
 if TYPE_CHECKING:
     from os import PathLike

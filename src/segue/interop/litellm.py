@@ -347,7 +347,7 @@ def _numbered(name: str, number: int) -> str:
 
 def _of_a_second(provider: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What is known of a provider by its name, for one of another name."""
-    from segue.providers.addresses import addresses, complete_url  # noqa: PLC0415 - only for a second one of a kind
+    from segue.providers.hosts.addresses import addresses, complete_url  # noqa: PLC0415 - only for a second one of a kind
 
     address = addresses().providers.get(provider)
     if address is None:

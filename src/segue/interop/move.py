@@ -32,7 +32,7 @@ from segue.interop.session_writers.written_session import SessionPlan
 from segue.interop.sidecar import Sidecar, Sidecars
 from segue.interop.source import CONVERSATION, SourceRequest
 from segue.interop.stored_sessions import StoredSession, program_named
-from segue.private_files import create_new
+from segue.system.private_files import create_new
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

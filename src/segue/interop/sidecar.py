@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.errors import UsageError
-from segue.private_files import write_private
+from segue.system.private_files import write_private
 
 if TYPE_CHECKING:
     from pathlib import Path

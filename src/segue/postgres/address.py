@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 from msgspec import Struct
 
 from segue.errors import UsageError
-from segue.redaction import remember_secret
+from segue.text.redaction import remember_secret
 
 SCHEMES: Final = ("postgresql", "postgres")
 SCHEMA: Final = "segue"

@@ -26,7 +26,7 @@ from segue.postgres.address import DatabaseAddress, bad_url, read_address
 from segue.postgres.connection import DatabaseConnection, DriverConnection, SilenceError
 from segue.postgres.loop_connections import LoopConnections
 from segue.postgres.migrations import Migration, migrate
-from segue.worker_threads import Worker
+from segue.system.worker_threads import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 
 from segue.errors import JournalError, StoreRefusedError, StoreUnreachableError
-from segue.redaction import REDACTED
+from segue.text.redaction import REDACTED
 
 if TYPE_CHECKING:
     from segue.postgres.address import DatabaseAddress

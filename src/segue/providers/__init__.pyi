@@ -8,7 +8,7 @@ from segue.providers.embedded import EmbeddedProvider
 from segue.providers.models.cards import card_for_model
 from segue.providers.registry import ProviderRegistry, default_registry
 from segue.providers.scripted import Pause, ScriptedProvider, calls, says
-from segue.providers.token_counts import TokenCounter
+from segue.providers.tokens.token_counts import TokenCounter
 
 __all__ = [
     "ArgumentsDelta",

@@ -10,12 +10,12 @@ from msgspec import Struct, structs
 
 from segue.dialects.registry import proper_name
 from segue.errors import UsageError
-from segue.providers.addresses import AuthStyle, address_of, unknown_like
-from segue.providers.auth import Secret
-from segue.providers.base_urls import base_url_of
 from segue.providers.capabilities import ConfigProblem
-from segue.redaction import remember_secret_variable
-from segue.suggestions import suggestion
+from segue.providers.credentials.keys import Secret
+from segue.providers.hosts.addresses import AuthStyle, address_of, unknown_like
+from segue.providers.hosts.base_urls import base_url_of
+from segue.text.redaction import remember_secret_variable
+from segue.text.suggestions import suggestion
 from segue.transports.transport import ReplyLimits, Timeouts
 
 IN_PROCESS: Final[Mapping[str, tuple[str, ...]]] = {

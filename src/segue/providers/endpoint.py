@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from segue.dialects.dialect import Dialect
 from segue.errors import ProtocolError, ProviderError, SegueError
-from segue.redaction import redact_values
+from segue.text.redaction import redact_values
 from segue.transports.reply_meter import MeteredResponse
 from segue.transports.transport import (
     ReplyLimits,

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from segue.dialects.registry import DIALECTS
 from segue.errors import SegueError, UsageError
-from segue.providers.addresses import address_of, split_url, unknown_like
-from segue.providers.auth import Key, KeySources, Secret
-from segue.providers.base_urls import base_url_of, filled_places
 from segue.providers.capabilities import ConfigProblem
 from segue.providers.config import ProviderConfig, check_config
 from segue.providers.credentials import KeyOrToken, TokenKeeper
 from segue.providers.credentials.aws import AwsAccess, region_of
+from segue.providers.credentials.keys import Key, KeySources, Secret
 from segue.providers.endpoint import Endpoint
+from segue.providers.hosts.addresses import address_of, split_url, unknown_like
+from segue.providers.hosts.base_urls import base_url_of, filled_places
 from segue.providers.provider import Provider
 from segue.transports.http import DEFAULT_TRANSPORT
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from segue.providers.addresses import Address
     from segue.providers.credentials import AccessToken, Credentials, Source
+    from segue.providers.hosts.addresses import Address
     from segue.transports.transport import Transport
 
 _UNSET = ProviderConfig()

@@ -68,6 +68,10 @@ class HeadroomBook:
         now = self._now()
         return tuple(one for one in self._limits.get(model, {}).values() if one.resets_at > now)
 
+    def last(self, model: str) -> tuple[Headroom, ...]:
+        """As the last replies had it, also of limits that are whole again."""
+        return tuple(self._limits.get(model, {}).values())
+
     def wait(self, model: str) -> float:
         """Seconds until a request for a model can succeed; 0 where nothing is known to stand in the way."""
         if model not in self._limits:

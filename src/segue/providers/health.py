@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from segue.errors import Remedy
-    from segue.providers.addresses import Address
+    from segue.providers.hosts.addresses import Address
 
 LIMIT_SECONDS: Final = 10.0
 _ADVICE: Final[Mapping[Remedy, str]] = {

@@ -15,25 +15,30 @@ from segue.dialects.errors import refuses_stream
 from segue.dialects.replies.whole_reply import decoder_for
 from segue.errors import CredentialsError, InvalidRequestError, ProtocolError, SegueError, UsageError
 from segue.limits import DEFAULT_MODEL
-from segue.providers.abort import AbortedError, Waiting
 from segue.providers.adapter import ProviderAdapter
-from segue.providers.addresses import path_of
 from segue.providers.capabilities import Capabilities
 from segue.providers.embeddings import Embeddings
-from segue.providers.framed_reply import plain_response
 from segue.providers.headroom import HeadroomBook
 from segue.providers.health import check_health
-from segue.providers.host_form import HostForm, HostRefusals, fitted_body, fitted_headers
-from segue.providers.kept_plans import KeptPlans
+from segue.providers.hosts.addresses import path_of
+from segue.providers.hosts.host_form import (
+    HostForm,
+    HostRefusals,
+    fitted_body,
+    fitted_headers,
+    plain_response,
+)
 from segue.providers.models.cards import card_for_model, default_model
 from segue.providers.models.catalog import models_of
 from segue.providers.models.learned import LearnedCards
 from segue.providers.models.listing import CatalogList, ModelList, show_model
 from segue.providers.models.makers import model_suggestion
-from segue.providers.reply_events import EVENTS_AT_ONCE, ReplyReader
-from segue.providers.request_writer import RequestWriter
+from segue.providers.requests.abort import AbortedError, Waiting
+from segue.providers.requests.kept_plans import KeptPlans
+from segue.providers.requests.reply_events import EVENTS_AT_ONCE, ReplyReader
+from segue.providers.requests.request_writer import RequestWriter
 from segue.providers.services import new_fitting, services_for
-from segue.redaction import redact_text
+from segue.text.redaction import redact_text
 from segue.transcript.repairs import Repair
 from segue.transports.reply_meter import read_rest
 
@@ -46,12 +51,12 @@ if TYPE_CHECKING:
     from segue.dialects.dialect import Dialect
     from segue.dialects.server_side.wire_server import ServerFacts
     from segue.providers.adapter import ChatRequest, Feature, RequestSent, StreamEvent
-    from segue.providers.addresses import Address
     from segue.providers.batches.access import BatchAccess
     from segue.providers.capabilities import ConfigProblem, Health, ListModels
     from segue.providers.credentials import Credentials
     from segue.providers.endpoint import Endpoint, NoteHeaders
-    from segue.providers.request_writer import WrittenRequest
+    from segue.providers.hosts.addresses import Address
+    from segue.providers.requests.request_writer import WrittenRequest
     from segue.providers.services import CountService, Services
     from segue.transports.transport import WireResponse
 

@@ -26,9 +26,9 @@ from segue.conversation.events import (
     UsageReported,
 )
 from segue.errors import SegueError, UsageError
-from segue.providers.abort import AbortedError, Waiting
 from segue.providers.adapter import ChatRequest, ProviderAdapter, RequestSent, StreamEvent
 from segue.providers.capabilities import Capabilities, ModelInfo
+from segue.providers.requests.abort import AbortedError, Waiting
 
 if TYPE_CHECKING:
     from segue.conversation.events import FinishReason

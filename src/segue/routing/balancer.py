@@ -27,7 +27,7 @@ from segue.routing.retry import RetrySettings, pause_before, recovery_for
 from segue.routing.router import GiveUp, GoTo, Need, NextStep, Retry, Routing, Skipped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from segue.conversation.usage import Usage
     from segue.routing.members import Member, SkipKind
@@ -90,14 +90,17 @@ class Balancer:
             return route
         return structs.replace(route, context=min(self._context, self.window(member) or self._context))
 
-    def open(self, need: Need, *, prefer: str = "") -> Routing:
+    def open(self, need: Need, *, prefer: str = "", left: Collection[str] = ()) -> Routing:
         with self.lock:
             now = self.now()
             free: list[Member] = []
             skips: list[tuple[Member, SkipReason]] = []
             for member in self.members:
                 reason = member.skip_reason(need, self.facts, now)
-                if reason is None:
+                if member.known is not None and member.known.name in left:
+                    failed = RouteError("This turn has failed there already.", code="failed_earlier")
+                    skips.append((member, SkipReason("left", failed)))
+                elif reason is None:
                     free.append(member)
                 else:
                     skips.append((member, reason))

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from segue.routing.route import Facts, MemberFacts, Route
     from segue.routing.router import Need
 
-SkipKind: TypeAlias = Literal["unusable", "resting", "locked_out", "too_small", "lacking", "busy", "limited"]
-"""`locked_out`: it wanted another key or more money, which it may have by now. `lacking`: it takes no images or no
+SkipKind: TypeAlias = Literal[
+    "unusable", "resting", "locked_out", "too_small", "lacking", "busy", "limited", "left"
+]
+"""`left`: this turn has failed there already, perhaps in another process. `locked_out`: it wanted another key or more money, which it may have by now. `lacking`: it takes no images or no
 tools and the turn has some, so they would have to be described in words. `busy`: it has all requests that it may have.
 `limited`: it has said that a limit is used up, and until when."""
 

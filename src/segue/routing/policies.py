@@ -48,7 +48,7 @@ class Failover(Balancer):
             self._preferred, self._owner = index, turn.ordinal
 
 
-_GONE = ("resting", "locked_out", "unusable")
+_GONE = ("resting", "locked_out", "unusable", "left")
 
 
 class Weighted(Balancer):

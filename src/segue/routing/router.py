@@ -18,7 +18,7 @@ from segue.routing.route import Route, parse_route
 from segue.routing.statistics import MemberCounters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from segue.conversation.usage import Usage
     from segue.routing.route import Facts
@@ -124,10 +124,11 @@ class Router(Protocol):
         """What fits into every member, so that any of them can take the conversation over."""
         ...
 
-    def open(self, need: Need, *, prefer: str = "") -> Routing:
+    def open(self, need: Need, *, prefer: str = "", left: Collection[str] = ()) -> Routing:
         """Begin a turn. Raises RouteError with all reasons when no member can take it.
 
-        `prefer`: the name of the route to try first if it can take the turn, whatever the policy.
+        `prefer`: the name of the route to try first if it can take the turn, whatever the policy. `left`: the names of routes
+        that this turn has failed at, in whichever process: it does not go there again.
         Its remedy is `shrink` (RouteTooSmallError, with the `limit` to shrink to) when only size stands in the way.
         """
         ...
@@ -172,8 +173,8 @@ class SingleRouter:
             return None
         return known if route.context is None else route.context
 
-    def open(self, need: Need, *, prefer: str = "") -> Routing:
-        del prefer
+    def open(self, need: Need, *, prefer: str = "", left: Collection[str] = ()) -> Routing:
+        del prefer, left
         (route,) = self.routes
         self._facts(route)  # raises why the route cannot be used
         if need.tokens is not None and (window := self.context_limit) is not None and need.tokens > window:

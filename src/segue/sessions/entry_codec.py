@@ -22,7 +22,6 @@ from segue.conversation.document import (
 from segue.conversation.json_safe import json_safe
 from segue.conversation.options import NO_OPTIONS, Options
 from segue.errors import JournalError
-from segue.redaction import drop_secret_fields
 from segue.sessions import errors
 from segue.sessions.entries import (
     Adopted,
@@ -39,6 +38,7 @@ from segue.sessions.entries import (
     TurnEnded,
     UserSaid,
 )
+from segue.text.redaction import drop_secret_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

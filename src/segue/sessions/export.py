@@ -16,10 +16,10 @@ from segue.providers.models.cards import dialect_of_model
 from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Record
 from segue.sessions.entry_codec import encode_entry
-from segue.sessions.html_page import as_html
-from segue.sessions.markdown import as_markdown
+from segue.sessions.pages.html_page import as_html
+from segue.sessions.pages.markdown import as_markdown
 from segue.sessions.recovery import salvage_state
-from segue.terminal_text import safe_json_bytes
+from segue.text.terminal_text import safe_json_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -95,6 +95,8 @@ class State:
         """What somebody was asked about calls of the batch that is open, and the answers; None: not yet."""
         self.turn_key = ""
         """Of the message that the last turn began with."""
+        self.counted: dict[str, tuple[int, int]] = {}
+        """By model: how many messages of the conversation its last request had, and the input tokens that were counted in it."""
         self._open: dict[str, None] = {}
         self._places: dict[int, _Place] = {}
         self._here = 0
@@ -262,6 +264,11 @@ class State:
     def _reply(self, _seq: int, entry: ModelReplied) -> None:
         message = entry.message
         if message.blocks:  # a reply may cost something and be empty
+            if message.origin is not None and entry.usage.input_tokens:
+                self.counted[message.origin.model] = (
+                    len(self._lines[-1].messages),
+                    entry.usage.input_tokens,
+                )
             self._append(message)
         self.answered = entry.finish == "stop" and not message.calls
         self._count(entry.usage, entry.cost)
@@ -297,6 +304,7 @@ class State:
             self._count_id(call_id)
         self._counted_writes = self.ledger.writes
         self._lines.append(line)
+        self.counted.clear()
         self._conversation = None
 
     def _count_id(self, call_id: str) -> None:

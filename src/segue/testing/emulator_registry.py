@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.registry import default_registry
 from segue.transports.asgi import AsgiTransport
 

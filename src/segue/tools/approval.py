@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final, get_args
 from msgspec import Struct
 
 from segue.errors import UsageError
+from segue.text.url_patterns import matches_url
 from segue.tools.definition import PendingApproval
 from segue.tools.read_only_commands import only_reads
 from segue.tools.shell_syntax import is_injected, is_simple, pieces
-from segue.url_patterns import matches_url
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator

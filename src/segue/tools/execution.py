@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from segue.conversation.blocks import Media, ToolCall, ToolResult
 from segue.conversation.json_safe import encodable, ensure_json_safe, json_safe
 from segue.events import Emit, ToolProgress
-from segue.redaction import redact_known
+from segue.text.redaction import redact_known
 from segue.tools.arguments import problem_with
 from segue.tools.definition import Context, Output, StoppedCallError
 from segue.tools.function_tools import as_tool

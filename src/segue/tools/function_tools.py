@@ -19,7 +19,8 @@ from msgspec import Struct
 from segue.conversation.json_safe import is_json_safe
 from segue.conversation.tools import ToolSpec
 from segue.errors import UsageError
-from segue.suggestions import unexpected_keyword
+from segue.system.worker_threads import in_thread
+from segue.text.suggestions import unexpected_keyword
 from segue.tools.definition import Context, Effect, Runner, Tool
 from segue.tools.value_types import (
     InexpressibleError,
@@ -31,7 +32,6 @@ from segue.tools.value_types import (
     value_type,
     without_names,
 )
-from segue.worker_threads import in_thread
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _SETTINGS = "__segue_tool__"

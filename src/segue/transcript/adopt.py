@@ -16,10 +16,10 @@ from segue.conversation.blocks import Reasoning, status_of
 from segue.conversation.ids import mint
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message
-from segue.transcript import fast_paths
 from segue.transcript.closure import settle
 from segue.transcript.drafts import CallDraft, ModelDraft
-from segue.transcript.fast_adopt import adopt_fast
+from segue.transcript.fast import fast_paths
+from segue.transcript.fast.fast_adopt import adopt_fast
 from segue.transcript.pairing import DraftBuilder
 from segue.transcript.policy import DEFAULT
 from segue.transcript.repairs import Repair

@@ -14,9 +14,8 @@ from msgspec import structs
 from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall
 from segue.conversation.json_safe import encodable
 from segue.transcript.closure import recover_call, settle
-from segue.transcript.completion import completion_of
 from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, repair_from, repair_of
-from segue.transcript.own_fields import (
+from segue.transcript.foreign_fields import (
     folded,
     may_end,
     report_losses,
@@ -27,7 +26,7 @@ from segue.transcript.own_fields import (
 )
 from segue.transcript.projection import IdProjection, offered_names
 from segue.transcript.reasoning import Dropped, Makers, lacks_thought
-from segue.transcript.shown_blocks import fit_block
+from segue.transcript.shown_blocks import completion_of, fit_block
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Step, StepBlock, UserStep
 from segue.transcript.value_text import arguments_of
 

@@ -108,7 +108,8 @@ class Makers(Struct):
             return "it holds text that cannot be written"
         if replay == "sealed":
             if thought.seal is None:
-                return "it carries no seal"
+                own = self.rules.reasoning.unsealed and speaker is not None and self.is_target(speaker)
+                return "" if own and thought.text else "it carries no seal"
             return "" if self.opens(thought.seal) else "another model made it"
         if speaker is None or not self.is_target(speaker):
             return "another model made it"

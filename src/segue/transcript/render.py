@@ -16,11 +16,10 @@ from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.json_safe import encodable
 from segue.conversation.message import Conversation
 from segue.errors import TranscriptError
-from segue.transcript import fast_paths
 from segue.transcript.composer import Composer
 from segue.transcript.drafts import Note
-from segue.transcript.fast_exchanges import compose_exchanges
-from segue.transcript.fast_render import compose_exchange, compose_message
+from segue.transcript.fast import fast_paths
+from segue.transcript.fast.fast_render import compose_exchange, compose_exchanges, compose_message
 from segue.transcript.pairing import DraftBuilder
 from segue.transcript.policy import DEFAULT, Policy
 from segue.transcript.reasoning import Dropped, Prefix, all_but_last, strip, thinks

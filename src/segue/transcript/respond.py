@@ -28,8 +28,7 @@ from segue.conversation.ids import mint
 from segue.errors import ProtocolError, ProviderError, SegueError
 from segue.transcript.citations import is_listed, source_list, suits
 from segue.transcript.media import describe_in_reply, document_text
-from segue.transcript.minted_ids import MintedIds
-from segue.transcript.projection import offered_names
+from segue.transcript.projection import MintedIds, offered_names
 from segue.transcript.repairs import Kind, Repair
 from segue.transcript.reply_call import ReplyCall
 from segue.transcript.rules import media_type

@@ -53,6 +53,8 @@ class ReasoningRules(Struct, frozen=True):
 
     replay: Literal["none", "sealed", "plain"] = "none"
     """`sealed`: only with the seal the model put on them; `plain`: as text."""
+    unsealed: bool = False
+    """Whether a model may leave a thought without a seal: then it gets that back, too."""
     required: Literal["none", "calls", "all"] = "none"
     """On which model messages the target insists on some reasoning."""
     filler: str = ""

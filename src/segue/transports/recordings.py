@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.errors import TransportError, UsageError
-from segue.redaction import redact_text, redact_values
+from segue.text.redaction import redact_text, redact_values
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

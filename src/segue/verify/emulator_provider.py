@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
-from segue.providers.addresses import addresses
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
+from segue.providers.hosts.addresses import addresses
 from segue.transports.asgi import AsgiTransport
 
 if TYPE_CHECKING:

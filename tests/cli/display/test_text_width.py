@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.cli.display.text_width import LiveLines, cut, cut_beginning, width_of, wrapped
-from segue.cli.interactive.screen import Screen
+from segue.cli.interactive.views.screen import Screen
 
 LINES = st.text(alphabet="ab 你界🎉é", max_size=60)
 

@@ -15,11 +15,11 @@ import pytest
 
 from cli.interactive.golden import golden, look_of
 from segue.cli.interactive.key_watch import KeyWatch
-from segue.cli.interactive.question_view import QuestionView
-from segue.cli.interactive.questions import question_about
-from segue.cli.interactive.screen import Screen
-from segue.cli.interactive.switch_view import show_switch
-from segue.cli.interactive.turn_view import TurnScene, TurnView
+from segue.cli.interactive.prompts.question_view import QuestionView
+from segue.cli.interactive.prompts.questions import question_about
+from segue.cli.interactive.views.screen import Screen
+from segue.cli.interactive.views.switch_view import show_switch
+from segue.cli.interactive.views.turn_view import TurnScene, TurnView
 from segue.conversation.blocks import Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message
 from segue.conversation.tools import ToolSpec

@@ -11,7 +11,7 @@ from segue.dialects.anthropic_messages import DIALECT
 from segue.dialects.anthropic_messages.fast import read_exchanges, read_fast
 from segue.dialects.anthropic_messages.read_messages import _read_message
 from segue.errors import TranscriptError
-from segue.transcript import fast_paths
+from segue.transcript.fast import fast_paths
 
 ORIGIN = Origin("anthropic", model="m")
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a"}}

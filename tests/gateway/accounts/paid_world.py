@@ -21,8 +21,8 @@ from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.report import RequestReport
 from segue.gateway.server import _Served, http_server, open_listener
-from segue.providers.auth import Secret
 from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
 from segue.providers.registry import default_registry
 from segue.routing.retry import RetrySettings
 from segue.transports.http import HttpTransport

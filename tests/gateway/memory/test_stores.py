@@ -183,6 +183,39 @@ def test_conversations_are_listed_and_switched(opened: Opener) -> None:
     asyncio.run(story())
 
 
+def test_a_session_is_switched_with_what_begins_in_it_later(opened: Opener) -> None:
+    async def story() -> None:
+        store = opened()
+        for name, session, caller in (
+            ("one", "s", "ann"),
+            ("two", "s", "ann"),
+            ("three", "t", "ann"),
+            ("four", "s", "bob"),
+        ):
+            await store.note(ConversationInfo(id=name, caller=caller, session=session))
+        await store.switch_session("s", "openai/x", "ann")
+        await store.note(ConversationInfo(id="five", caller="ann", session="s"))
+        await store.note(ConversationInfo(id="six", caller="bob", session="s"))
+        chosen = {info.id: (info.switched, info.session) for info in await store.conversations()}
+        moved, rest = ("openai/x", "s"), ("", "s")
+        assert chosen == {
+            "one": moved,
+            "two": moved,
+            "three": ("", "t"),
+            "four": rest,
+            "five": moved,
+            "six": rest,
+        }
+        assert await store.session_switch("s", "ann") == "openai/x"
+        assert await store.session_switch("s", "bob") == ""
+        await store.switch_session("s", "", "ann")
+        await store.note(ConversationInfo(id="seven", caller="ann", session="s"))
+        assert {info.switched for info in await store.conversations()} == {""}
+        await store.close()
+
+    asyncio.run(story())
+
+
 def test_a_conversation_belongs_to_the_caller_that_it_was_noted_for_first(opened: Opener) -> None:
     async def story() -> None:
         store = opened()

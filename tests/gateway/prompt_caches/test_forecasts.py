@@ -269,6 +269,13 @@ _STEPS: Final[dict[str, tuple[Callable[[Stage, Session], str], frozenset[str]]]]
 }
 
 
+def _agree(wire: Wire, session: Session, expected: int, read: int) -> bool:
+    """Within one block. A prompt that is one block longer than the shortest that is kept may as well be a token too short."""
+    nearly = _tolerance(wire, session)
+    least = cache_facts(wire.name, wire.model).minimum
+    return abs(expected - read) <= nearly or (0 in (expected, read) and expected + read < least + nearly)
+
+
 def _tolerance(wire: Wire, session: Session) -> int:
     """One block. Where a provider keeps whole parts, or what is marked: so much as rounding makes of each part, for the provider
     counts brackets that are not known here."""
@@ -294,7 +301,7 @@ async def test_what_is_expected_is_what_the_provider_reports(wire: Wire) -> None
             )
             where = f"{wire.name} turn {turn} after {name}: {outcome}"
             assert outcome.read is not None, where
-            assert abs(forecast.expected - outcome.read) <= _tolerance(wire, session), where
+            assert _agree(wire, session, forecast.expected, outcome.read), where
             if outcome.lost:
                 seen[planted] += 1
                 assert outcome.cause == planted, where

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from segue.dialects.registry import DIALECTS
 from segue.errors import CredentialsError
-from segue.providers.auth import Secret
 from segue.providers.credentials import AHEAD_SECONDS, PAUSE_SECONDS, AccessToken, TokenKeeper
+from segue.providers.credentials.keys import Secret
 from segue.providers.endpoint import Endpoint
 from segue.transports.http import HttpTransport
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from segue.child_process import child_environment
 from segue.conversation.blocks import ToolCall, ToolResult
 from segue.events import Decision
+from segue.system.child_process import child_environment
 from segue.tools.approval import Approval
 from segue.tools.builtin import builtin_tools
 from segue.tools.definition import Tool

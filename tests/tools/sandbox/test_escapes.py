@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from segue.child_process import SHELL, child_environment
+from segue.system.child_process import SHELL, child_environment
 from segue.tools.sandbox.mechanisms import Mechanism, candidates, trial
 from segue.tools.sandbox.policy import SandboxPolicy, make_policy
 from segue.tools.sandbox.sandbox import start_confined

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.child_process import child_environment
+from segue.system.child_process import child_environment
 from segue.tools.sandbox.git_places import GitGuard, git_places
 from segue.tools.sandbox.landlock import parts_around
 from segue.tools.sandbox.mechanisms import Mechanism

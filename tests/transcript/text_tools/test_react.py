@@ -32,7 +32,7 @@ from segue.conversation.tools import Named, ToolSpec
 from segue.conversation.usage import Usage
 from segue.errors import TransportError
 from segue.providers.adapter import ChatRequest
-from segue.providers.text_requests import as_text_request
+from segue.providers.requests.text_requests import as_text_request
 from segue.transcript.adopt import rebuild
 from segue.transcript.policy import Policy
 from segue.transcript.render import render

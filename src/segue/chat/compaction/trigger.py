@@ -28,8 +28,8 @@ from segue.exchange.attempt import Attempt
 from segue.limits import COMPACT_AT, COMPACT_TO
 from segue.providers.adapter import ChatRequest
 from segue.providers.models.prices import Bill
-from segue.providers.token_counts import ASKING_SECONDS, WARNING_THRESHOLD, TokenCounter
-from segue.providers.token_estimates import Estimator, estimate_request, family_of
+from segue.providers.tokens.token_counts import ASKING_SECONDS, WARNING_THRESHOLD, TokenCounter
+from segue.providers.tokens.token_estimates import Estimator, estimate_request, family_of
 from segue.routing.route import Route, provider_of
 from segue.routing.router import Need
 from segue.sessions.entries import Compacted, ModelReplied
@@ -38,7 +38,7 @@ from segue.tools.execution import abandon
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segue.chat.lifecycle import ChatSession
+    from segue.chat.chat_session import ChatSession
     from segue.conversation.message import Conversation
     from segue.events import Emit
     from segue.providers.adapter import ProviderAdapter
@@ -90,11 +90,11 @@ class Compactor:
     def __init__(self, session: ChatSession) -> None:
         self.summariser: Route | None = None
         """The route that replied last: it has read the conversation, so it can also sum it up."""
-        self.reported: dict[str, tuple[ChatRequest, int]] = {}
-        """By model: its last request, and the input tokens that its provider counted in it."""
         self._session = session
         self._content = _Content()
         self._estimator = Estimator()
+        self._counted: dict[str, tuple[int, int]] = {}
+        """What the estimator was corrected by, as the state has it."""
         self.warned = False
         """Whether this turn was reported to come near the limit."""
 
@@ -144,16 +144,31 @@ class Compactor:
         size = self._content.size + len(conversation.system) + session.tools.size
         if smallest is None or 2 * size < smallest * share:
             return need
+        self._correct(request)
         if message is not None:
             request = structs.replace(request, conversation=conversation.append(message))
-        if route.model in self.reported:
-            self._estimator.correct(*self.reported.pop(route.model))
         tokens = self._estimator.estimate(request)
         if limit is not None and tokens > limit * share:
             provider = provider_of(route, session.providers)
             if provider.capabilities.count_tokens is not None:
                 tokens = await _count(provider, request, abort) or tokens
         return structs.replace(need, tokens=tokens)
+
+    def _correct(self, request: ChatRequest) -> None:
+        """By what the provider counted in its last request of this conversation. The journal has it, so that a chat which is
+        opened anew, in another process, makes the same requests as one that goes on."""
+        model, conversation = request.model, request.conversation
+        counted = self._session.journal.state.counted.get(model)
+        if counted == self._counted.get(model):
+            return
+        if counted is None:
+            del self._counted[model]
+            self._estimator.forget(model)
+            return
+        self._counted[model] = counted
+        messages, tokens = counted
+        earlier = structs.replace(conversation, messages=conversation.messages[:messages])
+        self._estimator.correct(structs.replace(request, conversation=earlier), tokens)
 
     def _smallest_window(self, limit: int | None) -> int | None:
         """Of all members: a limit that was set for the router may be above what one of them takes."""

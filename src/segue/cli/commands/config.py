@@ -55,7 +55,7 @@ def _show(arguments: argparse.Namespace) -> int:
     from msgspec import to_builtins  # noqa: PLC0415
 
     from segue.config.file_edit import key_of, toml_value  # noqa: PLC0415
-    from segue.redaction import redact_settings  # noqa: PLC0415
+    from segue.text.redaction import redact_settings  # noqa: PLC0415
 
     settings = read_settings(arguments.sets)
     shown = {key: redact_settings(key, value) for key, value in to_builtins(settings.config).items()}

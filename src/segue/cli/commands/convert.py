@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
-from segue.terminal_text import safe_json_bytes
+from segue.text.terminal_text import safe_json_bytes
 
 if TYPE_CHECKING:
     import argparse

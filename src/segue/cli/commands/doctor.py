@@ -17,8 +17,8 @@ from segue.cli.display.turn_summary import counted
 from segue.cli.error_report import error_lines
 from segue.cli.exit_codes import Exit
 from segue.errors import TranscriptError, UsageError
-from segue.private_files import replace_file
-from segue.terminal_text import sanitised
+from segue.system.private_files import replace_file
+from segue.text.terminal_text import sanitised
 
 if TYPE_CHECKING:
     import argparse

@@ -50,7 +50,7 @@ def exports(url: str) -> list[str]:
     from urllib.parse import urlsplit  # noqa: PLC0415
 
     from segue.emulators.providers import MODULES  # noqa: PLC0415
-    from segue.providers.addresses import find_address  # noqa: PLC0415
+    from segue.providers.hosts.addresses import find_address  # noqa: PLC0415
 
     lines = []
     for name in MODULES:

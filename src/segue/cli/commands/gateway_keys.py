@@ -188,7 +188,7 @@ async def _confirm_removal(caller: CallerInfo, arguments: argparse.Namespace) ->
         raise UsageError(
             f"Nobody can be asked whether to remove {caller.name}.", code="not_asked", hint="Allow it: --yes"
         )
-    from segue.cli.interactive.secret_prompt import read_yes  # noqa: PLC0415 - slow to load
+    from segue.cli.interactive.prompts.secret_prompt import read_yes  # noqa: PLC0415 - slow to load
 
     if not await read_yes("Remove it?"):
         raise UsageError("Nothing was removed.", code="not_asked")

@@ -47,8 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _open_gateway(config: Config, given: str, *, browser: bool) -> int:
     from segue.cli.clients import asks_for_key, gateway_url  # noqa: PLC0415
     from segue.gateway.stores import open_key  # noqa: PLC0415
-    from segue.inspector.logins import new_token  # noqa: PLC0415
-    from segue.inspector.shell import ROOT  # noqa: PLC0415
+    from segue.inspector.access.logins import new_token  # noqa: PLC0415
+    from segue.inspector.markup.shell import ROOT  # noqa: PLC0415
 
     url = (given or gateway_url(config)).rstrip("/")
     _require_running(url)
@@ -90,7 +90,7 @@ def _show(link: str, *, browser: bool) -> None:
     import webbrowser  # noqa: PLC0415
 
     from segue.config.paths import gateway_directory  # noqa: PLC0415
-    from segue.private_files import write_private  # noqa: PLC0415
+    from segue.system.private_files import write_private  # noqa: PLC0415
 
     # Other users of the machine see what programs are started with, so the browser gets the name of a private file.
     file = gateway_directory() / "inspect.html"
@@ -130,7 +130,7 @@ def _session_page(config: Config, name: str) -> LocalInspector:
     from segue.cli.commands.sessions import find_session  # noqa: PLC0415
     from segue.config.resources import open_store  # noqa: PLC0415
     from segue.inspector.local import LocalInspector  # noqa: PLC0415
-    from segue.inspector.session_view import session_page  # noqa: PLC0415
+    from segue.inspector.views.session_view import session_page  # noqa: PLC0415
     from segue.sessions.entries import Record  # noqa: PLC0415
     from segue.sessions.recovery import salvage_state  # noqa: PLC0415
 
@@ -160,7 +160,7 @@ def _session_page(config: Config, name: str) -> LocalInspector:
 
 def _serve(app: LocalInspector, port: int, *, browser: bool) -> int:
     from segue.gateway.server import open_listener  # noqa: PLC0415
-    from segue.inspector.shell import ROOT  # noqa: PLC0415
+    from segue.inspector.markup.shell import ROOT  # noqa: PLC0415
 
     with open_listener("127.0.0.1", port) as listener:
         import uvicorn  # noqa: PLC0415

@@ -12,7 +12,7 @@ from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
 from segue.config.paths import keys_file
 from segue.errors import UsageError
-from segue.redaction import mask
+from segue.text.redaction import mask
 
 if TYPE_CHECKING:
     import argparse
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def store_key(provider: str, key: str) -> str:
     """Store a key; returns the place, for people."""
-    from segue.providers.auth import KEYRING_SERVICE, read_key_file, write_key_file  # noqa: PLC0415
+    from segue.providers.credentials.keys import KEYRING_SERVICE, read_key_file, write_key_file  # noqa: PLC0415
 
     ring = usable_keyring()
     if ring is not None:
@@ -83,7 +83,7 @@ async def ask_and_store(provider: str, *, force: bool = False, tried: bool = Fal
     key = await _read_key(provider)
     _check_shape(provider, key, force=force)
     if sys.stdin.isatty() and not tried:
-        from segue.cli.interactive.secret_prompt import read_yes  # noqa: PLC0415 - slow to load
+        from segue.cli.interactive.prompts.secret_prompt import read_yes  # noqa: PLC0415 - slow to load
 
         tried = await read_yes("Try it now, with a request that costs nothing?")
     if tried:
@@ -97,7 +97,7 @@ async def _read_key(provider: str) -> str:
         key = sys.stdin.readline().strip()
         why = "The key is empty; nothing was stored."
     else:
-        from segue.cli.interactive.secret_prompt import read_secret  # noqa: PLC0415 - slow to load
+        from segue.cli.interactive.prompts.secret_prompt import read_secret  # noqa: PLC0415 - slow to load
 
         key = await read_secret(f"API key of {provider}")
         why = "Cancelled; nothing was stored."
@@ -107,8 +107,8 @@ async def _read_key(provider: str) -> str:
 
 
 def _check_shape(provider: str, key: str, *, force: bool) -> None:
-    from segue.providers.addresses import find_address  # noqa: PLC0415
-    from segue.providers.key_shape import shape_problem  # noqa: PLC0415
+    from segue.providers.credentials.keys import shape_problem  # noqa: PLC0415
+    from segue.providers.hosts.addresses import find_address  # noqa: PLC0415
 
     if problem := shape_problem(key, None if force else find_address(provider)):
         raise UsageError(
@@ -136,7 +136,7 @@ async def _try_key(provider: str, key: str) -> None:
 
 
 def _remove(provider: str) -> int:
-    from segue.providers.auth import KEYRING_SERVICE, read_key_file, write_key_file  # noqa: PLC0415
+    from segue.providers.credentials.keys import KEYRING_SERVICE, read_key_file, write_key_file  # noqa: PLC0415
 
     removed = False
     ring = usable_keyring()
@@ -171,8 +171,8 @@ def _list(*, as_json: bool) -> int:
 
 def found_keys() -> list[dict[str, str]]:
     """Every provider with a key, found without running a command."""
-    from segue.providers.addresses import addresses  # noqa: PLC0415
-    from segue.providers.auth import KeySources, find_key, read_key_file  # noqa: PLC0415
+    from segue.providers.credentials.keys import KeySources, find_key, read_key_file  # noqa: PLC0415
+    from segue.providers.hosts.addresses import addresses  # noqa: PLC0415
 
     file = keys_file()
     names = dict.fromkeys([*addresses().providers, *read_key_file(file)])
@@ -191,7 +191,7 @@ def _proper(provider: str) -> str:
     """The main name of a provider with several. Raises UsageError for one that nobody has described."""
     from segue.config.layers import load_settings  # noqa: PLC0415
     from segue.config.resources import unknown_provider  # noqa: PLC0415
-    from segue.providers.addresses import addresses, find_address  # noqa: PLC0415
+    from segue.providers.hosts.addresses import addresses, find_address  # noqa: PLC0415
 
     address = find_address(provider)
     if address is None and provider not in load_settings().config.providers:

@@ -16,7 +16,7 @@ from segue.cli.display.turn_summary import short
 from segue.cli.error_report import error_lines
 from segue.cli.exit_codes import Exit
 from segue.errors import SegueError, UsageError
-from segue.terminal_text import sanitised
+from segue.text.terminal_text import sanitised
 
 if TYPE_CHECKING:
     import argparse
@@ -181,7 +181,7 @@ async def _show(adapter: ProviderAdapter, model: str, arguments: argparse.Namesp
 
 
 def _unknown(adapter: ProviderAdapter, model: str, listed: list[ModelInfo]) -> UsageError:
-    from segue.suggestions import suggestion  # noqa: PLC0415
+    from segue.text.suggestions import suggestion  # noqa: PLC0415
 
     return UsageError(
         f'{adapter.name} has no model "{model}".',

@@ -9,7 +9,7 @@ from segue.cli.display.lists import print_json
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
 from segue.errors import SegueError, UsageError
-from segue.terminal_text import sanitised
+from segue.text.terminal_text import sanitised
 
 if TYPE_CHECKING:
     import argparse
@@ -60,8 +60,8 @@ def _check(one: Contribution) -> None:
     """Use it as its kind is used. Raises UsageError where it cannot be, or stands in place of something of ours."""
     match one.kind:
         case "provider":
-            from segue.providers.addresses import addresses  # noqa: PLC0415 - each kind needs something else
             from segue.providers.config import IN_PROCESS  # noqa: PLC0415
+            from segue.providers.hosts.addresses import addresses  # noqa: PLC0415 - each kind needs something else
             from segue.providers.registry import plugin_provider  # noqa: PLC0415
 
             _refuse_ours(one, {*addresses().providers, *IN_PROCESS})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from segue.cli.command_table import add_set, read_settings
 from segue.cli.display.terminal import print_status
 from segue.errors import UsageError
-from segue.signals import END
+from segue.system.signals import END
 
 if TYPE_CHECKING:
     import argparse

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from segue.gateway.log_output import patient_log  # noqa: PLC0415
-    from segue.terminal_text import styled  # noqa: PLC0415
+    from segue.text.terminal_text import styled  # noqa: PLC0415
 
     sets = [*arguments.sets, *_sets_of(arguments)]
     config = _load(sets)
@@ -91,7 +91,7 @@ def _refuse_strangers(config: Config, listener: socket.socket) -> None:
 
 def _refuse_loop(config: Config, listener: socket.socket) -> None:
     """Refuse a provider whose address is the gateway's own, such as after eval "$(segue env …)" in the same shell."""
-    from segue.providers.addresses import addresses  # noqa: PLC0415
+    from segue.providers.hosts.addresses import addresses  # noqa: PLC0415
 
     given = {f"providers.{name}.base_url": table.get("base_url") for name, table in config.providers.items()}
     for address in addresses().providers.values():

@@ -15,7 +15,7 @@ from segue.cli.display.text_width import cut, padded
 from segue.cli.display.turn_summary import counted
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
-from segue.terminal_text import sanitised
+from segue.text.terminal_text import sanitised
 
 if TYPE_CHECKING:
     import argparse
@@ -181,7 +181,7 @@ def _ago(at: float, now: float | None) -> str:
 
 async def _show(store: Store, arguments: argparse.Namespace) -> int:
     from segue.sessions.export import export_session  # noqa: PLC0415
-    from segue.sessions.markdown import MAX_OUTPUT  # noqa: PLC0415
+    from segue.sessions.pages.markdown import MAX_OUTPUT  # noqa: PLC0415
 
     session = (await find_session(store, arguments.session)).id
     page = await export_session(store, session, "markdown", max_output=MAX_OUTPUT)

@@ -23,6 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--back", action="store_true", help="let the name that the client asks for decide again"
     )
+    parser.add_argument(
+        "--session",
+        action="store_true",
+        help="switch all conversations of its session: subagents and titles, and those that begin later",
+    )
     parser.add_argument("--url", default="", help="of a gateway elsewhere; its key is in SEGUE_GATEWAY_KEY")
     add_set(parser)
 
@@ -34,7 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     if bool(arguments.model) == arguments.back:
         raise UsageError("Name either a MODEL or --back.", hint="segue switch last openai/gpt-4.1")
     with open_gateway_control(arguments.url, arguments.sets) as control:
-        info = control.switch(arguments.conversation, arguments.model)
+        info = control.switch(arguments.conversation, arguments.model, session=arguments.session)
     decides = f"{info.switched} answers" if info.switched else f'"{info.asked}" decides again'
-    print_status(f"Conversation {info.id}: {decides} from the next turn on.")
+    what = f"The session of {info.id}" if arguments.session else f"Conversation {info.id}"
+    print_status(f"{what}: {decides} from the next turn on.")
     return Exit.OK

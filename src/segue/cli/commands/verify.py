@@ -11,7 +11,7 @@ from segue.cli.command_table import add_set, read_settings
 from segue.cli.display.terminal import Colours, print_status
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
-from segue.terminal_text import sanitised
+from segue.text.terminal_text import sanitised
 
 if TYPE_CHECKING:
     import argparse
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from segue.providers.provider import Provider
     from segue.transports.transport import Transport
     from segue.verify.report import Verified, VerifyReport
-    from segue.verify.run import Estimate
+    from segue.verify.verification import Estimate
 
 DESCRIPTION = """Sends a few dozen small requests with hard histories to a model: unanswered calls, reused and foreign ids,
 reasoning of others, images, a compacted chat. Shows what the provider accepts, with its words where it refuses, and where
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.verify.run import Verification, estimate  # noqa: PLC0415 - `--help` needs none of it
+    from segue.verify.verification import Verification, estimate  # noqa: PLC0415 - `--help` needs none of it
 
     provider, model = _provider(arguments)
     _say_what_is_known(provider)
@@ -106,7 +106,7 @@ def _confirm(arguments: argparse.Namespace, expected: Estimate) -> None:
         raise UsageError(
             "Nobody can be asked whether to send them.", code="not_asked", hint="Allow it: --yes"
         )
-    from segue.cli.interactive.secret_prompt import read_yes  # noqa: PLC0415 - slow to load
+    from segue.cli.interactive.prompts.secret_prompt import read_yes  # noqa: PLC0415 - slow to load
 
     if not asyncio.run(read_yes("Send them?")):
         raise UsageError("Nothing was sent.", code="not_asked")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 from msgspec import Struct
 
 from segue.conversation.blocks import status_of
-from segue.terminal_text import sanitised
+from segue.text.terminal_text import sanitised
 from segue.transcript.value_text import json_of, text_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct, structs
 
-from segue.terminal_text import revealed
+from segue.text.terminal_text import revealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,7 +6,7 @@ import sys
 from codecs import getincrementaldecoder
 from typing import Any, final
 
-from segue.terminal_text import ControlSequence, styled
+from segue.text.terminal_text import ControlSequence, styled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
 from segue.errors import SegueError
-from segue.terminal_text import safe_json, sanitised
+from segue.text.terminal_text import safe_json, sanitised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

@@ -111,7 +111,7 @@ class MarkdownStream:
         self._last: MarkdownBlock | None = None
 
     def feed(self, text: str) -> None:
-        """More of the text, without terminal escapes: see `segue.terminal_text`."""
+        """More of the text, without terminal escapes: see `segue.text.terminal_text`."""
         finished = self._reader.feed(text)
         if finished:
             self._erase()

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from segue.cli.display.call_text import call_words
 from segue.conversation.blocks import Media, Text, ToolResult
-from segue.terminal_text import sanitised
+from segue.text.terminal_text import sanitised
 from segue.transcript.repairs import LOSSY, SENTENCES
 from segue.transcript.value_text import text_of
 

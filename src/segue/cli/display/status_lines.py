@@ -16,7 +16,7 @@ from segue.events import (
     ToolCallStart,
     Warned,
 )
-from segue.terminal_text import sanitised
+from segue.text.terminal_text import sanitised
 from segue.transcript.value_text import text_of
 
 if TYPE_CHECKING:

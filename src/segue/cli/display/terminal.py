@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final, final
 
-from segue.terminal_text import sanitised
+from segue.text.terminal_text import sanitised
 
 if TYPE_CHECKING:
     from typing import TextIO

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, final
 
-from segue.terminal_text import ControlSequence
+from segue.text.terminal_text import ControlSequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

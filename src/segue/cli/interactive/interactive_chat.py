@@ -9,17 +9,17 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from segue.cli.attachments import with_attachments
-from segue.cli.interactive.key_question import CANCELLED
 from segue.cli.interactive.key_watch import KeyWatch
-from segue.cli.interactive.question_view import OUTCOMES, QuestionView
-from segue.cli.interactive.questions import (
+from segue.cli.interactive.prompts.key_question import CANCELLED
+from segue.cli.interactive.prompts.question_view import OUTCOMES, QuestionView
+from segue.cli.interactive.prompts.questions import (
     field_prompt,
     question_about,
     question_about_blocked,
     question_of_server,
 )
-from segue.cli.interactive.turn_view import TurnScene, TurnView, show_error
-from segue.cli.interactive.typed_ahead import take_typed
+from segue.cli.interactive.prompts.typed_ahead import take_typed
+from segue.cli.interactive.views.turn_view import TurnScene, TurnView, show_error
 from segue.conversation.blocks import Text
 from segue.errors import SegueError
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from segue.chat.chat import Chat
     from segue.chat.event_stream import EventStream
-    from segue.cli.interactive.questions import Question
-    from segue.cli.interactive.screen import Screen
+    from segue.cli.interactive.prompts.questions import Question
+    from segue.cli.interactive.views.screen import Screen
     from segue.cli.runtime import Runtime
     from segue.conversation.blocks import ToolCall
     from segue.events import Decision

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 
 from prompt_toolkit.keys import Keys
 
-from segue.cli.interactive.key_question import PAUSE_SECONDS, KeyQuestion
+from segue.cli.interactive.prompts.key_question import PAUSE_SECONDS, KeyQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.input import Input
     from prompt_toolkit.key_binding.key_processor import KeyPress
 
-    from segue.cli.interactive.key_question import Choice
+    from segue.cli.interactive.prompts.key_question import Choice
 
 ESCAPE_SECONDS = 0.1
 """How long to wait after an Esc: arrow keys begin with one too."""

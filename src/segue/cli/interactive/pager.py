@@ -7,14 +7,14 @@ import shlex
 import subprocess
 from typing import TYPE_CHECKING, Final
 
-from segue.terminal_text import styled
-from segue.worker_threads import in_thread
+from segue.system.worker_threads import in_thread
+from segue.text.terminal_text import styled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from segue.cli.interactive.screen import Screen
+    from segue.cli.interactive.views.screen import Screen
 
 _DEFAULT: Final = "less"
 

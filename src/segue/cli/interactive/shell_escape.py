@@ -6,8 +6,8 @@ import asyncio
 from codecs import getincrementaldecoder
 from typing import TYPE_CHECKING, Final
 
-from segue.redaction import StreamRedaction
-from segue.terminal_text import Sanitiser
+from segue.text.redaction import StreamRedaction
+from segue.text.terminal_text import Sanitiser
 
 if TYPE_CHECKING:
     from segue.cli.interactive.interactive_chat import InteractiveChat

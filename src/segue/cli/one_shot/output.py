@@ -32,7 +32,7 @@ from segue.events import (
     TurnComplete,
     Warned,
 )
-from segue.terminal_text import ControlSequence, Sanitiser, safe_json
+from segue.text.terminal_text import ControlSequence, Sanitiser, safe_json
 from segue.transcript.citations import source_list
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The fast path of requests, both ways (see transcript/fast_paths): the messages of which most of them consist.
+"""The fast path of requests, both ways (see transcript/fast): the messages of which most of them consist.
 
 A block with exactly the fields counted here holds nothing of the wire's own but a mark for the cache or the note that a tool did
 not fail, so that the search for it is not needed.

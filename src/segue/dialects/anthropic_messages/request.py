@@ -34,7 +34,7 @@ from segue.dialects.requests.json_fields import items, text
 from segue.dialects.requests.messages import check_target, starts_of, take_system
 from segue.dialects.requests.opaque_blocks import OpaqueBlockFilter
 from segue.dialects.requests.shapes import Fitting, fit_tools
-from segue.transcript import fast_paths
+from segue.transcript.fast import fast_paths
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 

@@ -29,9 +29,9 @@ from segue.conversation.tools import ToolSpec
 from segue.dialects.caches.tool_cache import FIELD, LEAST_TOOLS, ParsedBody, ToolCache
 from segue.dialects.dialect import Dialect
 from segue.dialects.requests.json_fields import wrong_type
-from segue.transcript import fast_paths
 from segue.transcript.adopt import adopt
-from segue.transcript.fast_adopt import adopt_fast
+from segue.transcript.fast import fast_paths
+from segue.transcript.fast.fast_adopt import adopt_fast
 from segue.transcript.repairs import Repair
 
 if TYPE_CHECKING:

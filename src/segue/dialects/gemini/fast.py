@@ -1,4 +1,4 @@
-"""The fast path of requests, both ways (see transcript/fast_paths): the contents of which most of them consist.
+"""The fast path of requests, both ways (see transcript/fast): the contents of which most of them consist.
 
 A part with exactly the fields counted here cannot hold anything else that the slow path looks for, in either of Google's
 spellings, so that the search for it, which takes several times as long, is not needed.

@@ -30,7 +30,7 @@ from segue.dialects.requests.extra_fields import as_fields, own, own_call
 from segue.dialects.requests.json_fields import items
 from segue.dialects.requests.messages import begun_blocks, check_target, starts_of, take_system
 from segue.dialects.requests.shapes import UNFIT, Fitting, fit_tools
-from segue.transcript import fast_paths
+from segue.transcript.fast import fast_paths
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
 
 if TYPE_CHECKING:

@@ -60,7 +60,7 @@ def encode_request(
                 raise unencodable(WIRE, "an instruction in mid-conversation", index)
             steps.add_user(step)
         elif type(step) is ModelStep:
-            steps.add_model(step, index)
+            steps.add_model(step)
     encoded: Any = steps.written
     if given is not None and len(encoded) == 1 and plain(encoded[0]) == _as_step(given):
         encoded = given  # in the shorter form that it came in
@@ -100,7 +100,7 @@ class _Steps:
             self._say(wire.UserInput, _content(block), block.extra, begins=self._said is None)
         self._said = None
 
-    def add_model(self, step: ModelStep, index: int) -> None:
+    def add_model(self, step: ModelStep) -> None:
         self.before_reply = len(self.written)
         self._said = None
         results: list[Any] = []
@@ -113,9 +113,12 @@ class _Steps:
                 self._say(wire.ModelOutput, _content(block), block.extra)
             elif type(block) is Reasoning:
                 self._said = None
-                if block.seal is None:
-                    raise unencodable(WIRE, "reasoning without a seal", index)
-                self.written.append(_thought(block, block.seal.payload, block.seal.kind, extra))
+                seal = block.seal
+                self.written.append(
+                    write_thought(block.text, "")
+                    if seal is None
+                    else _thought(block, seal.payload, seal.kind, extra)
+                )
             elif type(block) is AnsweredCall:
                 self._said = None
                 if block.seal is not None:  # INT-04: it stands before the call

@@ -14,7 +14,8 @@ NAME = "gemini_interactions"
 GEMINI_INTERACTIONS = structs.replace(
     GEMINI,
     target=Origin(NAME),
-    reasoning=ReasoningRules(replay="sealed"),  # INT-04: a signature is a step; no stand-in for one is known
+    # INT-04: a signature is a step, before what it is for; other thoughts have none, and no stand-in for one is known.
+    reasoning=ReasoningRules(replay="sealed", unsealed=True),
     media=structs.replace(GEMINI.media, urls_in_results=True),
     alternates=False,  # INT-04: steps have no roles
     calls_after_text=True,

@@ -16,7 +16,7 @@ from segue.dialects.errors import (
     read_response,
     wire_errors,
 )
-from segue.redaction import redact_text
+from segue.text.redaction import redact_text
 
 if TYPE_CHECKING:
     from segue.dialects.openai_chat.rules import Variant

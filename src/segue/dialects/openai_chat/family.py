@@ -28,8 +28,8 @@ from segue.dialects.requests.messages import (
     take_system,
 )
 from segue.dialects.requests.shapes import Fitting, Shape, fit_tools
-from segue.transcript import fast_paths
-from segue.transcript.own_fields import runs
+from segue.transcript.fast import fast_paths
+from segue.transcript.foreign_fields import runs
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import AnsweredCall, StepBlock, UserStep
 
@@ -140,7 +140,7 @@ class MessageWire(Struct, frozen=True, kw_only=True):
 
 
 def new_writer(variant: Variant) -> Callable[[tuple[StepBlock, ...], list[Any]], bool] | None:
-    """The fast path of requests (see transcript/fast_paths): what writes the blocks of a reply, if they are a text and calls with
+    """The fast path of requests (see transcript/fast): what writes the blocks of a reply, if they are a text and calls with
     their results. It returns whether that is what they are."""
     if variant.thoughts == "reasoning" or variant.details:
         return None

@@ -313,7 +313,7 @@ def output_text(parts: list[Any]) -> str:
     return "\n".join(block.text for block in _blocks(parts, "content", kinds) if type(block) is Text)
 
 
-# The fast path (see transcript/fast_paths): the messages of which most requests consist. One with exactly the fields counted here
+# The fast path (see transcript/fast): the messages of which most requests consist. One with exactly the fields counted here
 # cannot hold anything else that is looked for above, which takes several times as long.
 
 

@@ -8,7 +8,7 @@ from segue.dialects.errors import IN_REPLY, FailedResponse, first_fault_place, r
 from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.openai_responses.wire import ENCODER
 from segue.errors import InvalidRequestError
-from segue.redaction import redact_text
+from segue.text.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The fast path of requests (see transcript/fast_paths): the replies of which most of them consist."""
+"""The fast path of requests (see transcript/fast): the replies of which most of them consist."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from segue.transcript.value_text import is_object_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from segue.transcript.own_fields import HasExtra
+    from segue.transcript.foreign_fields import HasExtra
 
 
 _EMPTY: tuple[Any, ...] = (None, False, "", [], {})

@@ -6,6 +6,8 @@ from typing import Any, final
 
 from msgspec import Struct
 
+from segue.gateway.archive import ReplyOrigin
+
 
 @final
 class Revision(Struct, frozen=True, omit_defaults=True):
@@ -31,6 +33,8 @@ class HeldConversation(Struct, frozen=True):
     """All items, each with its id; the oldest first."""
     given: tuple[Any, ...]
     """The same as they came, for a model."""
+    origin: ReplyOrigin | None = None
+    """Who made the reply that it ends with; None if it ends with something else, or something of it was deleted."""
 
     def shown(self) -> dict[str, Any]:
         return {

@@ -26,16 +26,19 @@ NAME_HEADER: Final = "x-segue-session"
 
 def given_name(server: ServerFacts, headers: Mapping[str, str], fields: Mapping[str, Any]) -> GivenName:
     """The name by which a request says where it belongs."""
+    names = [named for header in server.session_headers if (named := headers.get(header))]
+    session = names[0] if names else ""
     for header in (NAME_HEADER, *server.conversation_headers):
         if named := headers.get(header):
-            return GivenName(f"{header} {named}", exact=True)
+            return GivenName(f"{header} {named}", exact=True, session=session)
     for field in server.conversation_fields:
         named = fields.get(field)
         named = named.get("id") if isinstance(named, dict) else named
         if isinstance(named, str) and named:
-            return GivenName(f"{field} {named}", exact=True)
-    names = [named for header in server.session_headers if (named := headers.get(header))]
-    return GivenName(" ".join(dict.fromkeys(names)))  # some programs send one name twice, on some wires
+            return GivenName(f"{field} {named}", exact=True, session=session)
+    return GivenName(
+        " ".join(dict.fromkeys(names)), session=session
+    )  # some programs send one name twice, on some wires
 
 
 async def known_conversation(

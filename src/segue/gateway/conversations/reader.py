@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
     from segue.gateway.web import WebRequest
-    from segue.providers.kept_plans import KeptPlans
+    from segue.providers.requests.kept_plans import KeptPlans
 
 _LOG: Final = logging.getLogger("segue.gateway")
 
@@ -128,7 +128,9 @@ class TurnReader:
         """The model that an operator chose for the conversation; empty if none was, or it is no longer configured. It is none
         for a turn that goes on with calls of a model that we do not know: only the client's own name can mean that."""
         unknown = turn.begins or (turn.continues and not turn.bound)
-        chosen = "" if unknown else await self._memory.switched(turn.caller, turn.conversation_id)
+        chosen = (
+            "" if unknown else await self._memory.switched(turn.caller, turn.conversation_id, turn.session)
+        )
         if chosen and not self._names.is_known(chosen):
             _LOG.warning("%s was switched to %s, which is not known.", turn.conversation_id, chosen)
             return ""

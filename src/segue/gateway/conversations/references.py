@@ -20,7 +20,7 @@ from segue.dialects.server_side.references import Reference, filled, references_
 from segue.dialects.server_side.stored_wires import stored_wire
 from segue.gateway.archive import history
 from segue.gateway.conversations.turns import NativeHold, PreparedRequest, read_fields, streams
-from segue.providers.addresses import find_address, is_home
+from segue.providers.hosts.addresses import find_address, is_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -176,6 +176,7 @@ class ReferenceResolver:
                 parent=held.revision.head,
                 before=len(held.given),
                 held=held,
+                native=held_reply(held.origin),
             )
         if references := stored.references(prepared.fields):
             found_items = await self._archive.items(caller, references)

@@ -124,6 +124,8 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
     conversation_id: str
     begins: bool
     """Whether the conversation got its id just now: nobody can know it yet."""
+    session: str = ""
+    """The session that it is a part of; empty if its client names none."""
     writer: Origin = Origin()
     """Who evidently wrote the replies in it that we did not see."""
     read: ReadRequest | None = None
@@ -302,6 +304,7 @@ async def read_turn(
         used_ids=originals.call_ids,
         conversation_id=known_as or new_conversation_id(),
         begins=not known_as,
+        session=memory.session_id(caller, name.session),
         opening=opening,
         continues=read.continues,
         bound=originals.last.route if read.continues and originals.last is not None else "",
@@ -338,6 +341,7 @@ def unread_turn(
         used_ids=frozenset(),
         conversation_id=memory.conversation_id(caller, key) if name else new_conversation_id(),
         begins=not name,
+        session=memory.session_id(caller, name.session),
         opening=opening,
     )
 

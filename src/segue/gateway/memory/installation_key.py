@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, final
 
 from segue.errors import JournalError
-from segue.private_files import create_private
+from segue.system.private_files import create_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -279,11 +279,17 @@ class Memory:
         except JournalError as error:
             _LOG.warning("A conversation was not recorded: %s", error)
 
-    async def switched(self, caller: str, conversation_id: str) -> str:
-        """The model that was chosen for a conversation of this caller; empty if none was chosen, or if the store fails. The ids
-        are short, so that two callers may have the same."""
+    def session_id(self, caller: str, name: str) -> str:
+        """The short id of a session, from its client's own name for it; empty without a name."""
+        return self.conversation_id(caller, f"session {name}") if name else ""
+
+    async def switched(self, caller: str, conversation_id: str, session: str = "") -> str:
+        """The model that was chosen for a conversation of this caller, or for its session before it began; empty if none was
+        chosen, or if the store fails. The ids are short, so that two callers may have the same."""
         try:
             known = await self.store.conversation(conversation_id)
+            if known is None and session:
+                return await self.store.session_switch(session, caller)
         except JournalError as error:
             _LOG.warning("A conversation was not looked up: %s", error)
             return ""

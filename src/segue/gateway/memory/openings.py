@@ -23,6 +23,8 @@ class GivenName(Struct, frozen=True, dict=True):
     text: str = ""
     exact: bool = False
     """Whether it names one conversation; else a session, in which there may be several."""
+    session: str = ""
+    """The session that it is a part of, as its client names that; empty if it does not."""
 
     def __bool__(self) -> bool:
         return bool(self.text)

@@ -33,7 +33,7 @@ _TOUCH_SECONDS: Final = 3600
 _EXPIRY_SECONDS: Final = 600.0
 _CHECK_SHARE: Final = 0.05
 """After so much of what may be kept was written here, all is counted."""
-_NO_NOTE: Final = (None,) * 6
+_NO_NOTE: Final = (None,) * 7
 _CONVERSATIONS: Final = (
     f"SELECT {', '.join(ConversationInfo.__struct_fields__)} FROM {{schema}}.conversations "  # noqa: S608 - constants
     "WHERE updated > coalesce(%s::int8, {schema}.memory_clock()) - %s AND caller = coalesce(%s::text, caller) "
@@ -85,7 +85,7 @@ class PostgresMemoryStore:
     async def write(self, records: Sequence[MemoryRecord], seen: ConversationInfo | None = None) -> None:
         self._records += records
         if seen is not None:
-            shown = (seen.id, seen.caller, seen.client, seen.door, seen.asked, seen.route)
+            shown = (seen.id, seen.caller, seen.client, seen.door, seen.asked, seen.route, seen.session)
             self._notes.append(tuple(map(storable, shown)))
         # Those that come at the same time are written together.
         if self._flush is None or self._flush.done():
@@ -148,8 +148,9 @@ class PostgresMemoryStore:
         )
         if not rows:
             return None
-        texts = [(data or b"").decode() for data in rows[0][:-3]]
-        return _info((*texts, *(read_number(data) or 0 for data in rows[0][-3:])))
+        *texts, requests, created, updated, session = rows[0]
+        numbers = [read_number(data) or 0 for data in (requests, created, updated)]
+        return _info((*((data or b"").decode() for data in texts), *numbers, (session or b"").decode()))
 
     async def conversations(self, limit: int = 50, caller: str | None = None) -> Sequence[ConversationInfo]:
         owner = None if caller is None else storable(caller)
@@ -169,6 +170,27 @@ class PostgresMemoryStore:
             )
         )
         return changed > 0
+
+    async def switch_session(self, session: str, model: str, caller: str) -> None:
+        named = storable(session), storable(caller), storable(model)
+        await self._database.run(
+            lambda connection: connection.fetch(
+                "SELECT {schema}.switch_session(%s, %s, %s, %s::int8)", *named, self._now()
+            )
+        )
+
+    async def session_switch(self, session: str, caller: str) -> str:
+        rows = await self._database.run(
+            lambda connection: connection.fetch(
+                "SELECT model FROM {schema}.session_switches WHERE session = %s AND caller = %s "
+                "AND updated > coalesce(%s::int8, {schema}.memory_clock()) - %s",
+                storable(session),
+                storable(caller),
+                self._now(),
+                self._keep,
+            )
+        )
+        return str(rows[0][0]) if rows else ""
 
     async def check(self) -> None:
         await self._database.check()
@@ -222,4 +244,5 @@ def _record_values(
 
 
 def _info(row: tuple[Any, ...]) -> ConversationInfo:
-    return ConversationInfo(*row[:-2], *(moment / _MICROSECONDS for moment in row[-2:]))
+    created, updated, session = row[-3:]
+    return ConversationInfo(*[*row[:-3], created / _MICROSECONDS, updated / _MICROSECONDS, session])

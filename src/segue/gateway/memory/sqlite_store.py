@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Mapping, Sequence
 
-VERSION: Final = 1
+VERSION: Final = 2
 _BATCH: Final = 500
 """Keys in one statement."""
 _TOUCH_SECONDS: Final = 3600.0
@@ -32,6 +32,12 @@ _CHECK_SHARE: Final = 0.01
 _SMALL: Final = 1 << 16
 """Bytes of a record that is written in the loop."""
 
+_SESSIONS: Final = (
+    "CREATE INDEX conversations_by_session ON conversations (session) WHERE session <> ''",
+    """CREATE TABLE session_switches (
+        session TEXT, caller TEXT, model TEXT NOT NULL, updated REAL NOT NULL, PRIMARY KEY (session, caller)
+    ) WITHOUT ROWID""",
+)
 _SCHEMA: Final = (
     """CREATE TABLE records (
         number INTEGER PRIMARY KEY, used REAL NOT NULL, size INTEGER NOT NULL, body BLOB NOT NULL
@@ -44,10 +50,14 @@ _SCHEMA: Final = (
     """CREATE TABLE conversations (
         id TEXT PRIMARY KEY, caller TEXT NOT NULL, client TEXT NOT NULL, door TEXT NOT NULL, asked TEXT NOT NULL,
         route TEXT NOT NULL, switched TEXT NOT NULL, requests INTEGER NOT NULL, created REAL NOT NULL,
-        updated REAL NOT NULL
+        updated REAL NOT NULL, session TEXT NOT NULL DEFAULT ''
     )""",
     "CREATE INDEX conversations_by_use ON conversations (updated)",
+    *_SESSIONS,
 )
+_UPGRADES: Final = {
+    1: ("ALTER TABLE conversations ADD COLUMN session TEXT NOT NULL DEFAULT ''", *_SESSIONS),
+}
 
 
 class SQLiteMemoryStore:
@@ -67,7 +77,13 @@ class SQLiteMemoryStore:
         self.is_volatile = path is None
         opened = VolatileFile if path is None else SharedFile
         self._file = opened(
-            path or "", "The gateway's memory", _SCHEMA, VERSION, page_size=2048, patience=patience
+            path or "",
+            "The gateway's memory",
+            _SCHEMA,
+            VERSION,
+            upgrades=_UPGRADES,
+            page_size=2048,
+            patience=patience,
         )
         self._max_bytes = max_bytes
         self._max_records = max_records
@@ -119,6 +135,18 @@ class SQLiteMemoryStore:
 
     async def switch(self, conversation_id: str, model: str, caller: str | None = None) -> bool:
         return await self._file.run(self._switch, conversation_id, model, caller)
+
+    async def switch_session(self, session: str, model: str, caller: str) -> None:
+        await self._file.run(self._switch_session, session, model, caller)
+
+    async def session_switch(self, session: str, caller: str) -> str:
+        row = await self._file.read(
+            lambda connection: connection.execute(
+                "SELECT model FROM session_switches WHERE session = ? AND caller = ? AND updated > ?",
+                (session, caller, self._clock() - self._keep_seconds),
+            ).fetchone()
+        )
+        return row[0] if row is not None else ""
 
     async def check(self) -> None:
         await self._file.check()
@@ -198,6 +226,7 @@ class SQLiteMemoryStore:
         limit = now - self._keep_seconds
         connection.execute("DELETE FROM records WHERE used <= ?", (limit,))
         connection.execute("DELETE FROM conversations WHERE updated <= ?", (limit,))
+        connection.execute("DELETE FROM session_switches WHERE updated <= ?", (limit,))
 
     def _drop_surplus(self, connection: sqlite3.Connection) -> None:
         """Drop those unused the longest until there is room again."""
@@ -228,11 +257,12 @@ class SQLiteMemoryStore:
 
     def _note(self, connection: sqlite3.Connection, seen: ConversationInfo, now: float) -> None:
         connection.execute(
-            """INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, '', 1, ?, ?)
+            """INSERT INTO conversations VALUES (?1, ?2, ?3, ?4, ?5, ?6,
+            coalesce((SELECT model FROM session_switches WHERE session = ?8 AND caller = ?2), ''), 1, ?7, ?7, ?8)
             ON CONFLICT (id) DO UPDATE SET client = excluded.client, door = excluded.door,
-            asked = excluded.asked, route = excluded.route, requests = requests + 1, updated = excluded.updated
-            WHERE caller = excluded.caller""",
-            (seen.id, seen.caller, seen.client, seen.door, seen.asked, seen.route, now, now),
+            asked = excluded.asked, route = excluded.route, requests = requests + 1, updated = excluded.updated,
+            session = excluded.session WHERE caller = excluded.caller""",
+            (seen.id, seen.caller, seen.client, seen.door, seen.asked, seen.route, now, seen.session),
         )
 
     def _switch(self, conversation_id: str, model: str, caller: str | None) -> bool:
@@ -242,6 +272,17 @@ class SQLiteMemoryStore:
                 (model, conversation_id, caller),
             )
             return changed.rowcount > 0
+
+    def _switch_session(self, session: str, model: str, caller: str) -> None:
+        with self._file.writing() as connection:
+            connection.execute(
+                "UPDATE conversations SET switched = ? WHERE session = ? AND caller = ?",
+                (model, session, caller),
+            )
+            connection.execute(
+                "INSERT OR REPLACE INTO session_switches VALUES (?, ?, ?, ?)",
+                (session, caller, model, self._clock()),
+            )
 
 
 @lru_cache(maxsize=_BATCH)

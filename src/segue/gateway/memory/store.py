@@ -43,6 +43,8 @@ class ConversationInfo(Struct, frozen=True, omit_defaults=True):
     created: float = 0.0
     updated: float = 0.0
     """Seconds since 1970, by the store's clock."""
+    session: str = ""
+    """The session that it is a part of, with other conversations of one program; empty if its client names none."""
 
 
 class GatewayStore(Protocol):
@@ -71,6 +73,12 @@ class GatewayStore(Protocol):
     async def switch(self, conversation_id: str, model: str, caller: str | None = None) -> bool:
         """Choose the model from the next turn on; empty: the client's name decides again. False if it is not known, or not one of
         this caller; None for an operator, who may switch all."""
+
+    async def switch_session(self, session: str, model: str, caller: str) -> None:
+        """The same for all conversations of a session of this caller, and for those that begin in it later."""
+
+    async def session_switch(self, session: str, caller: str) -> str:
+        """The model that was chosen for a session; empty if none was."""
 
     async def check(self) -> None:
         """Raises JournalError if it cannot be read and written now."""

@@ -83,6 +83,8 @@ class KeptPrompt(Struct, frozen=True):
     """Of it, what the cache had after it."""
     ends: tuple[CacheEnd, ...] = ()
     """Kept at marks of earlier requests, shortest first."""
+    older: KeptPrompt | None = None
+    """Another beginning that the route got before this one: a request that returns to it may still find it."""
 
 
 @final
@@ -105,6 +107,7 @@ class CacheForecast(Struct, frozen=True, kw_only=True):
     passed: float | None = None
     ends: tuple[CacheEnd, ...] = ()
     before: bytes = b""
+    older: KeptPrompt | None = None
 
 
 @final
@@ -184,17 +187,29 @@ class PromptCaches(SizedCache[tuple[str, str], KeptPrompt]):
         ends = tuple(
             [structs.replace(end, sent=forecast.sent) if end.tokens <= read else end for end in forecast.ends]
         )
-        kept = KeptPrompt(forecast.body, forecast.sent, tokens, held, ends[-_MOST_ENDS:])
-        self.keep(forecast.key, kept, len(forecast.body) + _OWN_BYTES)
+        older = forecast.older
+        kept = KeptPrompt(forecast.body, forecast.sent, tokens, held, ends[-_MOST_ENDS:], older)
+        size = len(forecast.body) + (len(older.body) if older is not None else 0)
+        self.keep(forecast.key, kept, size + _OWN_BYTES)
 
 
 def _compared(kept: KeptPrompt, made: CacheForecast) -> CacheForecast:
     facts, passed = made.facts, made.sent - kept.sent
-    made = structs.replace(made, held=kept.held, passed=passed, before=kept.body)
-    lives = _lives(kept.body, facts, passed)
-    if lives and _continues(kept.body, made.body, facts):
+    made = structs.replace(made, held=kept.held, passed=passed, before=kept.body, older=kept.older)
+    if _lives(kept.body, facts, passed) and _continues(kept.body, made.body, facts):
         last = (CacheEnd(kept.held, facts.seconds, kept.sent),) if facts.marks and kept.held else ()
         return structs.replace(made, expected=_whole_blocks(kept.held, facts), ends=(*kept.ends, *last))
+    found = _taken_apart(kept, made)
+    older = kept.older
+    if older is not None and found.expected < kept.held:  # it may return to what was sent before that
+        again = _taken_apart(older, made)
+        if again.expected > found.expected:
+            found = structs.replace(found, expected=again.expected, ends=again.ends)
+    return structs.replace(found, older=structs.replace(kept, older=None))
+
+
+def _taken_apart(kept: KeptPrompt, made: CacheForecast) -> CacheForecast:
+    facts = made.facts
     if len(kept.body) + len(made.body) > _LARGEST:
         return structs.replace(made, said="too large to be compared at once")
     try:
@@ -204,7 +219,7 @@ def _compared(kept: KeptPrompt, made: CacheForecast) -> CacheForecast:
     difference = first_difference(before, after)
     if facts.marks:
         return _at_marks(kept, made, before, after, difference)
-    share = 1.0
+    share, lives = 1.0, _lives(kept.body, facts, made.sent - kept.sent)
     if difference is not None:
         same = difference.weight if facts.block > 1 else weight_of(before[: difference.parts])
         share = same / max(difference.total, 1)

@@ -9,18 +9,18 @@ import msgspec
 from segue.conversation.usage import Usage
 from segue.gateway.prompt_caches.facts import cache_facts
 from segue.gateway.prompt_caches.prompts import common_bytes, first_difference, parts_of
-from segue.inspector import marks, words
-from segue.inspector.cache_causes import outcomes_of
-from segue.inspector.html import Element, Node, e
-from segue.inspector.shell import ROOT, Page, crumb, figure, head, link_button, section
+from segue.inspector.markup import marks, words
+from segue.inspector.markup.html import Element, Node, e
+from segue.inspector.markup.shell import ROOT, Page, crumb, figure, head, link_button, section
+from segue.inspector.views.cache_causes import outcomes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.gateway.prompt_caches.prompts import PromptPart
-    from segue.inspector.cache_causes import RequestCache
-    from segue.inspector.records import ConversationRecord, RequestRecord
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
+    from segue.inspector.record.records import ConversationRecord, RequestRecord
+    from segue.inspector.views.cache_causes import RequestCache
 
 _AROUND: Final = 160
 """Bytes shown before and after the first one that differs."""

@@ -7,24 +7,32 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from segue.conversation.blocks import ToolResult
-from segue.inspector import charts, marks, words
-from segue.inspector.cache_causes import misses_of
-from segue.inspector.chat_view import Seam, ShownCall, ShownText, ShownThought, ShownTurn, seams_of, turns_of
 from segue.inspector.export import exported
-from segue.inspector.html import Element, Node, e
+from segue.inspector.markup import charts, marks, words
+from segue.inspector.markup.html import Element, Node, e
+from segue.inspector.markup.shell import ROOT, Page, button, crumb, head, link_button, table
 from segue.inspector.pages.other_model import candidates, window_of
 from segue.inspector.pages.overview import state_of
-from segue.inspector.shell import ROOT, Page, button, crumb, head, link_button, table
-from segue.providers.token_estimates import family_of, text_tokens, texts_of
-from segue.providers.token_estimates import json_text as json_bytes
+from segue.inspector.views.cache_causes import misses_of
+from segue.inspector.views.chat_view import (
+    Seam,
+    ShownCall,
+    ShownText,
+    ShownThought,
+    ShownTurn,
+    seams_of,
+    turns_of,
+)
+from segue.providers.tokens.token_estimates import family_of, text_tokens, texts_of
+from segue.providers.tokens.token_estimates import json_text as json_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from segue.conversation.message import Conversation
-    from segue.inspector.cache_causes import RequestCache
-    from segue.inspector.records import ConversationRecord, RequestRecord
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
+    from segue.inspector.record.records import ConversationRecord, RequestRecord
+    from segue.inspector.views.cache_causes import RequestCache
 
 _MARKS: Final = {
     "done": ("good", "✓"),

@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Struct
 
 from segue.errors import SegueError, TranscriptError
-from segue.inspector import marks, words
-from segue.inspector.html import Element, Node, e
-from segue.inspector.shell import Page, button, head
-from segue.inspector.view import not_found
+from segue.inspector.markup import marks, words
+from segue.inspector.markup.html import Element, Node, e
+from segue.inspector.markup.shell import Page, button, head
+from segue.inspector.page_request import not_found
 from segue.interop.doctor import Diagnosis, Examination, Finding, examine, fix_transcript, unreadable
 from segue.interop.session_files import read_file
 from segue.interop.session_repairs.repaired_session import repair_session
@@ -21,7 +21,7 @@ from segue.interop.session_repairs.repaired_session import repair_session
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
     from segue.interop.source import SourceRequest
 
 _LINE: Final = re.compile(r"line (\d+)")

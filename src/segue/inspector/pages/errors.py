@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
-from segue.inspector import marks, words
-from segue.inspector.html import Element, Node, e
-from segue.inspector.shell import ROOT, Page, head, link_button
+from segue.inspector.markup import marks, words
+from segue.inspector.markup.html import Element, Node, e
+from segue.inspector.markup.shell import ROOT, Page, head, link_button
 
 if TYPE_CHECKING:
-    from segue.inspector.records import RequestRecord
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
+    from segue.inspector.record.records import RequestRecord
 
 _MOST: Final = 100
 _DO: Final = (

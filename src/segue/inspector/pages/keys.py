@@ -9,10 +9,10 @@ from segue.errors import JournalError
 from segue.gateway.accounts.administration import require_operator
 from segue.gateway.accounts.admission import MILLION
 from segue.gateway.accounts.caller_keys import account_of
-from segue.inspector import charts, marks, words
-from segue.inspector.html import Element, Node, e
+from segue.inspector.markup import charts, marks, words
+from segue.inspector.markup.html import Element, Node, e
+from segue.inspector.markup.shell import ROOT, Page, button, head, section, table
 from segue.inspector.pages.routes import figures_of, route_table
-from segue.inspector.shell import ROOT, Page, button, head, section, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from segue.gateway.accounts.administration import CallerInfo
     from segue.gateway.accounts.admission import Reserved
     from segue.gateway.accounts.store import UsageRow
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
 
 _DAYS: Final = 14
 _NEAR: Final = 0.9
@@ -68,11 +68,25 @@ def page(
         _callers(view, callers, reserved),
         section(
             "Spend by day",
+            _families(spent),
             charts.spend_by_day(days, spent),
             _spend_table(days, spent),
             end="dollars, by provider",
         ),
-        section("Spend by model and caller", _by_model(usage), end=f"the last {_DAYS} days"),
+        e(
+            "div",
+            section("Spend by model", _spend_by(usage, "route"), end=f"the last {_DAYS} days"),
+            section("Spend by caller", _spend_by(usage, "caller"), end=f"the last {_DAYS} days"),
+            cls="two",
+        ),
+        e(
+            "details",
+            e("summary", "By model and caller", cls="foldrow"),
+            _by_model(usage),
+            cls="gap16",
+        )
+        if usage
+        else None,
         section("Routes", route_table(figures_of(view))),
     ]
     return Page(
@@ -113,9 +127,54 @@ def _spent(usage: Sequence[UsageRow]) -> dict[str, dict[str, float]]:
     return dict(sorted(found.items(), key=lambda one: -sum(one[1].values())))
 
 
+def _families(spent: dict[str, dict[str, float]]) -> Element:
+    """What the colours of the plot stand for, with sums."""
+    shown = [
+        e(
+            "span",
+            marks.family_mark(family),
+            f"{marks.family_named(family).title} {words.dollars(sum(by_day.values()), 2)}",
+            cls="m",
+        )
+        for family, by_day in spent.items()
+    ]
+    return e("div", shown, cls="row wrap gap8 keys")
+
+
+def _spend_by(usage: Sequence[UsageRow], what: str) -> Node:
+    """Bars of dollars, the largest first, with what was lost to caches."""
+    found: dict[str, list[float]] = {}
+    for row in usage:
+        sums = found.setdefault(getattr(row, what), [0.0, 0.0, 0.0])
+        sums[0] += row.micros
+        sums[1] += row.requests
+        sums[2] += row.lost_micros
+    if not found:
+        return e("p", "No requests in this period.", cls="q gap8")
+    most = max(sums[0] for sums in found.values()) or 1
+    rows = [
+        e(
+            "tr",
+            e("td", (marks.model(name, whole=True) if what == "route" and name else name) or "–"),
+            e("td", marks.share_bar([("t-fresh", micros / most)], 120), cls="mid wide"),
+            e("td", f"{int(requests):,}", cls="r"),
+            e("td", words.dollars(lost / MILLION, 2) if lost else e("span", "–", cls="zero"), cls="r"),
+            e("td", words.cost(micros / MILLION, 2), cls="r b"),
+        )
+        for name, (micros, requests, lost) in sorted(found.items(), key=lambda one: -one[1][0])[:20]
+    ]
+    title = "Model" if what == "route" else "Caller"
+    headings = (title, "Share", ">Requests", ">Lost to caches", ">Spend")
+    return table(headings, rows, kind="tight", label=f"Spend by {title.lower()}")
+
+
 def _spend_table(days: Sequence[str], spent: dict[str, dict[str, float]]) -> Element:
     rows = [
-        e("tr", e("td", family), [e("td", f"{by_day.get(day, 0.0):.2f}", cls="r") for day in days])
+        e(
+            "tr",
+            e("td", marks.family_named(family).title),
+            [e("td", f"{by_day.get(day, 0.0):.2f}", cls="r") for day in days],
+        )
         for family, by_day in spent.items()
     ]
     return e(

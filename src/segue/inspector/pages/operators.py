@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from segue.gateway.accounts.administration import require_operator
-from segue.inspector import marks, words
-from segue.inspector.html import e
+from segue.inspector.markup import marks, words
+from segue.inspector.markup.html import e
+from segue.inspector.markup.shell import ROOT, Page, head, table
 from segue.inspector.pages.conversation import summary
 from segue.inspector.pages.keys import operator_tabs
-from segue.inspector.shell import ROOT, Page, head, table
-from segue.redaction import redact_settings
+from segue.text.redaction import redact_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segue.inspector.records import RequestRecord
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
+    from segue.inspector.record.records import RequestRecord
 
 _ROWS: Final = 200
 _MOST_LOOKED_AT: Final = 10_000

@@ -12,20 +12,20 @@ from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.errors import SegueError
 from segue.gateway.prompt_caches.facts import cache_facts
-from segue.inspector import marks, words
-from segue.inspector.change_list import change_items
-from segue.inspector.chat_view import not_visible
-from segue.inspector.html import Element, Node, e
-from segue.inspector.shell import ROOT, Page, button, crumb, head, section
+from segue.inspector.markup import marks, words
+from segue.inspector.markup.html import Element, Node, e
+from segue.inspector.markup.shell import ROOT, Page, button, crumb, head, section
+from segue.inspector.views.change_list import change_items
+from segue.inspector.views.chat_view import not_visible
 from segue.providers.models.catalog import catalog_model
-from segue.providers.token_estimates import estimate_request, family_of
+from segue.providers.tokens.token_estimates import estimate_request, family_of
 from segue.routing.route import facts_from, parse_route, provider_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segue.inspector.records import ConversationRecord
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
+    from segue.inspector.record.records import ConversationRecord
     from segue.providers.adapter import ChatRequest, RequestSent
     from segue.routing.route import Route
     from segue.transcript.repairs import Repair
@@ -312,7 +312,7 @@ def _changes(view: View, known: ConversationRecord, one: ModelPreview, sent: Req
 
 
 def _signs(repairs: Sequence[Repair]) -> list[tuple[str, str, str, int]]:
-    from segue.inspector.change_list import sign_of  # noqa: PLC0415
+    from segue.inspector.views.change_list import sign_of  # noqa: PLC0415
 
     counts: dict[str, int] = {}
     for repair in repairs:

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct
 
-from segue.inspector import charts, marks, words
-from segue.inspector.html import Element, Node, e, tree_of
-from segue.inspector.shell import ROOT, Page, figure
+from segue.inspector.markup import charts, marks, words
+from segue.inspector.markup.html import Element, Node, e, tree_of
+from segue.inspector.markup.shell import ROOT, Page, figure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from segue.inspector.records import ConversationRecord
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
+    from segue.inspector.record.records import ConversationRecord
 
 _ROWS: Final = 100
+_MOST_DATA: Final = 1000
+"""Rows in the JSON twin."""
 _SHOW: Final = ("all", "active", "switched", "losses")
 _WORD: Final = re.compile(r"(client|model|has|cost|state|caller):(\S+)|(\S+)")
 _COST: Final = re.compile(r"([<>]?)=?(\d+(?:\.\d+)?)")
@@ -48,6 +50,26 @@ class ListedConversation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     updated: float = 0.0
     seen: bool = True
     """Whether this process served it; else it is known from the memory of the gateway only."""
+
+    def row(self) -> ListedConversation:
+        return self
+
+    @property
+    def text(self) -> str:
+        """In which words are looked for."""
+        return f"{self.title} {self.client} {self.folder} {self.id} {self.route}".lower()
+
+    @property
+    def names(self) -> set[str]:
+        return {*self.routes, self.route, self.asked}
+
+    @property
+    def is_active(self) -> bool:
+        return self.state not in ("idle", "failed")
+
+    @property
+    def is_switched(self) -> bool:
+        return bool(self.switched) or len(set(self.routes)) > 1
 
 
 def _row(view: View, known: ConversationRecord) -> ListedConversation:
@@ -88,10 +110,71 @@ def state_of(view: View, known: ConversationRecord) -> tuple[str, float]:
     return known.state, known.updated
 
 
-def rows(view: View) -> list[ListedConversation]:
-    """Those that this process served, and behind them those that only the memory knows."""
-    seen = [_row(view, known) for known in view.conversations()]
-    ids = {row.id for row in seen}
+@final
+class _Seen:
+    """A conversation that this process served, before anybody wants all of its row: of 10,000 only a hundred are shown."""
+
+    __slots__ = ("_known", "_since", "_view", "updated")
+
+    def __init__(self, view: View, known: ConversationRecord, since: float | None) -> None:
+        """`since`: it waits for a reply from then on; None if it does not."""
+        self._view, self._known, self._since = view, known, since
+        self.updated = known.updated if since is None else since
+
+    def row(self) -> ListedConversation:
+        return _row(self._view, self._known)
+
+    @property
+    def text(self) -> str:
+        known, view = self._known, self._view
+        folder = known.folder if view.may_read(known.id, known.caller) else ""
+        client = marks.client_title(known.client)
+        return f"{view.title(known)} {client} {folder} {known.id} {known.route}".lower()
+
+    @property
+    def client(self) -> str:
+        return marks.client_title(self._known.client)
+
+    @property
+    def caller(self) -> str:
+        return self._known.caller
+
+    @property
+    def state(self) -> str:
+        return state_of(self._view, self._known)[0]
+
+    @property
+    def is_active(self) -> bool:
+        return self._since is not None or self._known.state == "tools run"
+
+    @property
+    def names(self) -> set[str]:
+        return {*self._known.routes, self._known.asked}
+
+    @property
+    def is_switched(self) -> bool:
+        known = self._known
+        return known.several or bool(_switched(self._view, known.id, known.switched))
+
+    @property
+    def dollars(self) -> float | None:
+        return self._known.dollars
+
+    @property
+    def losses(self) -> int:
+        return self._known.losses
+
+    @property
+    def repairs(self) -> int:
+        return self._known.repairs
+
+
+def candidates(view: View) -> list[_Seen | ListedConversation]:
+    """Those that this process served, and those that only the memory knows; the one used last comes first."""
+    running = view.recorder.running()
+    seen: list[_Seen | ListedConversation] = [
+        _Seen(view, known, running.get(known.id)) for known in view.conversations()
+    ]
     others = [
         ListedConversation(
             id=info.id,
@@ -107,21 +190,21 @@ def rows(view: View) -> list[ListedConversation]:
             seen=False,
         )
         for info in view.stored.values()
-        if info.id not in ids
+        if info.id not in view.recorder.conversations
     ]
     return sorted([*seen, *others], key=lambda row: -row.updated)
 
 
-def fits(row: ListedConversation, question: str) -> bool:
+def fits(row: _Seen | ListedConversation, question: str) -> bool:
     for field, value, word in _WORD.findall(question):
-        if word and word.lower() not in f"{row.title} {row.client} {row.folder} {row.id} {row.route}".lower():
+        if word and word.lower() not in row.text:
             return False
         if field and not _has(row, field, value.lower()):
             return False
     return True
 
 
-def _has(row: ListedConversation, field: str, value: str) -> bool:
+def _has(row: _Seen | ListedConversation, field: str, value: str) -> bool:
     match field:
         case "client":
             return value in row.client.lower()
@@ -130,9 +213,10 @@ def _has(row: ListedConversation, field: str, value: str) -> bool:
         case "state":
             return row.state.startswith(value)
         case "model":
-            names = {*row.routes, row.route, row.asked}
             return any(
-                fnmatchcase(part.lower(), value) for name in names for part in (name, name.partition("/")[2])
+                fnmatchcase(part.lower(), value)
+                for name in row.names
+                for part in (name, name.partition("/")[2])
             )
         case "cost":
             found = _COST.fullmatch(value)
@@ -141,37 +225,42 @@ def _has(row: ListedConversation, field: str, value: str) -> bool:
             limit = float(found[2])
             return row.dollars < limit if found[1] == "<" else row.dollars >= limit
         case _:
-            return {
-                "loss": row.losses > 0,
-                "losses": row.losses > 0,
-                "repair": row.repairs > 0,
-                "repairs": row.repairs > 0,
-                "switch": len(set(row.routes)) > 1,
-                "error": row.state == "failed",
-                "cost": bool(row.dollars),
-            }.get(value, False)
+            kind = _HAS.get(value)
+            return kind is not None and kind(row)
 
 
-def _in_tab(row: ListedConversation, tab: str) -> bool:
-    return {
-        "active": row.state not in ("idle", "failed"),
-        "switched": bool(row.switched) or len(set(row.routes)) > 1,
-        "losses": row.losses > 0,
-    }.get(tab, True)
+_HAS: Final[dict[str, Callable[[_Seen | ListedConversation], bool]]] = {
+    "loss": lambda row: row.losses > 0,
+    "losses": lambda row: row.losses > 0,
+    "repair": lambda row: row.repairs > 0,
+    "repairs": lambda row: row.repairs > 0,
+    "switch": lambda row: row.is_switched,
+    "error": lambda row: row.state == "failed",
+    "cost": lambda row: bool(row.dollars),
+}
+_TABS: Final[dict[str, Callable[[_Seen | ListedConversation], bool]]] = {
+    "all": lambda _: True,
+    "active": lambda row: row.is_active,
+    "switched": lambda row: row.is_switched,
+    "losses": lambda row: row.losses > 0,
+}
 
 
 def page(view: View) -> Page:
     question, tab = view.query.get("q", ""), view.query.get("show", "all")
-    every = rows(view)
-    fitting = [row for row in every if fits(row, question)]
-    shown = [row for row in fitting if _in_tab(row, tab)]
+    every = candidates(view)
+    fitting = [row for row in every if fits(row, question)] if question else every
+    in_tab = _TABS.get(tab, _TABS["all"])
+    found = [row for row in fitting if in_tab(row)]
+    listed = [row.row() for row in found[: _MOST_DATA if view.as_data else _ROWS]]
+    held = figures_data(view)
     body = [
         e("h1", "Conversations", cls="hide"),
-        e("div", figures(view), id="figures"),
+        e("div", figures(view, held), id="figures"),
         _filter(question, tab, fitting),
-        _table(view, shown[:_ROWS], question, len(every)),
-        e("p", f"{len(shown) - _ROWS:,} more: narrow the filter.", cls="s f gap8")
-        if len(shown) > _ROWS
+        _table(view, listed[:_ROWS], question, len(every)),
+        e("p", f"{len(found) - _ROWS:,} more: narrow the filter.", cls="s f gap8")
+        if len(found) > _ROWS
         else None,
         e(
             "p",
@@ -183,7 +272,7 @@ def page(view: View) -> Page:
         title="Conversations",
         tab="conversations",
         body=body,
-        data={"conversations": shown[:1000], "figures": _figures_data(view)},
+        data={"conversations": listed, "number": len(found), "figures": held},
         foot=e("span", marks.legend(), cls="wide"),
         keys=(
             ("j k", "move"),
@@ -207,35 +296,26 @@ def changes(view: View, changed: Sequence[str]) -> dict[str, Any]:
             told.append(
                 {"id": name, "cells": [tree_of(cell) for cell in _cells(view, row)], "state": row.state}
             )
-    return {"rows": told, "figures": tree_of(figures(view))}
+    return {"rows": told, "figures": tree_of(figures(view, figures_data(view)))}
 
 
-def _today(view: View) -> list[Any]:
-    midnight = time.mktime((*time.localtime(view.now)[:3], 0, 0, 0, 0, 0, -1))
-    return [one for one in view.requests() if one.began >= midnight]
-
-
-def _figures_data(view: View) -> dict[str, Any]:
-    today = _today(view)
-    asked = [one for one in today if one.conversation]
-    counted = [one for one in asked if one.usage.cached_tokens is not None]
-    total = sum(one.usage.input_tokens or 0 for one in counted)
-    priced = [one.dollars for one in asked if one.dollars is not None]
-    refused = sum(bool(one.error) for one in asked)
+def figures_data(view: View) -> dict[str, Any]:
+    """Of today."""
+    held = view.recorder.figures_of(view.now, None if view.viewer.is_operator else view.viewer.name)
+    total = held.counted_tokens
     return {
-        "requests": len(asked),
-        "dollars": sum(priced) if priced else None,
-        "cache_share": sum(one.usage.cached_tokens or 0 for one in counted) / total if total else None,
+        "requests": held.requests,
+        "dollars": held.dollars,
+        "cache_share": held.cached_tokens / total if total else None,
         "input_tokens": total,
-        "repairs": sum(len(one.repairs) for one in asked),
-        "losses": sum(len(one.losses) for one in asked),
-        "refused": refused,
-        "failovers": sum(one.failovers for one in asked),
+        "repairs": held.repairs,
+        "losses": held.losses,
+        "refused": held.refused,
+        "failovers": held.failovers,
     }
 
 
-def figures(view: View) -> Element:
-    held = _figures_data(view)
+def figures(view: View, held: dict[str, Any]) -> Element:
     counts = view.recorder.half_hours(view.now)
     first = time.strftime("%H:%M", time.localtime((int(view.now // 1800) - len(counts) + 1) * 1800))
     refused = held["refused"]
@@ -265,8 +345,9 @@ def figures(view: View) -> Element:
     )
 
 
-def _filter(question: str, tab: str, fitting: Sequence[ListedConversation]) -> Element:
-    counts = {name: sum(_in_tab(row, name) for row in fitting) for name in _SHOW}
+def _filter(question: str, tab: str, fitting: Sequence[_Seen | ListedConversation]) -> Element:
+    counts = {name: sum(map(_TABS[name], fitting)) for name in _SHOW if name != "all"}
+    counts["all"] = len(fitting)
     titles = {"all": "All", "active": "Active", "switched": "Switched", "losses": "With losses"}
     more = f"&q={_quoted(question)}" if question else ""
     tabs = [

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult
-from segue.inspector import charts, marks, words
-from segue.inspector.change_list import change_items, changes_of
-from segue.inspector.chat_view import about, short_result
-from segue.inspector.html import Element, Node, e
+from segue.inspector.markup import charts, marks, words
+from segue.inspector.markup.html import Element, Node, e
+from segue.inspector.markup.shell import ROOT, Page, button, crumb, head, link_button, section, table
+from segue.inspector.page_request import not_found
 from segue.inspector.pages.conversation import summary
-from segue.inspector.pieces import value_in
-from segue.inspector.shell import ROOT, Page, button, crumb, head, link_button, section, table
-from segue.inspector.view import not_found
-from segue.inspector.wire_rows import BodyLine, Side, StepRow, rows_of
-from segue.redaction import redact_text
+from segue.inspector.record.pieces import value_in
+from segue.inspector.views.change_list import change_items, changes_of
+from segue.inspector.views.chat_view import about, short_result
+from segue.inspector.views.wire_rows import BodyLine, Side, StepRow, rows_of
+from segue.text.redaction import redact_text
 from segue.transcript.value_text import text_of
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Block
     from segue.conversation.message import Message
-    from segue.inspector.records import AttemptRecord, RequestContent, RequestRecord
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
+    from segue.inspector.record.records import AttemptRecord, RequestContent, RequestRecord
 
 _OPEN_ROWS: Final = 4
 """Steps at the end that are shown open."""

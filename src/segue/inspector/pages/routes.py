@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct
 
-from segue.inspector import charts, marks, words
-from segue.inspector.html import Element, Node, e
-from segue.inspector.shell import Page, head, section, table
+from segue.inspector.markup import charts, marks, words
+from segue.inspector.markup.html import Element, Node, e
+from segue.inspector.markup.shell import Page, head, section, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segue.inspector.view import View
+    from segue.inspector.page_request import View
     from segue.providers.headroom import Headroom
     from segue.routing.statistics import MemberStatistics
 
@@ -49,11 +49,7 @@ class RouteFigures(Struct, kw_only=True, omit_defaults=True):
 
 def figures_of(view: View) -> list[RouteFigures]:
     found: dict[str, RouteFigures] = {}
-    newest: dict[str, tuple[float, tuple[Headroom, ...]]] = {}
     for one in view.requests():
-        for route, limits in one.headroom.items():
-            if limits and one.began >= newest.get(route, (0.0, ()))[0]:
-                newest[route] = one.began, limits
         for attempt in one.attempts:
             held = found.setdefault(attempt.route, RouteFigures(route=attempt.route))
             held.requests += 1
@@ -69,13 +65,20 @@ def figures_of(view: View) -> list[RouteFigures]:
     for held in found.values():
         held.p50, held.p95 = _quantile(held.first_contents, 0.5), _quantile(held.first_contents, 0.95)
         held.total_p50 = _quantile(held.totals, 0.5)
-    for route, (_, limits) in newest.items():
-        if route in found:
-            _note_left(found[route], limits)
+    for route, held in found.items():
+        _note_left(held, _limits_of(view, route))
     for name, member in _members(view).items():
         held = found.setdefault(name, RouteFigures(route=name))
         held.circuit, held.why = _circuit(member)
     return sorted(found.values(), key=lambda held: -held.requests)
+
+
+def _limits_of(view: View, route: str) -> tuple[Headroom, ...]:
+    """As the provider's last replies had them."""
+    name, _, model = route.partition("/")
+    provider = view.providers.get(name)
+    book = getattr(provider, "headroom", None)
+    return book.last(model) if book is not None else ()
 
 
 def _note_left(held: RouteFigures, limits: Sequence[Headroom]) -> None:

@@ -17,8 +17,8 @@ from typing import Final, Generic, Protocol, TypeVar, final
 from msgspec import Struct, field
 
 from segue.errors import CredentialsError, SegueError
-from segue.providers.auth import Key, Secret, missing_key
-from segue.redaction import forget_secret, redact_known, redact_text
+from segue.providers.credentials.keys import Key, Secret, missing_key
+from segue.text.redaction import forget_secret, redact_known, redact_text
 
 AHEAD_SECONDS: Final = 300.0
 """A token that ends within this time is refreshed while it is still used."""

@@ -21,15 +21,15 @@ from msgspec import Struct
 
 from segue.dialects.sigv4 import SigningKeys, sign
 from segue.errors import CredentialsError, UsageError
-from segue.providers.addresses import Address
 from segue.providers.credentials import Keeper, not_installed
-from segue.redaction import forget_secret, remember_secret
+from segue.providers.hosts.addresses import Address
+from segue.text.redaction import forget_secret, remember_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segue.providers.auth import Key
     from segue.providers.config import ProviderConfig
+    from segue.providers.credentials.keys import Key
 
 REGION_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _SIGNED: Final = ("content-type", "x-amzn-", "x-amz-", "anthropic-")

@@ -14,8 +14,8 @@ from typing import Any, Final, final
 from msgspec import Struct, field
 
 from segue.errors import CredentialsError
-from segue.providers.auth import Secret
 from segue.providers.credentials import AccessToken, not_installed
+from segue.providers.credentials.keys import Secret
 
 SCOPE: Final = "https://ai.azure.com/.default"
 """Of Foundry; resources of older kinds want https://cognitiveservices.azure.com/.default."""

@@ -20,8 +20,8 @@ import msgspec
 from msgspec import Struct
 
 from segue.errors import CredentialsError
-from segue.providers.auth import Secret
 from segue.providers.credentials import AccessToken, not_installed
+from segue.providers.credentials.keys import Secret
 
 if TYPE_CHECKING:
     from email.message import Message

@@ -24,10 +24,10 @@ from typing import IO, TYPE_CHECKING, final
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from segue.child_process import child_environment
 from segue.errors import ProtocolError, SegueError, TransportError, UsageError
 from segue.providers.capabilities import PullProgress
 from segue.providers.embedded.weights import is_whole, weights_catalog
+from segue.system.child_process import child_environment
 
 try:
     import fcntl

@@ -22,7 +22,7 @@ from segue.providers.embedded.weights import Folder
 from segue.providers.endpoint import Endpoint
 from segue.providers.health import check_health
 from segue.providers.provider import Provider
-from segue.providers.text_requests import as_text_request
+from segue.providers.requests.text_requests import as_text_request
 from segue.transcript.rules import MediaRules
 from segue.transcript.text_tools.reader import TextToolReader
 

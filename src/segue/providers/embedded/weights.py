@@ -16,7 +16,7 @@ from platformdirs import user_data_path
 
 from segue.conversation.options import NO_OPTIONS, Options
 from segue.errors import UsageError
-from segue.suggestions import suggestion
+from segue.text.suggestions import suggestion
 
 FOLDER_VARIABLE = "SEGUE_MODELS"
 _ENDING = ".gguf"

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from segue.providers.addresses import addresses, is_home
+from segue.providers.hosts.addresses import addresses, is_home
 from segue.providers.models.cards import dialect_of_model
 from segue.providers.models.catalog import catalog, catalog_model
 

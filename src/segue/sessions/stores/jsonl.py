@@ -31,7 +31,7 @@ from segue.sessions.stores.jsonl_lines import (
 )
 from segue.sessions.stores.lock_file import LockFile, lock
 from segue.sessions.stores.store import SessionInfo, check_session_id, intact
-from segue.worker_threads import Worker
+from segue.system.worker_threads import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

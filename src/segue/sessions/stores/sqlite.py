@@ -28,7 +28,7 @@ from segue.sessions.stores.sqlite_file import (
 )
 from segue.sessions.stores.store import SessionInfo, check_session_id, intact
 from segue.sqlite_connections import writing
-from segue.worker_threads import Worker
+from segue.system.worker_threads import Worker
 
 if TYPE_CHECKING:
     import os

@@ -8,12 +8,12 @@ from urllib.parse import urljoin, urlsplit
 from msgspec import Meta, Struct
 
 from segue.errors import UsageError
+from segue.system.worker_threads import in_thread
 from segue.tools.builtin.html_text import text_of_page
 from segue.tools.builtin.public_addresses import NotPublicError, public_socket
 from segue.tools.definition import Context, Output, Tool
 from segue.tools.function_tools import as_tool, tool
 from segue.tools.media_types import media_of
-from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
     import aiohttp

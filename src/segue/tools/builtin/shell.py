@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Final, final
 
 from msgspec import Meta, Struct, structs
 
-from segue.child_process import SHELL, read_pipe
-from segue.redaction import StreamRedaction
+from segue.system.child_process import SHELL, read_pipe
+from segue.system.worker_threads import in_thread
+from segue.text.redaction import StreamRedaction
 from segue.tools.builtin.output_limit import MAX_KEPT, omission_note
 from segue.tools.definition import Context, Output, StoppedCallError, Tool
 from segue.tools.function_tools import as_tool, tool
@@ -26,7 +27,6 @@ from segue.tools.read_only_commands import only_reads
 from segue.tools.sandbox.policy import Grant
 from segue.tools.sandbox.refusals import Blocked
 from segue.tools.sandbox.sandbox import ConfinedProcess, Sandbox, grant_for
-from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
     from typing import BinaryIO

@@ -14,7 +14,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from segue.errors import SegueError, TransportError, UsageError
-from segue.redaction import remember_named_secrets
+from segue.system.worker_threads import in_thread
+from segue.text.redaction import remember_named_secrets
 from segue.tools.definition import Output
 from segue.tools.mcp.config import HttpAddress, ServerConfig, StdioAddress
 from segue.tools.mcp.questions import answer_server
@@ -22,7 +23,6 @@ from segue.tools.mcp.results import output_of_result
 from segue.tools.mcp.stdio import StderrTail, server_environment, stdio_transport
 from segue.tools.mcp.tool_lists import McpTool
 from segue.tools.sandbox.sandbox import without_sandbox
-from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

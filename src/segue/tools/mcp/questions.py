@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, final
 
 from msgspec import Struct
 
-from segue.redaction import redact_known
+from segue.text.redaction import redact_known
 
 FieldKind: TypeAlias = Literal["text", "number", "integer", "boolean", "choice"]
 FieldValue: TypeAlias = str | int | float | bool

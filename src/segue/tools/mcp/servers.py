@@ -14,14 +14,14 @@ from msgspec import structs
 
 from segue.conversation.tools import ToolSpec
 from segue.errors import SegueError, UsageError
-from segue.redaction import redact_known
+from segue.system.worker_threads import in_thread
+from segue.text.redaction import redact_known
 from segue.tools.builtin.output_limit import OutputLimit
 from segue.tools.definition import Output, Tool
 from segue.tools.mcp.config import ServerConfig, read_servers
 from segue.tools.mcp.connection import Connection
 from segue.tools.mcp.tool_lists import McpTool, ToolList, ToolListCache
 from segue.tools.sandbox.sandbox import Sandbox
-from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
-from segue.child_process import ChildProcess, child_environment, read_pipe
-from segue.redaction import redact_known, redact_values
+from segue.system.child_process import ChildProcess, child_environment, read_pipe
+from segue.system.worker_threads import in_thread
+from segue.text.redaction import redact_known, redact_values
 from segue.tools.sandbox.policy import Grant, repositories
 from segue.tools.sandbox.sandbox import ConfinedProcess, Sandbox, start_confined
-from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 from msgspec import Struct
 
-from segue.private_files import write_private
-from segue.redaction import redact_known
+from segue.system.private_files import write_private
+from segue.text.redaction import redact_known
 from segue.tools.mcp.config import StdioAddress
 
 if TYPE_CHECKING:

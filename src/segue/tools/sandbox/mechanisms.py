@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 from msgspec import Struct
 
 import segue
-from segue.child_process import SHELL, child_environment
+from segue.system.child_process import SHELL, child_environment
 from segue.tools.sandbox.policy import SandboxPolicy, make_policy
 from segue.tools.sandbox.seatbelt import seatbelt_profile
 

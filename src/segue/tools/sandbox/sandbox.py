@@ -12,8 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final, get_args
 
-from segue.child_process import ChildProcess, child_environment
 from segue.errors import UsageError
+from segue.system.child_process import ChildProcess, child_environment
+from segue.system.worker_threads import in_thread
 from segue.tools.sandbox.git_places import GitGuard
 from segue.tools.sandbox.leftovers import AbsentGuard
 from segue.tools.sandbox.mechanisms import NO_MECHANISM, PROXY_PORT, mechanism_here
@@ -27,7 +28,6 @@ from segue.tools.sandbox.policy import (
     make_policy,
 )
 from segue.tools.sandbox.refusals import Blocked, find_blocked
-from segue.worker_threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from segue.errors import UsageError
 from segue.interop.source import CONVERSATION
 from segue.sessions.export import export_session
-from segue.terminal_text import safe_json_bytes
+from segue.text.terminal_text import safe_json_bytes
 
 if TYPE_CHECKING:
     from segue.cli.interactive.interactive_chat import InteractiveChat

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, get_args
 
 from segue.chat.compaction.compact import Strategy
 from segue.cli.interactive.commands.settings import check_known
-from segue.cli.interactive.start_screen import show_session
-from segue.cli.interactive.turn_view import compaction_line
+from segue.cli.interactive.views.start_screen import show_session
+from segue.cli.interactive.views.turn_view import compaction_line
 
 if TYPE_CHECKING:
     from segue.cli.interactive.interactive_chat import InteractiveChat

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from segue.cli.commands.sessions import find_session, session_line
 from segue.cli.display.status_lines import shortened
 from segue.cli.display.text_width import cut, padded, width_of
-from segue.cli.interactive.consent_prompt import ConsentPrompt
-from segue.cli.interactive.picker import pick
-from segue.cli.interactive.start_screen import ago, show_session
+from segue.cli.interactive.prompts.consent_prompt import ConsentPrompt
+from segue.cli.interactive.prompts.picker import pick
+from segue.cli.interactive.views.start_screen import ago, show_session
 from segue.config.trust import approve_copy
 from segue.errors import UsageError
 
 if TYPE_CHECKING:
     from segue.cli.interactive.interactive_chat import InteractiveChat
-    from segue.cli.interactive.screen import Screen
+    from segue.cli.interactive.views.screen import Screen
     from segue.cli.runtime import Runtime
     from segue.sessions.stores.store import SessionInfo
 

@@ -12,11 +12,11 @@ from segue.cli.model_choice import default_model_of
 from segue.dialects.registry import DIALECTS
 from segue.errors import UsageError
 from segue.interop.convert import convert
-from segue.terminal_text import sanitised
+from segue.text.terminal_text import sanitised
 
 if TYPE_CHECKING:
     from segue.cli.interactive.interactive_chat import InteractiveChat
-    from segue.cli.interactive.screen import Screen
+    from segue.cli.interactive.views.screen import Screen
     from segue.conversation.message import Conversation
 
 _LINES = 400

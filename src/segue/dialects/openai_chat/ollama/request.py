@@ -262,7 +262,7 @@ def decode_options(body: Mapping[str, Any], leading: list[Any] | None = None) ->
 
 
 def _write_fast(blocks: tuple[StepBlock, ...], messages: list[Any]) -> bool:
-    """The fast path (see transcript/fast_paths): add the messages of a reply: a text, a thought, and calls with their results; whether that is what it is."""
+    """The fast path (see transcript/fast): add the messages of a reply: a text, a thought, and calls with their results; whether that is what it is."""
     content = thought = ""
     calls: list[_Call] = []
     results: list[_Result] = []

@@ -1,0 +1,1 @@
+"""What is asked at the keyboard: the input line, pickers, questions, secrets."""

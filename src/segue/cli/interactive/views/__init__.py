@@ -1,0 +1,1 @@
+"""What the screen shows: the start, turns, calls, switches."""

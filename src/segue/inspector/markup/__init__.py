@@ -1,0 +1,1 @@
+"""What pages are made of: elements, the frame of every page, charts, marks, figures as text."""

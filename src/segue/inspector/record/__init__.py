@@ -1,0 +1,1 @@
+"""What is recorded of requests and conversations, and by whom."""

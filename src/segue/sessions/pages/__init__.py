@@ -1,0 +1,1 @@
+"""A session as a page to read: Markdown and HTML."""

@@ -1,0 +1,1 @@
+"""The operating system: programs that we start, threads, signals, private files."""
