@@ -82,7 +82,7 @@ properties: $(SYNCED) ## every test of the suite that draws examples, with 200 f
 gateway-laws: $(SYNCED) ## any client's history through any door, and machines of turns, faults, switches and restarts (EXAMPLES=)
 	HYPOTHESIS_PROFILE=laws LAW_EXAMPLES=$(or $(EXAMPLES),1000) nice -n 10 $(BIN)/pytest -q -n 2 --timeout 3600 \
 		tests/gateway/test_laws.py tests/gateway/test_machine.py tests/gateway/test_ten_clients.py \
-		tests/gateway/test_state_laws.py
+		tests/gateway/test_state_laws.py tests/gateway/test_ten_sequences.py
 
 replies: $(SYNCED) ## every recorded reply on every wire, read by the official clients (minutes)
 	SEGUE_REPLIES=1 $(BIN)/pytest -q -n 2 --timeout 3600 tests/replies
@@ -179,6 +179,9 @@ browser: $(SYNCED) ## the pages of the inspector in Chromium: axe-core, widths, 
 
 cache-sessions: $(SYNCED) ## forecasts of providers' caches against the emulators in 200 random sessions; SESSIONS=, SEED=
 	SESSIONS=$(or $(SESSIONS),200) SEED=$(or $(SEED),$(shell date +%s)) $(BIN)/pytest -q -n 0 --timeout 600 tests/gateway/prompt_caches
+
+inspector-pictures: $(SYNCED) ## draw the pictures of the inspector in docs anew (needs Chromium)
+	$(BIN)/python -m scripts.inspector_pictures
 
 bench-inspector: $(SYNCED) ## what the inspector adds to a request of the gateway (minutes)
 	$(BIN)/python -m bench inspector

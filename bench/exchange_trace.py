@@ -1,16 +1,18 @@
 """How far one request of the gateway walks: a client's on the Messages wire, translated to Chat, streamed, seen for the first time.
 
 Counts the functions of segue that it calls, the files and packages they stand in, the calls from one package to another, the
-deepest stack and the types of records that are handed on. `python -m bench exchange_trace`; with `names`, all of them.
+deepest stack and the types of records that are handed on. `python -m bench exchange_trace`; with NAMES=1, all their names.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -18,7 +20,7 @@ from typing import Any
 import msgspec
 
 import segue
-from bench.gateway_requests import AgentSession
+from bench.gateway_requests import MODEL, AgentSession
 from segue.config.schema import Config, GatewaySettings
 from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey
@@ -30,6 +32,7 @@ from segue.providers.registry import default_registry
 
 _ROOT = f"{Path(segue.__file__).parent}/"
 _WARM = 3
+_NUMBERS = count()
 
 
 class Trace:
@@ -85,7 +88,18 @@ def name_of(code: CodeType) -> str:
     return f"{code.co_filename.removeprefix(_ROOT)}:{code.co_qualname}"
 
 
-async def ask(gateway: Gateway, session: AgentSession) -> bytes:
+class Greeting:
+    """A client whose conversation begins just now."""
+
+    def __init__(self) -> None:
+        self.headers: dict[str, str] = {}
+
+    def body(self) -> bytes:
+        said = [{"role": "user", "content": f"Hello, {next(_NUMBERS)}."}]
+        return msgspec.json.encode({"model": MODEL, "max_tokens": 100, "stream": True, "messages": said})
+
+
+async def ask(gateway: Gateway, session: AgentSession | Greeting) -> bytes:
     headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
     headers += [(name.encode(), value.encode()) for name, value in session.headers.items()]
     scope: dict[str, Any] = {
@@ -112,17 +126,16 @@ async def ask(gateway: Gateway, session: AgentSession) -> bytes:
     return b"".join(answered)
 
 
-async def traced(port: int) -> Trace:
+async def traced(port: int, new: Callable[[], AgentSession | Greeting]) -> Trace:
     """A request of a warm gateway."""
     config = Config(gateway=GatewaySettings(models={"*": "openai/gpt-4.1"}))
     there = ProviderConfig(base_url=f"http://127.0.0.1:{port}/v1", api_key=Secret("sk-upstream"))
     providers = default_registry({"openai": there}, environ={}, keyring=False)
-    memory = Memory(SQLiteMemoryStore(), InstallationKey(b"k" * 32))
-    gateway = Gateway(config, providers, memory)
+    gateway = Gateway(config, providers, Memory(SQLiteMemoryStore(), InstallationKey(b"k" * 32)))
     for _ in range(_WARM):
-        await ask(gateway, AgentSession(size=5))
+        await ask(gateway, new())
     trace = Trace()
-    session = AgentSession(size=5)
+    session = new()
     with trace.watching():
         reply = await ask(gateway, session)
     if b"message_stop" not in reply:
@@ -137,30 +150,32 @@ def run() -> None:
     )
     try:
         assert upstream.stdout is not None
-        trace = asyncio.run(traced(int(upstream.stdout.readline())))
+        port = int(upstream.stdout.readline())
+        traces = {
+            "a greeting": asyncio.run(traced(port, Greeting)),
+            "an agent's": asyncio.run(traced(port, lambda: AgentSession(size=5))),
+        }
     finally:
         upstream.kill()
         upstream.wait()
-    files = {code.co_filename for code in trace.functions}
-    print(
-        f"{len(trace.functions)} functions in {len(files)} files, {len(trace.crossings)} calls between packages, "
-        f"{len(trace.deepest)} deep, {len(trace.records)} types of records",
-        flush=True,
-    )
-    if "names" in sys.argv:
-        by_file: dict[str, list[str]] = {}
-        for code in trace.functions:
-            by_file.setdefault(code.co_filename.removeprefix(_ROOT), []).append(code.co_qualname)
-        for file in sorted(by_file):
-            print(f"{file} ({len(by_file[file])}): {', '.join(sorted(by_file[file]))}")
-        print("deepest:", *trace.deepest, sep="\n  ")
+    for name, trace in traces.items():
+        files = {code.co_filename for code in trace.functions}
         print(
-            "records:",
-            *sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in trace.records),
-            sep="\n  ",
+            f"{name}: {len(trace.functions)} functions in {len(files)} files, {len(trace.crossings)} calls between packages, "
+            f"{len(trace.deepest)} deep, {len(trace.records)} types of records",
+            flush=True,
         )
-        print(
-            "crossings:",
-            *sorted(f"{name_of(one)} -> {name_of(two)}" for one, two in trace.crossings),
-            sep="\n  ",
-        )
+    if os.environ.get("NAMES"):
+        _print_names(trace)
+
+
+def _print_names(trace: Trace) -> None:
+    by_file: dict[str, list[str]] = {}
+    for code in trace.functions:
+        by_file.setdefault(code.co_filename.removeprefix(_ROOT), []).append(code.co_qualname)
+    for file in sorted(by_file):
+        print(f"{file} ({len(by_file[file])}): {', '.join(sorted(by_file[file]))}")
+    records = sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in trace.records)
+    crossings = sorted(f"{name_of(one)} -> {name_of(two)}" for one, two in trace.crossings)
+    for title, names in (("deepest", trace.deepest), ("records", records), ("crossings", crossings)):
+        print(f"{title}:", *names, sep="\n  ")

@@ -358,6 +358,7 @@ class CacheClient(StatefulClient):
         super().__init__(world, tools=tools)
         self.name = ""
         self.made_for = made_for
+        self.thinks = True
 
     async def begin(self) -> None:
         cached = {"model": f"models/{self.made_for}", **self._cached(), "ttl": "600s"}
@@ -386,7 +387,8 @@ class CacheClient(StatefulClient):
         return {**self._settings(), **cached, "contents": [*cached["contents"], *self.kept, *new]}
 
     def _settings(self) -> dict[str, Any]:
-        return {"generationConfig": {"thinkingConfig": {"includeThoughts": True, "thinkingLevel": "high"}}}
+        thinking = {"thinkingConfig": {"includeThoughts": True, "thinkingLevel": "high"}}
+        return {"generationConfig": thinking} if self.thinks else {}
 
     def read(self, reply: Any, headers: Mapping[str, str]) -> Answer:
         content = reply["candidates"][0]["content"]

@@ -10,8 +10,9 @@ import pytest
 from segue.conversation.message import Conversation, user
 from segue.conversation.options import Options
 from segue.dialects.card import ModelCard
+from segue.dialects.plan import Plan
 from segue.dialects.registry import NAMES
-from segue.providers.adapter import ChatRequest, RequestSent
+from segue.providers.adapter import ChatRequest
 from segue.providers.models.cards import card_for_model, card_table, default_model
 from segue.providers.requests.kept_plans import KeptPlans
 from segue.providers.requests.request_writer import RequestWriter
@@ -57,18 +58,18 @@ def kinds_of_models(dialect: str) -> dict[ModelCard, str]:
     return {card_for_model(name, dialect): name for name in names}
 
 
-def written(dialect: str, model: str, card: ModelCard, **options: Any) -> RequestSent:
+def written(dialect: str, model: str, card: ModelCard, **options: Any) -> Plan:
     tools = (WEATHER,) if card.chat_tools else ()
     request = ChatRequest(model=model, conversation=Conversation().append(user("Hi.")), tools=tools)
     given = Options(model=model, stream=True, **options)
-    return RequestWriter(dialect, "p", "http://p.test", KeptPlans()).write(request, given, card).sent
+    return RequestWriter(dialect, "p", "http://p.test", KeptPlans()).write(request, given, card)
 
 
 @pytest.mark.parametrize("dialect", NAMES)
 def test_an_option_is_sent_or_reported_but_never_dropped_in_silence(dialect: str) -> None:
     silent = []
     for card, model in kinds_of_models(dialect).items():
-        without: dict[str, RequestSent] = {"": written(dialect, model, card)}
+        without: dict[str, Plan] = {"": written(dialect, model, card)}
         without |= {name: written(dialect, model, card, **{name: VALUES[name]}) for name in VALUES}
         for beside, option in permutations(without, 2):
             if not option:

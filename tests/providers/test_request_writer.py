@@ -40,8 +40,8 @@ def test_a_session_gets_what_a_fresh_start_would_get_however_it_goes_on(
     kept, options = writer(wire), Options(model="m", stream=True)
     for length in range(1, len(whole.messages) + 1):
         so_far = Conversation(whole.messages[:length], whole.system, whole.minted)
-        told = kept.write(asked(so_far), options, UNKNOWN).sent
-        fresh = writer(wire).write(asked(so_far, session=""), options, UNKNOWN).sent
+        told = kept.write(asked(so_far), options, UNKNOWN)
+        fresh = writer(wire).write(asked(so_far, session=""), options, UNKNOWN)
         assert msgspec.json.decode(told.body) == msgspec.json.decode(fresh.body)
         assert (told.repairs, told.origin, told.made_under) == (fresh.repairs, fresh.origin, fresh.made_under)
 
@@ -75,7 +75,7 @@ def test_no_session_is_kept_for_those_who_name_none() -> None:
 def test_tools_are_part_of_what_seals_are_bound_to_unless_somebody_knows_better() -> None:
     def made_under(request: ChatRequest) -> str:
         card = ModelCard(bound_seals=True)
-        return writer("anthropic").write(request, Options(model="m"), card).sent.made_under
+        return writer("anthropic").write(request, Options(model="m"), card).made_under
 
     request = asked(HELLO.append(model("Hi."), user("More.")))
     known = structs.replace(request, policy=Policy(settings_fingerprint="mine", tool_names=("get_weather",)))

@@ -22,7 +22,7 @@ from segue.transcript.policy import DEFAULT, Policy
 from segue.transcript.render import render
 from segue.transcript.repairs import Repair
 from segue.transcript.rules import Rules
-from segue.transcript.steps import Transcript
+from segue.transcript.steps import ModelStep, Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,6 +74,11 @@ class Plan(Struct, frozen=True, kw_only=True):
     def made_under(self) -> str:
         """Fingerprint that the seals of the reply are bound to; empty where they are not."""
         return self.transcript.fingerprint
+
+    def call_ids(self) -> tuple[tuple[str, str], ...]:
+        """The canonical id of each call, and the one that is sent."""
+        steps = (step for step in self.transcript.steps if isinstance(step, ModelStep))
+        return tuple((call.call_id, call.id) for step in steps for call in step.calls)
 
 
 def plan(

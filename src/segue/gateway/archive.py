@@ -20,6 +20,7 @@ from msgspec import Raw, Struct, structs
 from segue.dialects.server_side import stored_replies as stored
 from segue.dialects.server_side.stored_wires import stored_wire
 from segue.errors import JournalError, OverloadError
+from segue.gateway.accounts.register import ANYONE
 from segue.gateway.byte_budget import hold_for_request
 from segue.gateway.client_errors import STORE_AWAY_SECONDS
 from segue.gateway.web import json_response
@@ -38,6 +39,7 @@ _ITEM: Final = "item of a response"
 _CANCELLED: Final = "cancelled response"
 _INPUT: Final = "end of an input"
 _SETTINGS: Final = "settings of replies"
+_OWNER: Final = "owner of a reply"
 _RESPONSES: Final = "openai_responses"
 _LINEAGE: Final = 32
 """So many nodes before it are known to a node: a conversation is read in steps of that many."""
@@ -268,7 +270,14 @@ class ReplyArchive:
         if node.wire == _RESPONSES:
             names = stored.items_by_id(msgspec.json.decode(node.reply) or {})
             objects |= {(_ITEM, name): reply_id.encode() for name in names}
+        if node.provider and caller != ANYONE.name:
+            await self._memory.put_object("", _OWNER, reply_id, caller.encode())
         await self._memory.put_objects(caller, objects)
+
+    async def is_anothers(self, caller: str, reply_id: str) -> bool:
+        """Whether another caller got this reply here. At a provider all callers may have one account."""
+        owner = await self._memory.get_object("", _OWNER, reply_id)
+        return owner is not None and owner.decode() != caller
 
     async def delete(self, caller: str, reply_id: str) -> bool:
         """False if there was none. What continued it can be continued no longer: nobody gets a shortened conversation."""

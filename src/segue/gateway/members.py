@@ -101,12 +101,13 @@ class Members:
     def attempt(self, turn: ClientTurn, route: Route, spent: Usage = NO_USAGE) -> ClientAttempt:
         """Raises what keeps the request from being sent there. `spent`: on replies of this route that could not be read."""
         provider = provider_of(route, self._providers)
-        request = self.request(turn, route)
-        held = self._held(turn, route, provider)
+        target = _target(provider, route)
+        request = self._request(turn, route, provider, target)
+        held = self._held(turn, route, target)
         if turn.prepared.references:
-            forwarded = self._forwarded_to_holder(turn, route, provider, request)
+            forwarded = self._forwarded_to_holder(turn, route, provider, target, request, held)
         else:
-            forwarded = self._forwarded(turn, route, provider, request)
+            forwarded = self._forwarded(turn, route, provider, target, request, held)
         if forwarded is not None:
             return forwarded
         if turn.prepared.unread is not None:
@@ -135,18 +136,16 @@ class Members:
         attempt.begins_state = attempt.held and not attempt.shortcut
         return attempt
 
-    def _held(self, turn: ClientTurn, route: Route, provider: ProviderAdapter) -> Origin | None:
+    def _held(self, turn: ClientTurn, route: Route, target: Origin | None) -> Origin | None:
         """The provider that is asked to hold a conversation because its client asks for that, on the wire that it asks on; None if
         there is none."""
-        forward = provider.capabilities.forward
-        if not self.uses_state or not turn.prepared.kept or turn.prepared.stateless or forward is None:
+        if not self.uses_state or not turn.prepared.kept or turn.prepared.stateless or target is None:
             return None
         if self._without_state.get(route.name, 0.0) > monotonic():
             return None
         server = turn.dialect.server
         if server.stores_replies and not stored_wire(turn.dialect.name).keeps(turn.fields):
             return None  # a conversation of ours may have it; nobody else was asked to keep it
-        target = forward.target(route.model)
         is_its_own = target.dialect == turn.dialect.name and is_home(route.provider, target.dialect)
         return target if is_its_own and turn.dialect.server.state is not None else None
 
@@ -190,8 +189,12 @@ class Members:
 
     def request(self, turn: ClientTurn, route: Route) -> ChatRequest:
         """The turn for a route; its provider plans it. What its model lacks it gets in words."""
-        forward = provider_of(route, self._providers).capabilities.forward
-        target = forward.target(route.model) if forward is not None else None
+        provider = provider_of(route, self._providers)
+        return self._request(turn, route, provider, _target(provider, route))
+
+    def _request(
+        self, turn: ClientTurn, route: Route, provider: ProviderAdapter, target: Origin | None
+    ) -> ChatRequest:
         same = target is not None and target.dialect == turn.dialect.name
         request = ChatRequest(
             model=route.model,
@@ -206,29 +209,33 @@ class Members:
             headers=forwarded_headers(turn) if same else {},
             came=turn.request.body if same else b"",
         )
-        return fitted_to_model(request, provider_of(route, self._providers))
+        return fitted_to_model(request, provider)
 
     def _forwarded(
-        self, turn: ClientTurn, route: Route, provider: ProviderAdapter, request: ChatRequest
+        self,
+        turn: ClientTurn,
+        route: Route,
+        provider: ProviderAdapter,
+        target: Origin | None,
+        request: ChatRequest,
+        held: Origin | None,
     ) -> ForwardedAttempt | None:
         """The client's own bytes, if this provider takes them as they are; None if they have to be planned."""
         forward = provider.capabilities.forward
-        if forward is None or turn.repairs or route.options != _NO_OPTIONS:
+        if forward is None or target is None or target.dialect != turn.dialect.name:
             return None
-        if not self._has_all(turn, forward.target(route.model)):
+        if turn.repairs or route.options != _NO_OPTIONS or not self._has_all(turn, target):
             return None
         if request.policy.text_form is not None or (turn.stream and provider.lacks(route.model, "stream")):
             return None
-        target = forward.target(route.model)
-        if target.dialect != turn.dialect.name or not _all_made_by(turn, target):
+        if not _all_made_by(turn, target):
             return None
-        if not (turn.prepared.unread is not None or _needs_no_plan(turn, route, forward, request)):
+        if not (turn.prepared.unread is not None or _needs_no_plan(turn, route, forward, target, request)):
             return None
         field, body = turn.dialect.server.model_field, turn.request.body
         if field and turn.asked != target.model:
             body = renamed(body, field, target.model, turn.read)
             body = renamed(body, turn.dialect.server.agent_field, target.model)
-        held = self._held(turn, route, provider)
         if turn.dialect.server.continuations is None or held is None:
             attempt = ForwardedAttempt(turn, provider, target, request, body, route=route.name)
             attempt.shortcut = turn.changed or bool(turn.prepared.at)  # what was put in here is held there
@@ -250,13 +257,20 @@ class Members:
         return self.uses_state and native.is_at(target) and not (turn.changed and native.reply_id)
 
     def _forwarded_to_holder(
-        self, turn: ClientTurn, route: Route, provider: ProviderAdapter, request: ChatRequest
+        self,
+        turn: ClientTurn,
+        route: Route,
+        provider: ProviderAdapter,
+        target: Origin | None,
+        request: ChatRequest,
+        held: Origin | None,
     ) -> ForwardedAttempt | None:
         """The client's own bytes to a provider that may hold what they refer to; None if a plan of them refers to it, too. Raises the
         refusal of the client's wire."""
         if not may_hold(turn, route.provider):
             raise turn.prepared.references[0].refusal
-        forwarded = None if turn.prepared.is_part else self._forwarded(turn, route, provider, request)
+        whole = not turn.prepared.is_part
+        forwarded = self._forwarded(turn, route, provider, target, request, held) if whole else None
         if (
             forwarded is not None
             or (refusal := lost_in(turn, self._planned(turn, provider, request))) is None
@@ -305,8 +319,8 @@ class Members:
 
     def uses_wire_of(self, turn: ClientTurn, route: Route) -> bool:
         """Whether a route is of the client's own wire, be it at its own provider or not."""
-        forward = provider_of(route, self._providers).capabilities.forward
-        return forward is not None and forward.target(route.model).dialect == turn.dialect.name
+        target = _target(provider_of(route, self._providers), route)
+        return target is not None and target.dialect == turn.dialect.name
 
     def is_native(self, turn: ClientTurn, route: Route) -> bool:
         """Whether a route is of the client's own wire, at its own provider."""
@@ -332,14 +346,22 @@ def _is_lost(repair: Repair, turn: ClientTurn) -> bool:
     )
 
 
+def _target(provider: ProviderAdapter, route: Route) -> Origin | None:
+    """Who answers on a route, as far as its provider takes requests as they are; None if it takes none."""
+    forward = provider.capabilities.forward
+    return forward.target(route.model) if forward is not None else None
+
+
 def _preview(provider: ProviderAdapter, request: ChatRequest) -> RequestSent | None:
     preview = provider.capabilities.preview
     return preview(request) if preview is not None else None
 
 
-def _needs_no_plan(turn: ClientTurn, route: Route, forward: Forward, request: ChatRequest) -> bool:
+def _needs_no_plan(
+    turn: ClientTurn, route: Route, forward: Forward, target: Origin, request: ChatRequest
+) -> bool:
     """Whether a plan of the turn would change nothing that matters."""
-    target, size = forward.target(route.model), len(turn.request.body)
+    size = len(turn.request.body)
     harmless = _harmless(target) if without_note(turn.asked) in (target.model, route.name) else frozenset()
     lasting = _lasting(turn, request)
     return (lasting is not None and _passes(forward, lasting, size, harmless)) or _passes(

@@ -115,6 +115,9 @@ STATE: Final = ProviderState(
     begin={"thread": {"type": "create"}},
     going_on=lambda reply_id: {"thread": {"type": "continue", "previous_message_id": reply_id}},
     left_out=frozenset({"system", "tools"}),  # THR-03: a thread has them from its beginning
+    usual={
+        "tool_choice": {"type": "auto"}
+    },  # THR-04: to say it where the first request did not would be a change
     is_reply=lambda message: isinstance(message, dict) and message.get("role") == "assistant",
     header=("anthropic-beta", "message-threads-2026-08-12"),
     life=280.0,  # THR-05: five minutes, and the way there

@@ -212,7 +212,7 @@ class _Reader(Struct, frozen=True):
         conversation = Conversation(tuple(clean[0]), decoded.system, clean[1])
         refers = self.dialect.server.may_refer(text)  # known tools refer to nothing
         field = self.dialect.messages_field
-        given = fields[field]
+        given = fields.get(field)  # a prompt that the provider holds may stand for it
         if not keep or type(given) is not list:
             return _read(fields, decoded, conversation, refers=refers), None
         before = list(fields)[: list(fields).index(field)]

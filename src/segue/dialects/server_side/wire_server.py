@@ -197,6 +197,8 @@ class ProviderState(Struct, frozen=True, kw_only=True):
     """The same for one that continues the reply with this id."""
     left_out: frozenset[str] = frozenset()
     """Fields that such a request does not repeat."""
+    usual: Mapping[str, Any] = {}
+    """What fields say that need not be sent: a request without them means the same."""
     is_reply: Callable[[Any], bool]
     """Whether a message of a request is a part of what the model wrote."""
     header: tuple[str, str] | None = None

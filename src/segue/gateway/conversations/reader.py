@@ -86,7 +86,7 @@ class TurnReader:
         request, continued = await self._continuations.read(door, request, caller, names)
         if continued is not None:
             read = await read_beside(request.weight, partial(self._requests.read, door, request, caller))
-        known = None if read is None else await self._references.read_before(door, request.body, read)
+        known = None if read is None else await self._references.read_before(door, request.body, read, caller)
         if known is not None:
             known = known if continued is None else continued.noted_in(known)
             writer = self._writer(door, known)

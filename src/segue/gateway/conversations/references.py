@@ -63,7 +63,14 @@ class ReferenceResolver:
         prepared = await self._with_stored(door, fields, caller)
         prepared = await self._with_contents(door, prepared, caller)
         found = references_in(prepared.fields, server.references, door.dialect.name)
+        await self._check_owner(found, caller)
         return await self._with_words(prepared, found, caller)
+
+    async def _check_owner(self, found: list[Reference], caller: str) -> None:
+        """Raises for what another caller got here: to this one it does not exist, whoever else holds it."""
+        for reference in found:
+            if reference.stands_for == "history" and await self._archive.is_anothers(caller, reference.name):
+                raise reference.refusal
 
     async def _with_words(
         self, prepared: PreparedRequest, found: list[Reference], caller: str
@@ -78,7 +85,9 @@ class ReferenceResolver:
                 missing.append(reference)
         return structs.replace(prepared, fields=whole, references=tuple(missing))
 
-    async def read_before(self, door: Door, body: bytes, read: ReadRequest) -> PreparedRequest | None:
+    async def read_before(
+        self, door: Door, body: bytes, read: ReadRequest, caller: str
+    ) -> PreparedRequest | None:
         """The same of a request that was read. What was known of it is not looked at again: its bytes show whether there may be
         anything. None if something has to be put in first."""
         server, whole = door.dialect.server, read.fields
@@ -101,6 +110,7 @@ class ReferenceResolver:
         found = references_in(whole, table, door.dialect.name)
         if any(one.fill for one in found):
             return None
+        await self._check_owner(found, caller)
         return PreparedRequest(read.fields, kept=kept, references=tuple(found))
 
     async def _with_contents(self, door: Door, prepared: PreparedRequest, caller: str) -> PreparedRequest:

@@ -85,6 +85,8 @@ class KeptPrompt(Struct, frozen=True):
     """Kept at marks of earlier requests, shortest first."""
     older: KeptPrompt | None = None
     """Another beginning that the route got before this one: a request that returns to it may still find it."""
+    settings: int = 0
+    """So many bytes at its end surely hold no messages."""
 
 
 @final
@@ -108,6 +110,8 @@ class CacheForecast(Struct, frozen=True, kw_only=True):
     ends: tuple[CacheEnd, ...] = ()
     before: bytes = b""
     older: KeptPrompt | None = None
+    settings: int = 0
+    """As in the prompt that is kept."""
 
 
 @final
@@ -188,7 +192,9 @@ class PromptCaches(SizedCache[tuple[str, str], KeptPrompt]):
             [structs.replace(end, sent=forecast.sent) if end.tokens <= read else end for end in forecast.ends]
         )
         older = forecast.older
-        kept = KeptPrompt(forecast.body, forecast.sent, tokens, held, ends[-_MOST_ENDS:], older)
+        kept = KeptPrompt(
+            forecast.body, forecast.sent, tokens, held, ends[-_MOST_ENDS:], older, forecast.settings
+        )
         size = len(forecast.body) + (len(older.body) if older is not None else 0)
         self.keep(forecast.key, kept, size + _OWN_BYTES)
 
@@ -196,9 +202,12 @@ class PromptCaches(SizedCache[tuple[str, str], KeptPrompt]):
 def _compared(kept: KeptPrompt, made: CacheForecast) -> CacheForecast:
     facts, passed = made.facts, made.sent - kept.sent
     made = structs.replace(made, held=kept.held, passed=passed, before=kept.body, older=kept.older)
-    if _lives(kept.body, facts, passed) and _continues(kept.body, made.body, facts):
+    lives = _lives(kept.body, facts, passed)
+    settings = _settings_behind(kept, made.body, facts) if lives else None
+    if settings is not None:
         last = (CacheEnd(kept.held, facts.seconds, kept.sent),) if facts.marks and kept.held else ()
-        return structs.replace(made, expected=_whole_blocks(kept.held, facts), ends=(*kept.ends, *last))
+        expected, ends = _whole_blocks(kept.held, facts), (*kept.ends, *last)
+        return structs.replace(made, expected=expected, ends=ends, settings=settings)
     found = _taken_apart(kept, made)
     older = kept.older
     if older is not None and found.expected < kept.held:  # it may return to what was sent before that
@@ -325,27 +334,29 @@ def _ends_in(kept: KeptPrompt, parts: Sequence[PromptPart]) -> list[tuple[CacheE
 # Whether one request is the beginning of another, seen by comparing memory
 
 
-def _continues(before: bytes, after: bytes, facts: CacheFacts) -> bool:
-    """Whether it is surely the same prompt with more messages, or none, at its end. Marks may have moved."""
+def _settings_behind(kept: KeptPrompt, after: bytes, facts: CacheFacts) -> int | None:
+    """How many bytes of settings stand behind the messages, if it is surely the same prompt with more messages, or none, at its end.
+    None if it may be another one. Marks may have moved."""
+    before = kept.body
     at = common_bytes(before, after)
     behind = at
     if facts.marks:
         at, behind = _past_marks(before, after, at)
-    rest = before[at:]
+    rest = len(before) - at
     if rest and not (
-        rest[:1] == b"]"
+        before[at : at + 1] == b"]"
         and after[behind : behind + 1] in (b",", b"]")
-        and after.endswith(rest)
-        and not any(field in rest for field in _HISTORY_FIELDS)
+        and after.endswith(memoryview(before)[at:])
+        # Tools are most of it, and once is enough to look for messages in them.
+        and (rest <= kept.settings or not any(before.find(field, at) >= 0 for field in _HISTORY_FIELDS))
     ):
-        return False
+        return None
     if not facts.marks:
-        return True
+        return rest
     name = MARK_FIELDS[0].encode() if b"cache_control" in before else MARK_FIELDS[1].encode()
     was, now = before.rfind(name), after.rfind(name)
-    return 0 <= was <= now and after.count(b'"type"' if name == b"cache_control" else b"{", was, now) < (
-        facts.lookback - 4
-    )
+    between = after.count(b'"type"' if name == b"cache_control" else b"{", was, now)
+    return rest if 0 <= was <= now and between < facts.lookback - 4 else None
 
 
 def _past_marks(before: bytes, after: bytes, at: int) -> tuple[int, int]:
@@ -364,7 +375,7 @@ def _past_marks(before: bytes, after: bytes, at: int) -> tuple[int, int]:
         elif other is not None:
             behind = other.end()
             at -= back
-        same = common_bytes(before[at:], after[behind:])
+        same = common_bytes(before, after, at, behind)
         at, behind = at + same, behind + same
     return at, behind
 

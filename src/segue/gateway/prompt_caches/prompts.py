@@ -220,17 +220,19 @@ def options_changed(before: bytes, after: bytes) -> str:
 _STEP: Final = 16 << 10
 
 
-def common_bytes(one: bytes, other: bytes) -> int:
-    """So many bytes are the same at the start of both."""
-    at, most = 0, min(len(one), len(other))
-    if other.startswith(one) or one.startswith(other):
+def common_bytes(one: bytes, other: bytes, at: int = 0, behind: int = 0) -> int:
+    """So many bytes are the same from these places on, the start of both unless they are given."""
+    # A slice of bytes is a copy, and those of a view are none.
+    view, most = memoryview(other)[behind:], min(len(one) - at, len(other) - behind)
+    if one.startswith(view[:most], at):
         return most
-    while at + _STEP <= most and other.startswith(one[at : at + _STEP], at):
-        at += _STEP
-    low, high = at, min(at + _STEP, most)
+    low = 0
+    while one.startswith(view[low : low + _STEP], at + low):
+        low += _STEP
+    high = min(low + _STEP, most)
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if one.startswith(view[low:middle], at + low):
             low = middle
         else:
             high = middle - 1

@@ -58,16 +58,15 @@ class BatchAccess:
     def write(self, request: ChatRequest) -> tuple[bytes, ReplyReading]:
         """The body of a request that asks for a whole reply. Raises what keeps it from being sent."""
         whole = structs.replace(request, options=structs.replace(request.options, stream=False))
-        written = self._provider.write(whole)
-        sent = written.sent
+        plan = self._provider.write(whole)
         reading = ReplyReading(
-            origin=sent.origin,
-            made_under=sent.made_under,
-            tool_names=written.tool_names,
+            origin=plan.origin,
+            made_under=plan.made_under,
+            tool_names=plan.names,
             text_tools=request.policy.text_form is REACT,
-            repairs=tuple(map(str, sent.repairs)),
+            repairs=tuple(map(str, plan.repairs)),
         )
-        return sent.body, reading
+        return plan.body, reading
 
     def read(self, body: bytes, reading: ReplyReading) -> Reply:
         """A reply of a batch. What it failed with, if it did, is in it."""

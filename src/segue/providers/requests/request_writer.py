@@ -5,37 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from segue.conversation.blocks import Origin
 from segue.dialects.plan import plan, repairs_of_plan
 from segue.dialects.registry import DIALECTS
 from segue.dialects.requests.client_bytes import spelled_as
 from segue.errors import InvalidRequestError
-from segue.providers.adapter import RequestSent
 from segue.providers.requests.kept_plans import KeptPlans
-from segue.transcript.steps import ModelStep, Transcript
+from segue.transcript.steps import ModelStep
 
 if TYPE_CHECKING:
     from segue.conversation.options import Options
     from segue.dialects.card import ModelCard
-    from segue.dialects.plan import PlanState
+    from segue.dialects.plan import Plan, PlanState
     from segue.providers.adapter import ChatRequest
     from segue.transcript.repairs import Repair
-
-
-@final
-class WrittenRequest(Struct, frozen=True):
-    """A request, ready to be sent. `tool_names`: the conversation's names of tools that were renamed for the target."""
-
-    sent: RequestSent
-    tool_names: dict[str, str]
-    transcript: Transcript
-
-    def call_ids(self) -> tuple[tuple[str, str], ...]:
-        """The canonical id of each call, and the one that is sent."""
-        steps = (step for step in self.transcript.steps if isinstance(step, ModelStep))
-        return tuple((call.call_id, call.id) for step in steps for call in step.calls)
+    from segue.transcript.steps import Transcript
 
 
 @final
@@ -48,7 +34,7 @@ class RequestWriter(Struct):
     plans: KeptPlans
     """Where the request brings none of its own."""
 
-    def write(self, request: ChatRequest, options: Options, card: ModelCard, url: str = "") -> WrittenRequest:
+    def write(self, request: ChatRequest, options: Options, card: ModelCard) -> Plan:
         target = self._target(request)
         planned = plan(
             request.conversation,
@@ -66,14 +52,7 @@ class RequestWriter(Struct):
             body = self._since_reply(planned.transcript, request, options, card)
         if request.came:
             body = spelled_as(body, request.came, DIALECTS[self.dialect].messages_field)
-        sent = RequestSent(
-            origin=planned.origin,
-            made_under=planned.made_under,
-            repairs=planned.repairs,
-            body=body,
-            url=url,
-        )
-        return WrittenRequest(sent, planned.names, planned.transcript)
+        return planned if body is planned.body else structs.replace(planned, body=body)
 
     def _since_reply(
         self, transcript: Transcript, request: ChatRequest, options: Options, card: ModelCard
@@ -93,7 +72,11 @@ class RequestWriter(Struct):
             )
         sent = msgspec.json.decode(msgspec.json.encode(messages))
         new = [message for message in sent if not state.is_reply(message)]
-        fields = {name: value for name, value in encoded.fields.items() if name not in state.left_out}
+        fields = {
+            name: value
+            for name, value in encoded.fields.items()
+            if name not in state.left_out and not (name in state.usual and value == state.usual[name])
+        }
         return msgspec.json.encode({**fields, dialect.messages_field: new})
 
     def repairs(

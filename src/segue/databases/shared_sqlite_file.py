@@ -11,6 +11,7 @@ import asyncio
 import math
 import sqlite3
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -18,13 +19,15 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 from weakref import finalize
 
 from segue.circuit import Circuit
+from segue.databases.sqlite import connect, is_busy, take_steps, writing
 from segue.errors import JournalError, StoreUnreachableError
-from segue.sqlite_connections import connect, writing
 from segue.system.worker_threads import Worker
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from segue.databases.sqlite import Step
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -81,6 +84,11 @@ class SharedFile:
         self._small_writes = 0
         self._is_closed = False
         self._checkpoint: asyncio.Task[None] | None = None
+        self._groups: dict[
+            asyncio.AbstractEventLoop,
+            list[tuple[Callable[[sqlite3.Connection], None], asyncio.Future[bool]]],
+        ] = {}
+        """What is to be written together, and who waits for it."""
 
     async def read(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
         """In the loop, by the connection that writes there: it has at hand what it wrote, where another one would read that
@@ -119,6 +127,40 @@ class SharedFile:
     def write_at_once(self, do: Callable[[sqlite3.Connection], None]) -> bool:
         """A transaction of some ten microseconds, in the loop; False if somebody else is writing, and nothing was done."""
         return self._try_at_once(do) is not None
+
+    async def write_together(self, do: Callable[[sqlite3.Connection], None]) -> bool:
+        """The same in one transaction with all that is written so in this turn of the loop: a commit costs more than what is in it.
+        Under load several replies end at the same moment."""
+        loop = asyncio.get_running_loop()
+        group = self._groups.setdefault(loop, [])
+        if not group:
+            loop.call_soon(self._write_group, loop)
+        written: asyncio.Future[bool] = loop.create_future()
+        group.append((do, written))
+        return await written
+
+    def _write_group(self, loop: asyncio.AbstractEventLoop) -> None:
+        group = self._groups.pop(loop)
+
+        def do_all(connection: sqlite3.Connection) -> None:
+            for do, _ in group:
+                do(connection)
+
+        together = False
+        if len(group) > 1:
+            with suppress(JournalError):  # if one of them cannot be written, each is tried alone
+                together = self.write_at_once(do_all)
+        for do, written in group:
+            try:
+                done = together or self.write_at_once(do)
+            except JournalError as error:
+                if not written.done():
+                    written.set_exception(error)
+                continue
+            if not written.done():
+                written.set_result(done)
+            elif not done:  # nobody waits for it any more; it is written all the same
+                self._submit(math.inf, partial(self._write_patiently, do)).cancel()
 
     async def write_small(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
         """The same as soon as nobody else is writing. To have it done by the thread takes several times as long, so that is
@@ -190,7 +232,7 @@ class SharedFile:
                 return None
             result = do(self._direct)
         except (sqlite3.Error, OSError) as error:
-            if isinstance(error, sqlite3.OperationalError) and _is_busy(error):
+            if isinstance(error, sqlite3.OperationalError) and is_busy(error):
                 return None
             raise self._failure(error) from error
         finally:
@@ -287,16 +329,12 @@ class SharedFile:
         return connection
 
     def _create_tables(self, connection: sqlite3.Connection) -> None:
-        if _version(connection) < self._version:
-            with writing(connection):
-                found = _version(connection)  # another process may have made them meanwhile
-                for statement in self._schema if found == 0 else self._steps_from(found):
-                    connection.execute(statement)
-                if found < self._version:
-                    connection.execute(f"PRAGMA user_version = {self._version}")
+        take_steps(connection, self._steps_from, _version, _set_version)
 
-    def _steps_from(self, found: int) -> list[str]:
-        return [statement for number in range(found, self._version) for statement in self._upgrades[number]]
+    def _steps_from(self, version: int) -> list[Step]:
+        if version == 0:
+            return [(self._version, self._schema)]
+        return [(number + 1, self._upgrades[number]) for number in range(version, self._version)]
 
     def _check_version(self, connection: sqlite3.Connection) -> None:
         if (found := _version(connection)) > self._version:
@@ -308,7 +346,7 @@ class SharedFile:
             )
 
     def _failure(self, error: Exception) -> JournalError:
-        if isinstance(error, sqlite3.OperationalError) and _is_busy(error):
+        if isinstance(error, sqlite3.OperationalError) and is_busy(error):
             return self._silent(self._patience)
         return JournalError(
             f"{self._what} cannot be read or written: {error}.",
@@ -363,12 +401,12 @@ def _transaction(connection: sqlite3.Connection, do: Callable[[sqlite3.Connectio
 
 def _write_nothing_new(connection: sqlite3.Connection) -> None:
     """A write all the same: a transaction without one needs no disk."""
-    connection.execute(f"PRAGMA user_version = {_version(connection)}")
+    _set_version(connection, _version(connection))
 
 
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _is_busy(error: sqlite3.OperationalError) -> bool:
-    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+def _set_version(connection: sqlite3.Connection, number: int) -> None:
+    connection.execute(f"PRAGMA user_version = {number}")
