@@ -18,8 +18,8 @@ from bench.gateway_load import Run
 from bench.gateway_processes import Bench, Measured, open_bench
 from postgres_server import PostgresServer, installation, own_server
 from segue.conversation.message import user
-from segue.postgres.connection import DatabaseConnection
-from segue.postgres.database import Database
+from segue.databases.postgres.connection import DatabaseConnection
+from segue.databases.postgres.database import Database
 from segue.sessions.entries import SessionStarted, UserSaid
 from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.leases import this_process

@@ -22,13 +22,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from postgres_server import installation, own_server
 from segue.config.schema import AccountSettings, Allowance
+from segue.databases.postgres.address import is_database_url
 from segue.gateway.accounts.account import Account
 from segue.gateway.accounts.admission import Charge
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.gateway.accounts.register import Accounts
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.accounts.store import AccountStore, UsageRow
-from segue.postgres.address import is_database_url
 
 SECONDS: Final = 4.0
 PROCESSES: Final = (1, 2, 4)

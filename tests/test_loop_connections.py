@@ -11,9 +11,9 @@ import psycopg
 import pytest
 
 from postgres_server import PostgresServer, installation, own_server, schema_url
+from segue.databases.postgres.connection import read_number
+from segue.databases.postgres.database import Database
 from segue.errors import JournalError, StoreUnreachableError
-from segue.postgres.connection import read_number
-from segue.postgres.database import Database
 from segue.sessions.stores.postgres import PostgresStore
 
 STEPS = [

@@ -14,10 +14,10 @@ import pytest
 
 from postgres_server import PostgresServer, installation, own_server, schema_url
 from segue.conversation.message import user
+from segue.databases.postgres.connection import DatabaseConnection
+from segue.databases.postgres.database import Database
+from segue.databases.postgres.migrations import read_steps
 from segue.errors import JournalError, StoreRefusedError, StoreUnreachableError, UsageError
-from segue.postgres.connection import DatabaseConnection
-from segue.postgres.database import Database
-from segue.postgres.migrations import read_steps
 from segue.sessions.entries import DamagedEntry, SessionStarted, UserSaid
 from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.journal import Journal

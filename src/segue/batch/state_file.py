@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, fi
 import msgspec
 from msgspec import Struct
 
+from segue.databases.sqlite import connect, writing
 from segue.errors import UsageError
 from segue.providers.batches.access import ReplyReading
 from segue.providers.batches.wire_batch import WireBatch
-from segue.sqlite_connections import connect, writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -16,8 +16,8 @@ from segue.config.paths import (
     user_file,
 )
 from segue.config.trust import is_trusted
+from segue.databases.postgres.address import is_database_url
 from segue.errors import UsageError
-from segue.postgres.address import is_database_url
 from segue.providers.config import read_provider_config
 from segue.providers.hosts.addresses import find_address
 from segue.providers.models.prices import PriceBook

@@ -10,8 +10,8 @@ from msgspec import Struct, inspect
 
 from segue.config.schema import Config
 from segue.config.toml_lines import SettingPath
+from segue.databases.postgres.address import read_address
 from segue.errors import UsageError
-from segue.postgres.address import read_address
 from segue.text.suggestions import suggestion
 
 if TYPE_CHECKING:

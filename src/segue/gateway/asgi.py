@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, final
 
 from segue.config.layers import config_error, given_settings
 from segue.config.model_names import reference_faults
+from segue.databases.postgres.address import is_database_url
 from segue.errors import CredentialsError, SegueError, UsageError
 from segue.gateway.loop_thread import LoopThread, await_on, wait_on
-from segue.postgres.address import is_database_url
 
 if TYPE_CHECKING:
     from segue.config.schema import MemorySettings

@@ -11,6 +11,7 @@ import random
 import sys
 
 from segue.config.schema import AccountSettings, Allowance
+from segue.databases.postgres.address import is_database_url
 from segue.errors import SegueError
 from segue.gateway.accounts.account import Account
 from segue.gateway.accounts.admission import Charge
@@ -18,7 +19,6 @@ from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.gateway.accounts.register import Accounts
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.accounts.store import AccountStore, UsageRow
-from segue.postgres.address import is_database_url
 
 COST = Charge(10, 1000)
 DOLLARS = 4.0

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from postgres_server import schema_url
 from segue.config.schema import AccountSettings, Allowance
+from segue.databases.postgres.address import read_address
 from segue.errors import RateLimitError, UsageError
 from segue.gateway.accounts import rate_limit, reservations
 from segue.gateway.accounts.account import Account, KeyDigest
@@ -33,7 +34,6 @@ from segue.gateway.accounts.store import (
     Settlement,
     UsageRow,
 )
-from segue.postgres.address import read_address
 
 NOON = 1_794_830_400.0
 """A noon of UTC in November 2026."""

@@ -18,6 +18,7 @@ from gateway.crashes import TOOL, signatures_in
 from gateway.world import ROUTES, GatewayWorld, providers_at
 from postgres_server import run_server, schema_url
 from segue.config.schema import AccountSettings, Allowance, CallerSettings
+from segue.databases.postgres.address import read_address
 from segue.emulators.faults import Fault
 from segue.gateway.access_log import json_line, text_line
 from segue.gateway.accounts.account import digest_of
@@ -31,7 +32,6 @@ from segue.gateway.memory.postgres_store import PostgresMemoryStore
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.telemetry.metrics import GatewayMetrics
 from segue.gateway.telemetry.traces import GatewayTraces
-from segue.postgres.address import read_address
 
 ANN, BOB = "segue-Key-of-ann-0f5c3a9d7e1b48265d90", "segue-Key-of-bob-77aa3a9d7e1b48265d90"
 CHAT = "/v1/chat/completions"

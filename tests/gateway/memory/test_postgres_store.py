@@ -15,6 +15,7 @@ from postgres_server import schema_url
 from segue.config.schema import Config
 from segue.conversation.blocks import Text
 from segue.conversation.message import Message
+from segue.databases.postgres.address import read_address
 from segue.errors import StoreRefusedError, StoreUnreachableError
 from segue.gateway.memory.installation_key import InstallationKey, decode_key
 from segue.gateway.memory.memory import Memory
@@ -22,7 +23,6 @@ from segue.gateway.memory.postgres_store import PostgresMemoryStore
 from segue.gateway.memory.replies import RememberedReply
 from segue.gateway.memory.store import ConversationInfo, MemoryRecord
 from segue.gateway.stores import open_memory
-from segue.postgres.address import read_address
 
 REPLY = RememberedReply(Message("model", (Text("Hello."),)), route="a/b")
 DAY = 86_400.0

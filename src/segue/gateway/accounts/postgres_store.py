@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
+from segue.databases.postgres.connection import read_number
+from segue.databases.postgres.database import Database
+from segue.databases.postgres.migrations import read_steps
 from segue.gateway.accounts import admission as rules
 from segue.gateway.accounts import rate_limit
 from segue.gateway.accounts.account import Account
@@ -28,15 +31,12 @@ from segue.gateway.accounts.store import (
     UsageRow,
     check_name,
 )
-from segue.postgres.connection import read_number
-from segue.postgres.database import Database
-from segue.postgres.migrations import read_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from segue.databases.postgres.connection import DatabaseConnection
     from segue.gateway.accounts.admission import Charge, Refusal
-    from segue.postgres.connection import DatabaseConnection
 
 PART: Final = "gateway accounts"
 PATIENCE: Final = 1.0

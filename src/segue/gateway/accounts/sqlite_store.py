@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from segue.databases.shared_sqlite_file import PATIENCE, SharedFile, VolatileFile
 from segue.gateway.accounts import admission as rules
 from segue.gateway.accounts.account import Account
 from segue.gateway.accounts.admission import Refusal, Reserved, Standing
@@ -30,7 +31,6 @@ from segue.gateway.accounts.store import (
     check_name,
     decide,
 )
-from segue.gateway.sqlite_file import PATIENCE, SharedFile, VolatileFile
 
 if TYPE_CHECKING:
     import os

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from segue.conversation.json_safe import storable
+from segue.databases.postgres.connection import bytes_array, number_array, read_number
+from segue.databases.postgres.database import Database
+from segue.databases.postgres.migrations import read_steps
 from segue.errors import StoreRefusedError
 from segue.gateway.memory.store import ConversationInfo, MemoryRecord
-from segue.postgres.connection import bytes_array, number_array, read_number
-from segue.postgres.database import Database
-from segue.postgres.migrations import read_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from segue.postgres.connection import DatabaseConnection, PackedArray
+    from segue.databases.postgres.connection import DatabaseConnection, PackedArray
 
 PART: Final = "gateway memory"
 PATIENCE: Final = 1.0

@@ -11,8 +11,8 @@ import time
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
+from segue.databases.shared_sqlite_file import PATIENCE, SharedFile, VolatileFile
 from segue.gateway.memory.store import ConversationInfo, MemoryRecord
-from segue.gateway.sqlite_file import PATIENCE, SharedFile, VolatileFile
 
 if TYPE_CHECKING:
     import os

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from segue.conversation.json_safe import encodable
-from segue.postgres.connection import bytes_array, number_array, read_number, text_array
-from segue.postgres.database import PATIENCE, Database
-from segue.postgres.migrations import read_steps
+from segue.databases.postgres.connection import bytes_array, number_array, read_number, text_array
+from segue.databases.postgres.database import PATIENCE, Database
+from segue.databases.postgres.migrations import read_steps
 from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Entry, Link, Record, SessionStarted
 from segue.sessions.leases import LEASE_SECONDS, Claim, Lease, Owner, refuse_busy, stored_claim
@@ -26,7 +26,7 @@ from segue.sessions.stores.store import SessionInfo, check_session_id, intact, o
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from segue.postgres.connection import DatabaseConnection
+    from segue.databases.postgres.connection import DatabaseConnection
     from segue.sessions.entry_codec import EncodedEntry
 
 PART: Final = "sessions"

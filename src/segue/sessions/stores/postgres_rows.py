@@ -12,14 +12,14 @@ from zlib import crc32
 
 import psycopg
 
-from segue.postgres.errors import is_corrupt
+from segue.databases.postgres.errors import is_corrupt
 from segue.sessions.entries import DamagedEntry, Record
 from segue.sessions.entry_codec import decode_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segue.postgres.connection import DatabaseConnection
+    from segue.databases.postgres.connection import DatabaseConnection
 
 EntryRow: TypeAlias = tuple[int, int, int, Any, Any]
 """Sequence number, time, epoch, body, checksum."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
+from segue.databases.sqlite import writing
 from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Entry, Link, Record, SessionStarted
 from segue.sessions.leases import LEASE_SECONDS, Claim, Lease, Owner, refuse_busy, stored_claim
@@ -27,7 +28,6 @@ from segue.sessions.stores.sqlite_file import (
     salvage_rows,
 )
 from segue.sessions.stores.store import SessionInfo, check_session_id, intact
-from segue.sqlite_connections import writing
 from segue.system.worker_threads import Worker
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from zlib import crc32
 
+from segue.databases.sqlite import connect, take_steps
 from segue.errors import JournalError
 from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Record
 from segue.sessions.entry_codec import decode_entries, decode_stored
 from segue.sessions.listing import fold_text
-from segue.sqlite_connections import connect, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -78,21 +78,22 @@ def migrate(connection: sqlite3.Connection, place: str, steps: Sequence[Step] | 
     """Bring a file up to date, each step whole or not at all. Raises JournalError `newer_store`."""
     steps = known_steps() if steps is None else steps
     newest = max(number for number, _ in steps)
-    version = _version(connection)
-    for number, script in steps if version < newest else ():
-        with writing(connection):
-            version = _version(connection)
-            if version < number:  # another process may have taken it meanwhile
-                for statement in _statements(script):
-                    connection.execute(statement)
-                connection.execute(
-                    """CREATE TABLE IF NOT EXISTS migrations (
-                        number INTEGER PRIMARY KEY, taken TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
-                    )"""
-                )
-                connection.execute("INSERT INTO migrations (number) VALUES (?)", (number,))
-    if version > newest:
+
+    def due(version: int) -> list[tuple[int, Iterator[str]]]:
+        return [(number, _statements(script)) for number, script in steps if number > version]
+
+    take_steps(connection, due, _version, _record)
+    if (version := _version(connection)) > newest:
         raise errors.newer_store(place, version, newest)
+
+
+def _record(connection: sqlite3.Connection, number: int) -> None:
+    connection.execute(
+        """CREATE TABLE IF NOT EXISTS migrations (
+            number INTEGER PRIMARY KEY, taken TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
+        )"""
+    )
+    connection.execute("INSERT INTO migrations (number) VALUES (?)", (number,))
 
 
 def _version(connection: sqlite3.Connection) -> int:

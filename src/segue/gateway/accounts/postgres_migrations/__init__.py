@@ -1,1 +1,1 @@
-"""The forms that the tables of the gateway's accounts have had in PostgreSQL. See `segue.postgres.migrations`."""
+"""The forms that the tables of the gateway's accounts have had in PostgreSQL. See `segue.databases.postgres.migrations`."""

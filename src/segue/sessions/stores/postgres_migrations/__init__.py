@@ -1,1 +1,1 @@
-"""The forms that the tables of sessions have had in PostgreSQL, as numbered steps. See `segue.postgres.migrations`."""
+"""The forms that the tables of sessions have had in PostgreSQL, as numbered steps. See `segue.databases.postgres.migrations`."""

@@ -12,8 +12,8 @@ from threading import Event, Timer
 
 import pytest
 
+from segue.databases.shared_sqlite_file import SharedFile
 from segue.errors import JournalError, StoreUnreachableError
-from segue.gateway.sqlite_file import SharedFile
 
 
 def opened(file: Path, patience: float = 5.0) -> SharedFile:

@@ -20,18 +20,18 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from segue.circuit import Circuit
+from segue.databases.postgres import errors
+from segue.databases.postgres.address import DatabaseAddress, bad_url, read_address
+from segue.databases.postgres.connection import DatabaseConnection, DriverConnection, SilenceError
+from segue.databases.postgres.loop_connections import LoopConnections
+from segue.databases.postgres.migrations import Migration, migrate
 from segue.errors import JournalError, StoreUnreachableError, is_transient
-from segue.postgres import errors
-from segue.postgres.address import DatabaseAddress, bad_url, read_address
-from segue.postgres.connection import DatabaseConnection, DriverConnection, SilenceError
-from segue.postgres.loop_connections import LoopConnections
-from segue.postgres.migrations import Migration, migrate
 from segue.system.worker_threads import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from segue.postgres.connection import Fields, PackedArray, Value
+    from segue.databases.postgres.connection import Fields, PackedArray, Value
 
 T = TypeVar("T")
 

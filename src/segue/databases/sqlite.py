@@ -1,4 +1,8 @@
-"""Connections to SQLite files that several processes share: private to their owner, with a log that readers need not wait for."""
+"""SQLite, for sessions and the gateway alike: connections to files that several processes share, transactions, and steps from one
+form of a file to the next.
+
+A file is private to its owner, and has a log that readers need not wait for.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,18 @@ import os
 import sqlite3
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 
 _TAKEN: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 """Another process has the file."""
+
+Step: TypeAlias = "tuple[int, Iterable[str]]"
+"""A number, and the statements that lead to the form of that number."""
 
 
 def connect(
@@ -65,3 +72,23 @@ def writing(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def take_steps(
+    connection: sqlite3.Connection,
+    steps_from: Callable[[int], Sequence[Step]],
+    version: Callable[[sqlite3.Connection], int],
+    record: Callable[[sqlite3.Connection, int], object],
+) -> None:
+    """Bring a file up to date, each step whole or not at all. `steps_from` gives those that are due at a version, `version` reads it,
+    `record` writes it. Two processes may begin at once: each looks again once it has the right to write."""
+    while steps_from(version(connection)):
+        with writing(connection):
+            for number, statements in steps_from(version(connection))[:1]:
+                for statement in statements:
+                    connection.execute(statement)
+                record(connection, number)
+
+
+def is_busy(error: sqlite3.OperationalError) -> bool:
+    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY

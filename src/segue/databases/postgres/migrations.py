@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from segue.postgres import errors
+from segue.databases.postgres import errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from segue.postgres.address import DatabaseAddress
-    from segue.postgres.connection import DatabaseConnection
+    from segue.databases.postgres.address import DatabaseAddress
+    from segue.databases.postgres.connection import DatabaseConnection
 
 Migration: TypeAlias = tuple[int, str]
 """A number, and the statements that lead to the form of that number."""

@@ -14,14 +14,20 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 
-from segue.postgres.connection import SilenceError, read_rows
+from segue.databases.postgres.connection import SilenceError, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from psycopg import pq
 
-    from segue.postgres.connection import DatabaseConnection, DriverConnection, Fields, PackedArray, Value
+    from segue.databases.postgres.connection import (
+        DatabaseConnection,
+        DriverConnection,
+        Fields,
+        PackedArray,
+        Value,
+    )
 
 _CLOSE_SECONDS: Final = 10.0
 

@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 from weakref import finalize
 
 from segue.circuit import Circuit
+from segue.databases.sqlite import connect, is_busy, take_steps, writing
 from segue.errors import JournalError, StoreUnreachableError
-from segue.sqlite_connections import connect, writing
 from segue.system.worker_threads import Worker
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from segue.databases.sqlite import Step
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -190,7 +192,7 @@ class SharedFile:
                 return None
             result = do(self._direct)
         except (sqlite3.Error, OSError) as error:
-            if isinstance(error, sqlite3.OperationalError) and _is_busy(error):
+            if isinstance(error, sqlite3.OperationalError) and is_busy(error):
                 return None
             raise self._failure(error) from error
         finally:
@@ -287,16 +289,12 @@ class SharedFile:
         return connection
 
     def _create_tables(self, connection: sqlite3.Connection) -> None:
-        if _version(connection) < self._version:
-            with writing(connection):
-                found = _version(connection)  # another process may have made them meanwhile
-                for statement in self._schema if found == 0 else self._steps_from(found):
-                    connection.execute(statement)
-                if found < self._version:
-                    connection.execute(f"PRAGMA user_version = {self._version}")
+        take_steps(connection, self._steps_from, _version, _set_version)
 
-    def _steps_from(self, found: int) -> list[str]:
-        return [statement for number in range(found, self._version) for statement in self._upgrades[number]]
+    def _steps_from(self, version: int) -> list[Step]:
+        if version == 0:
+            return [(self._version, self._schema)]
+        return [(number + 1, self._upgrades[number]) for number in range(version, self._version)]
 
     def _check_version(self, connection: sqlite3.Connection) -> None:
         if (found := _version(connection)) > self._version:
@@ -308,7 +306,7 @@ class SharedFile:
             )
 
     def _failure(self, error: Exception) -> JournalError:
-        if isinstance(error, sqlite3.OperationalError) and _is_busy(error):
+        if isinstance(error, sqlite3.OperationalError) and is_busy(error):
             return self._silent(self._patience)
         return JournalError(
             f"{self._what} cannot be read or written: {error}.",
@@ -363,12 +361,12 @@ def _transaction(connection: sqlite3.Connection, do: Callable[[sqlite3.Connectio
 
 def _write_nothing_new(connection: sqlite3.Connection) -> None:
     """A write all the same: a transaction without one needs no disk."""
-    connection.execute(f"PRAGMA user_version = {_version(connection)}")
+    _set_version(connection, _version(connection))
 
 
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _is_busy(error: sqlite3.OperationalError) -> bool:
-    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+def _set_version(connection: sqlite3.Connection, number: int) -> None:
+    connection.execute(f"PRAGMA user_version = {number}")

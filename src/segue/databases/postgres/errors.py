@@ -10,7 +10,7 @@ from segue.errors import JournalError, StoreRefusedError, StoreUnreachableError
 from segue.text.redaction import REDACTED
 
 if TYPE_CHECKING:
-    from segue.postgres.address import DatabaseAddress
+    from segue.databases.postgres.address import DatabaseAddress
 
 OLDEST: Final = 14
 """The oldest major version that its makers still support."""

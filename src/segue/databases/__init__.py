@@ -1,0 +1,1 @@
+"""Databases, each with one home of connections, transactions and migrations: SQLite files, PostgreSQL."""
