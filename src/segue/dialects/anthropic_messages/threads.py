@@ -65,7 +65,7 @@ def _whole(fields: Mapping[str, Raw], carried: Mapping[str, Raw], before: bytes)
     given = {**carried, **fields}
     if any(_CHANGES.search(message) for message in new):
         new, given = _with_changed_tools(new, given)
-    first = {name: given[name] for name in _FIRST if name in given}
+    first: dict[str, Raw] = {name: given[name] for name in _FIRST if name in given}
     rest = {name: value for name, value in given.items() if name not in {*_FIRST, _FIELD, "messages"}}
     messages = Raw(b"[" + b",".join([*([before] if before else ()), *new]) + b"]")
     listed = {"messages": messages} if before or "messages" in fields else {}
