@@ -180,6 +180,9 @@ browser: $(SYNCED) ## the pages of the inspector in Chromium: axe-core, widths, 
 cache-sessions: $(SYNCED) ## forecasts of providers' caches against the emulators in 200 random sessions; SESSIONS=, SEED=
 	SESSIONS=$(or $(SESSIONS),200) SEED=$(or $(SEED),$(shell date +%s)) $(BIN)/pytest -q -n 0 --timeout 600 tests/gateway/prompt_caches
 
+inspector-pictures: $(SYNCED) ## draw the pictures of the inspector in docs anew (needs Chromium)
+	$(BIN)/python -m scripts.inspector_pictures
+
 bench-inspector: $(SYNCED) ## what the inspector adds to a request of the gateway (minutes)
 	$(BIN)/python -m bench inspector
 

@@ -27,7 +27,7 @@ STEPS = 2 * EXCHANGES_WITH_CALLS + 2
 TURNS_OF_A_ROUND = 5
 ROUNDS = 7
 WORKERS = (1, 2, 4)
-TURNS = 40
+TURNS = 60
 
 
 def run() -> None:

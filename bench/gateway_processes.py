@@ -67,13 +67,26 @@ class Bench:
         return self.open_bare()
 
     @cached_property
+    def raw(self) -> Measured:
+        return self.open_raw()
+
+    @cached_property
     def litellm(self) -> Measured | None:
         """None if it is not installed."""
         return self._open_litellm()
 
+    @cached_property
+    def switchyard(self) -> Measured | None:
+        """None if it is not installed."""
+        return self._open_switchyard()
+
     def open_bare(self, under: tuple[str, ...] = ()) -> Measured:
         bare = self._start([*under, sys.executable, "-m", "bench.gateway_bare", self.upstream_url])
         return Measured(bare, int(_line(bare)))
+
+    def open_raw(self, under: tuple[str, ...] = ()) -> Measured:
+        raw = self._start([*under, sys.executable, "-m", "bench.gateway_raw", self.upstream_url])
+        return Measured(raw, int(_line(raw)))
 
     @property
     def upstream_url(self) -> str:
@@ -142,6 +155,7 @@ class Bench:
         folder.mkdir()
         log = self._stack.enter_context((folder / "access.log").open("wb"))
         config = folder / "config.toml"
+        patience = "timeouts = { connect = 600, first_byte = 600, idle = 600 }" if under else ""
         config.write_text(
             f"""[gateway]
 port = 0
@@ -158,9 +172,11 @@ key_sha256 = "{hashlib.sha256(KEY.encode()).hexdigest()}"
 [providers.openai]
 base_url = "{self.upstream_url}/v1"
 api_key = "sk-upstream"
+{patience}
 [providers.anthropic]
 base_url = "{self.upstream_url}"
 api_key = "sk-upstream"
+{patience}
 {settings}
 """
         )
@@ -180,6 +196,34 @@ api_key = "sk-upstream"
                 address = written.partition("Serving at ")[2].split()[0].rstrip(".")
                 return Measured(process, int(address.rpartition(":")[2]))
         raise RuntimeError(written)
+
+    def _open_switchyard(self) -> Measured | None:
+        """It is a library: `SWITCHYARD_PYTHON` names the Python of an environment that has it."""
+        program = os.environ.get("SWITCHYARD_PYTHON") or sys.executable
+        check = [program, "-c", "import switchyard_rust.server"]
+        if subprocess.run(check, capture_output=True, check=False).returncode:  # noqa: S603 - our own words
+            return None
+        routes = self._folder / "routes.toml"
+        routes.write_text(
+            f"""schema_version = 1
+[llm_clients.openai]
+format = "openai_chat"
+base_url = "{self.upstream_url}/v1"
+api_key_env = "BENCH_KEY"
+[targets.openai]
+id = "gpt-4.1"
+llm_client = "openai"
+[routes.openai]
+id = "claude-opus-5-5"
+type = "passthrough"
+target = "openai"
+"""
+        )
+        port = self.upstream_port + 2
+        serve = f"import time; from switchyard_rust.server import Server; _ = Server({str(routes)!r}, {port}); time.sleep(10**6)"
+        log = self._stack.enter_context((self._folder / "switchyard.log").open("wb"))
+        process = self._start([program, "-c", serve], stderr=log, BENCH_KEY="sk-upstream")
+        return _answering(Measured(process, port), "/", seconds=30)
 
     def _open_litellm(self) -> Measured | None:
         program = shutil.which("litellm")
@@ -205,17 +249,23 @@ router_settings: {{num_retries: 0, disable_cooldowns: true, allowed_fails: 10000
             LITELLM_LOG="ERROR",
             LITELLM_MASTER_KEY=KEY,
         )
-        found = Measured(process, port)
-        for _ in range(240):
-            time.sleep(1)
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health/liveliness", timeout=1).close()
-            except (urllib.error.URLError, OSError):
-                if process.poll() is not None:
-                    return None
-                continue
-            return found
-        return None
+        return _answering(Measured(process, port), "/health/liveliness", seconds=240)
+
+
+def _answering(started: Measured, path: str, *, seconds: int) -> Measured | None:
+    """None if it has ended, or does not answer in time."""
+    for _ in range(seconds):
+        time.sleep(1)
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{started.port}{path}", timeout=1).close()
+        except urllib.error.HTTPError:
+            return started
+        except (urllib.error.URLError, OSError):
+            if started.process.poll() is not None:
+                return None
+        else:
+            return started
+    return None
 
 
 @contextmanager

@@ -8,6 +8,9 @@ kernel does is not counted, and neither is what waits. Needs Linux and valgrind.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
@@ -57,8 +60,19 @@ def _costs(bench: Bench, folder: Path, name: str, settings: str) -> dict[str, fl
         ("translated", Run(port=0, path=MESSAGES)),
         ("forwarded", Run(port=0, path=MESSAGES, model=NATIVE)),
     ):
-        found[kind] = min(cost_of(bench, counted, run, MESSAGES) for _ in range(_ROUNDS))
-    found["next turn"] = min(cost_of_next_turn(bench, counted, MESSAGES) for _ in range(_ROUNDS))
+        found[kind] = _least(partial(cost_of, bench, counted, run, MESSAGES))
+    found["next turn"] = _least(partial(cost_of_next_turn, bench, counted, MESSAGES))
     time.sleep(0.5)
     counted.process.process.terminate()
     return found
+
+
+def _least(measure: Callable[[], float]) -> float:
+    """Of some rounds. A round in which a request was refused, as happens to a machine that is too busy, does not count."""
+    found: list[float] = []
+    for _ in range(3 * _ROUNDS):
+        with suppress(RuntimeError):
+            found.append(measure())
+        if len(found) == _ROUNDS:
+            break
+    return min(found)

@@ -17,8 +17,11 @@ from bench.gateway import CHAT, MESSAGES, NATIVE
 from bench.gateway_load import Figures, Run
 from bench.gateway_processes import Bench, Measured, open_bench
 from bench.gateway_requests import MODEL
+from bench.gateway_upstream import Mode
 
 WARM, COUNTED, CLIENTS = 48, 48, 8
+PACED, PACED_CHUNKS = 2, 100
+"""Streams whose chunks come alone, and how many more the longer ones have."""
 _TOTALS = re.compile(r"^(?:totals|summary): (\d+)", re.M)
 
 
@@ -63,20 +66,54 @@ def run() -> None:
         return
     with TemporaryDirectory() as folder, open_bench() as bench:
         gateway = Counted(Path(folder), "gateway", lambda under: bench.open_gateway(under=under))
-        bare = Counted(Path(folder), "bare", bench.open_bare)
-        print(f"{'millions of instructions of a request':<40}{'ours':>8}{'bare':>8}", flush=True)
+        peers = [
+            Counted(Path(folder), "bare", bench.open_bare),
+            Counted(Path(folder), "raw", bench.open_raw),
+        ]
+        # The first request opens the stores, which under valgrind may take longer than they are waited for.
+        bench.run(Run(port=gateway.process.port, path=MESSAGES, clients=1, requests=1))
+        title = "millions of instructions of a request"
+        print(f"{title:<40}{'ours':>8}{'bare':>8}{'raw':>8}", flush=True)
         for name, run, path in (
             ("first sight, streamed", Run(port=0, path=MESSAGES), CHAT),
             ("first sight, whole", Run(port=0, path=MESSAGES, stream=False), CHAT),
             ("forwarded, streamed", Run(port=0, path=MESSAGES, model=NATIVE), MESSAGES),
             ("forwarded, whole", Run(port=0, path=MESSAGES, model=NATIVE, stream=False), MESSAGES),
         ):
-            ours = cost_of(bench, gateway, run, MESSAGES)
-            print(f"{name:<40}{ours:>8.2f}{cost_of(bench, bare, run, path):>8.2f}", flush=True)
-        turns = [
-            cost_of_next_turn(bench, counted, path) for counted, path in ((gateway, MESSAGES), (bare, CHAT))
-        ]
-        print(f"{'next turn of 8 to 34 messages':<40}{turns[0]:>8.2f}{turns[1]:>8.2f}", flush=True)
+            _print(
+                name,
+                cost_of(bench, gateway, run, MESSAGES),
+                *(cost_of(bench, peer, run, path) for peer in peers),
+            )
+        _print(
+            "next turn of 8 to 34 messages",
+            cost_of_next_turn(bench, gateway, MESSAGES),
+            *(cost_of_next_turn(bench, peer, CHAT) for peer in peers),
+        )
+        for name, model, path in (("translated", MODEL, CHAT), ("forwarded", NATIVE, MESSAGES)):
+            _print(
+                f"a chunk that comes alone, {name} (thousands)",
+                1000 * _chunk(bench, gateway, MESSAGES, model),
+                *(1000 * _chunk(bench, peer, path, model) for peer in peers),
+            )
+
+
+def _print(name: str, *figures: float) -> None:
+    print(f"{name:<40}" + "".join(f"{figure:>8.2f}" for figure in figures), flush=True)
+
+
+def _chunk(bench: Bench, counted: Counted, path: str, model: str) -> float:
+    """Of one chunk of a stream, which arrives alone: what a longer stream costs more than a shorter one."""
+    costs: list[float] = []
+    counted.begin()
+    for chunks in (20, 20, 20 + PACED_CHUNKS):  # the first to warm up
+        bench.mode(Mode(paced_chunks=chunks))
+        asked = Run(port=counted.process.port, path=path, kind="paced", clients=PACED, size=2, model=model)
+        bench.run(asked)
+        time.sleep(0.5)
+        costs.append(counted.take() / PACED / 1e6)
+    bench.mode(Mode())
+    return (costs[2] - costs[1]) / PACED_CHUNKS
 
 
 def cost_of(bench: Bench, counted: Counted, run: Run, path: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import inspect
 import pkgutil
 from importlib import import_module
 from pathlib import Path
@@ -36,6 +37,18 @@ def test_the_names_of_a_namespace_are_sorted_and_found(namespace: str) -> None:
 def test_every_public_name_has_a_docstring(namespace: str) -> None:
     names = import_module(namespace).__all__
     assert [name for name in names if not api_reference.docstring(namespace, name)] == []
+
+
+@pytest.mark.parametrize("kind", [segue.Agent, segue.BlockingChat, segue.Chat])
+def test_every_method_and_parameter_of_a_chat_is_explained(kind: type) -> None:
+    members = [getattr(held, "fget", held) for name, held in vars(kind).items() if not name.startswith("_")]
+    functions = [member for member in members if inspect.isfunction(member)]
+    assert [function.__qualname__ for function in functions if not function.__doc__] == []
+    if kind is not segue.BlockingChat:  # a chat makes it
+        explained = inspect.getdoc(vars(kind)["__init__"]) or ""
+        assert [
+            name for name in inspect.signature(kind).parameters if f"\n    {name}: " not in explained
+        ] == []
 
 
 @every_namespace

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from batch.worlds import DAY, MODELS, QUICK, RESPONSES_MODEL, World, prompts
-from segue.batch import Batch, BatchStatus, save_sessions
+from segue.batch import Batch, BatchStatus, read_lines, save_sessions
 from segue.conversation.blocks import Text
 from segue.emulators.faults import Fault
 from segue.emulators.model.model_reply import Call, Reply, Say
 from segue.errors import SegueError, UsageError
+from segue.providers.config import ProviderConfig
 from segue.providers.models.prices import cost_of
+from segue.providers.registry import default_registry
 from segue.sessions.state import replay
 from segue.sessions.stores.memory import MemoryStore
 
@@ -177,13 +179,8 @@ def test_a_provider_without_a_batch_endpoint_is_asked_one_by_one_at_its_usual_pr
 
 
 def test_a_server_that_turns_out_to_have_no_batch_endpoint_is_asked_one_by_one(world: World) -> None:
-    from segue.providers.config import ProviderConfig
-    from segue.providers.registry import default_registry
-
     there = ProviderConfig(base_url=f"{world.served.url('kimi')}/v1")
     providers = default_registry({"openai": there}, {"OPENAI_API_KEY": "k"}, keyring=False)
-    from segue.batch import read_lines
-
     batch = Batch.create(
         read_lines(prompts(2).encode()), "openai/kimi-k2.6", world.directory, providers=providers
     )
@@ -278,3 +275,17 @@ def test_answers_become_sessions_once(world: World) -> None:
             assert state.title == f"cities.jsonl {n + 1}"
 
     asyncio.run(save())
+
+
+def test_without_a_key_nothing_fails_for_good_where_requests_are_asked_one_by_one(world: World) -> None:
+    """The same command with a key continues the batch: what failed could only be sent again as another one."""
+    configs = {"kimi": ProviderConfig(base_url=f"{world.served.url('kimi')}/v1")}
+    requests = read_lines(prompts(6).encode())
+    keyless = default_registry(configs, {}, keyring=False)
+    batch = Batch.create(requests, "kimi/kimi-k2.6", world.directory, providers=keyless)
+    with pytest.raises(SegueError, match="no key"):
+        run(batch)
+    assert (batch.status().failed, batch.status().waiting) == (0, 6)
+    batch.close()
+    again = Batch.create(requests, "kimi/kimi-k2.6", world.directory, providers=world.providers())
+    assert run(again).succeeded == 6

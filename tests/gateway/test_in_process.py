@@ -377,6 +377,7 @@ def scripted_app(config: Any = None, *, memory: Any = None, replies: int = 4) ->
         ("/models", "/models/v1/chat/completions"),
         ("/models/", "/models/v1/chat/completions"),
         ("/a/b", "/a/b/chat/completions"),
+        ("/proxy/a/llm", "/a/llm/v1/chat/completions"),
         ("/models", "/v1/chat/completions"),
     ],
 )

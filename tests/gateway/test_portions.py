@@ -14,7 +14,7 @@ from segue.conversation.message import Conversation, Message
 from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
-from segue.providers.adapter import ChatRequest, RequestSent
+from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent
 
 
 def _chunk(delta: dict[str, Any], reason: str | None = None) -> bytes:
@@ -81,8 +81,9 @@ def test_events_come_in_the_portions_in_which_they_arrived_and_the_end_comes_alo
     async def main() -> None:
         provider = providers_at(Upstream()).get("openai")  # type: ignore[arg-type]
         assert provider is not None
-        assert provider.capabilities.portions is not None
-        portions = [events async for events in provider.capabilities.portions(REQUEST)]
+        assert provider.capabilities.push is not None
+        portions: list[list[StreamEvent]] = []
+        await provider.capabilities.push(REQUEST, portions.append)
         assert isinstance(portions[0][0], RequestSent)
         assert max(len(events) for events in portions) == 40
         assert [type(event) for event in portions[-1]] == [Finished]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
+import segue.telemetry
 from segue import Agent, Chat, ScriptedProvider
 from segue.errors import InvalidRequestError, OverloadError
 from segue.providers import calls, says
@@ -170,6 +173,7 @@ def test_content_is_recorded_only_where_it_is_asked_for(monkeypatch: pytest.Monk
     finally:
         uninstrument()
     assert '"Yes."' in facts(made.spans["chat any"])["gen_ai.output.messages"]
+    assert '"role":"tool"' in facts(made.spans["chat any"])["gen_ai.input.messages"]
     assert facts(made.spans["execute_tool look"])["gen_ai.tool.call.arguments"] == '{"at":"it"}'
     assert facts(made.spans["execute_tool look"])["gen_ai.tool.call.result"] == '"it seen"'
 
@@ -196,3 +200,14 @@ def test_without_providers_the_global_ones_are_used() -> None:
             assert chat.send("Yes?").text == "Yes."
     finally:
         uninstrument()
+
+
+def test_all_names_are_those_of_the_conventions() -> None:
+    attributes = pytest.importorskip("opentelemetry.semconv._incubating.attributes.gen_ai_attributes")
+    measurements = pytest.importorskip("opentelemetry.semconv._incubating.metrics.gen_ai_metrics")
+    known = {value for of in (attributes, measurements) for value in vars(of).values() if type(value) is str}
+    folder = Path(segue.telemetry.__file__).parent
+    named = re.compile(r'"(gen_ai\.[a-z_.]+[a-z])"')
+    written = {name for file in folder.glob("*.py") for name in named.findall(file.read_text("utf-8"))}
+    assert len(written) > 15
+    assert written <= known

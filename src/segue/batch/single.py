@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from segue.batch.outcome import keep_error, keep_reply
 from segue.batch.state_file import Settled
 from segue.batch.stored_requests import chat_request
-from segue.errors import is_transient
+from segue.errors import SegueError, is_transient
 from segue.exchange.attempt import Attempt
 from segue.providers.batches.access import ReplyReading
 from segue.providers.models.prices import prices_of
@@ -36,24 +36,36 @@ async def ask_singly(
     retry: RetrySettings,
     settled: Callable[[], None],
 ) -> None:
-    """Until all have an outcome, or the batch is cancelled. What was asked when a process was killed is asked again."""
+    """Until all have an outcome, or the batch is cancelled. What was asked when a process was killed is asked again.
+
+    Raises what would stop every request alike, a wrong key or an empty account; then they wait, and can be asked later.
+    """
     state.wait_again([stored.place for stored in state.requests("asked")])
     left = deque(state.requests("waiting"))
+    stops = list[SegueError]()
 
     async def work() -> None:
-        while left and not state.cancelled:
+        while left and not stops and not state.cancelled:
             stored = left.popleft()
-            state.settle([await _answer(stored, state, route, providers, retry)])
-            settled()
+            outcome = await _answer(stored, state, route, providers, retry)
+            if isinstance(outcome, SegueError):
+                stops.append(outcome)
+                state.wait_again([stored.place])
+            else:
+                state.settle([outcome])
+                settled()
 
     async with asyncio.TaskGroup() as group:
         for _ in range(max(concurrency, 1)):
             group.create_task(work())
+    if stops:
+        raise stops[0]
 
 
 async def _answer(
     stored: StoredRequest, state: StateFile, route: Route, providers: Providers, retry: RetrySettings
-) -> Settled:
+) -> Settled | SegueError:
+    """Its outcome; or why no request of the batch can have one now."""
     provider = provider_of(route, providers)
     request = chat_request(stored, route, providers)
     tries, waited = 0, 0.0
@@ -73,6 +85,8 @@ async def _answer(
             kept = keep_reply(reply, cost, request.conversation.minted)
             return Settled(stored.place, "succeeded", kept, cost)
         pause = pause_before(tries, error, waited, retry, random.random) if is_transient(error) else None
+        if error.remedy in ("log_in", "pay"):
+            return error
         if pause is None or state.cancelled:
             return Settled(stored.place, "failed", keep_error(error))
         waited += pause

@@ -60,6 +60,7 @@ class BlockingChat(Generic[OutputT_co]):
         self.close()
 
     def open(self) -> None:
+        """Begin or resume the session. `with` does it, too."""
         self._wait(self.chat.open())
 
     def close(self) -> None:
@@ -90,6 +91,11 @@ class BlockingChat(Generic[OutputT_co]):
     def send(
         self, *content: Content, output: Any = None, raises: bool = True, **turn: Unpack[TurnOptions]
     ) -> Answer[Any]:
+        """Send a message and wait for the end of the turn. Raises why it failed; the error has the `answer` so far.
+
+        `output`: the type that the answer must have, or a JSON Schema; its value is `answer.output`. `raises=False`: return
+        the answer of a failed turn too, with its `error`. What else is given holds for this turn only.
+        """
         return self._wait(self.chat.send(*content, output=output, raises=raises, **turn))
 
     def stream(
@@ -109,9 +115,13 @@ class BlockingChat(Generic[OutputT_co]):
         self, *, output: dict[str, Any], raises: bool = True, **turn: Unpack[TurnOptions]
     ) -> Answer[Any]: ...
     def resume(self, *, output: Any = None, raises: bool = True, **turn: Unpack[TurnOptions]) -> Answer[Any]:
+        """Resume the last turn where it stopped: by a crash, an error, a limit, or because it was cancelled. Calls that ran are not
+        run again.
+        """
         return self._wait(self.chat.resume(output=output, raises=raises, **turn))
 
     def stream_resumed(self, *, output: Any = None, **turn: Unpack[TurnOptions]) -> Iterator[ChatEvent]:
+        """`resume` with the events of the turn while it runs."""
         return self._events(self.chat.stream_resumed(output=output, **turn))
 
     @property
@@ -150,12 +160,15 @@ class BlockingChat(Generic[OutputT_co]):
             self._loop.call_soon_threadsafe(self.chat.cancel)
 
     def switch(self, model: Model) -> Switch | None:
+        """Let another model answer from the next turn on; None while a turn runs, which ends with the model that it has."""
         return self._wait(self.chat.switch(model))
 
     def undo(self) -> None:
+        """Take the last turn back. What its tools did to the world stays done."""
         self._wait(self.chat.undo())
 
     def redo(self) -> None:
+        """Take back what `undo` took back."""
         self._wait(self.chat.redo())
 
     def fork(self, *, session: str = "") -> BlockingChat[OutputT_co]:
@@ -163,24 +176,31 @@ class BlockingChat(Generic[OutputT_co]):
         return BlockingChat(self._wait(self.chat.fork(session=session)), self._loop)
 
     def change(self, *, system: str | None = None, options: Options | None = None) -> None:
+        """Another system prompt or other options, from the next turn on."""
         self._wait(self.chat.change(system=system, options=options))
 
     def equip(self, tools: Iterable[Tool | Callable[..., Any]]) -> None:
+        """Other tools than until now, from the next turn on."""
         self._wait(self.chat.equip(tools))
 
     def approve(self, call_id: str, *, by: str, allow: bool = True, why: str = "") -> None:
+        """Say whether a call may run that waits for it, and who says so; `resume` goes on when all are answered."""
         self._wait(self.chat.approve(call_id, by=by, allow=allow, why=why))
 
     def rename(self, title: str) -> None:
+        """Another title of the session, for people."""
         self._wait(self.chat.rename(title))
 
     def compact(self, strategy: Strategy | None = None) -> Compaction | None:
+        """Make the conversation shorter now; None if nothing can be dropped."""
         return self._wait(self.chat.compact(strategy))
 
     def export(self) -> bytes:
+        """The conversation as a JSON document that `segue` and its tools read, also what was compacted."""
         return self.chat.export()
 
     def view(self, model: str = "") -> bytes:
+        """The request that a model would get now, as it would be sent: by default the one that answers next."""
         return self.chat.view(model)
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:

@@ -181,6 +181,7 @@ class Chat(Generic[OutputT_co]):
 
     @property
     def busy(self) -> bool:
+        """Whether a turn runs."""
         return self._turn is not None
 
     @property
@@ -195,22 +196,27 @@ class Chat(Generic[OutputT_co]):
 
     @property
     def router(self) -> Router:
+        """Who answers next, and who after it if it fails."""
         return self._session.require_open().router
 
     @property
     def options(self) -> Options:
+        """Temperature, length, effort and the like, as they hold for the next turn."""
         return self.journal.state.options
 
     @property
     def journal(self) -> Journal:
+        """What happened in the session, as it is stored."""
         return self._session.require_open().journal
 
     @property
     def conversation(self) -> Conversation:
+        """All messages of the session, in order, as the next request is rendered from."""
         return self.journal.state.conversation
 
     @property
     def ledger(self) -> Ledger:
+        """All calls of tools and how each ended, by the ids of the calls."""
         return self.journal.state.ledger
 
     @property
@@ -220,6 +226,7 @@ class Chat(Generic[OutputT_co]):
 
     @property
     def cost(self) -> float | None:
+        """Dollars of all turns; None if the price of none of them is known."""
         return self.journal.state.cost
 
     def export(self) -> bytes:
@@ -404,6 +411,7 @@ class Chat(Generic[OutputT_co]):
         await (await self._idle("undo")).journal.undo()
 
     async def redo(self) -> None:
+        """Take back what `undo` took back."""
         await (await self._idle("redo")).journal.redo()
 
     async def fork(self, *, session: str = "") -> Chat[OutputT_co]:
@@ -429,6 +437,7 @@ class Chat(Generic[OutputT_co]):
         (await self._idle("change tools")).equip(tools)
 
     async def rename(self, title: str) -> None:
+        """Another title of the session, for people."""
         await self.open()
         await self.journal.rename(encodable(title))
 

@@ -11,6 +11,7 @@ import asyncio
 import math
 import sqlite3
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -83,6 +84,11 @@ class SharedFile:
         self._small_writes = 0
         self._is_closed = False
         self._checkpoint: asyncio.Task[None] | None = None
+        self._groups: dict[
+            asyncio.AbstractEventLoop,
+            list[tuple[Callable[[sqlite3.Connection], None], asyncio.Future[bool]]],
+        ] = {}
+        """What is to be written together, and who waits for it."""
 
     async def read(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
         """In the loop, by the connection that writes there: it has at hand what it wrote, where another one would read that
@@ -121,6 +127,40 @@ class SharedFile:
     def write_at_once(self, do: Callable[[sqlite3.Connection], None]) -> bool:
         """A transaction of some ten microseconds, in the loop; False if somebody else is writing, and nothing was done."""
         return self._try_at_once(do) is not None
+
+    async def write_together(self, do: Callable[[sqlite3.Connection], None]) -> bool:
+        """The same in one transaction with all that is written so in this turn of the loop: a commit costs more than what is in it.
+        Under load several replies end at the same moment."""
+        loop = asyncio.get_running_loop()
+        group = self._groups.setdefault(loop, [])
+        if not group:
+            loop.call_soon(self._write_group, loop)
+        written: asyncio.Future[bool] = loop.create_future()
+        group.append((do, written))
+        return await written
+
+    def _write_group(self, loop: asyncio.AbstractEventLoop) -> None:
+        group = self._groups.pop(loop)
+
+        def do_all(connection: sqlite3.Connection) -> None:
+            for do, _ in group:
+                do(connection)
+
+        together = False
+        if len(group) > 1:
+            with suppress(JournalError):  # if one of them cannot be written, each is tried alone
+                together = self.write_at_once(do_all)
+        for do, written in group:
+            try:
+                done = together or self.write_at_once(do)
+            except JournalError as error:
+                if not written.done():
+                    written.set_exception(error)
+                continue
+            if not written.done():
+                written.set_result(done)
+            elif not done:  # nobody waits for it any more; it is written all the same
+                self._submit(math.inf, partial(self._write_patiently, do)).cancel()
 
     async def write_small(self, do: Callable[[sqlite3.Connection], _T]) -> _T:
         """The same as soon as nobody else is writing. To have it done by the thread takes several times as long, so that is

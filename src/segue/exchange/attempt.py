@@ -1,14 +1,14 @@
 """One request to one provider: the pieces of its reply as they arrive, and what was handed over for it.
 
-It is built to push: whoever listens is a plain call for each piece. What it gives back is waited for before more is read,
-so a slow listener slows its provider down.
+They are pushed: from the bytes that arrive to whoever listens, each piece is one plain call, and the task waits for the end. What
+the listener gives back is waited for before more is read, so a slow one slows its provider down.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import suppress
 from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -19,16 +19,17 @@ from segue.conversation.blocks import Origin
 from segue.conversation.events import Event, Failed, Finished, UsageReported, fold
 from segue.errors import ProtocolError, SegueError
 from segue.exchange.handovers import Handover, hand_over, sum_of
-from segue.providers.adapter import RequestSent
+from segue.providers.adapter import EnoughError, RequestSent
 from segue.transcript.text_tools.react import REACT, ReActScanner
 from segue.transcript.text_tools.reader import TextToolReader
+from segue.transports.transport import in_turn
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
 
     from segue.conversation.events import Reply
     from segue.conversation.usage import Usage
-    from segue.providers.adapter import ChatRequest, ProviderAdapter, StreamEvent
+    from segue.providers.adapter import ChatRequest, ProviderAdapter, StreamEvent, TakeEvents
     from segue.transcript.text_tools.form import ParsedReply
 
 Piece: TypeAlias = tuple[list[Event], bytes]
@@ -76,6 +77,10 @@ class Attempt:
         """Whether the reply came to its end."""
         self._began = monotonic()
         self._abort: asyncio.Event | None = None
+        self._take: Take
+        self._raised: Exception | None = None
+        """What went wrong with who listens."""
+        self._ended = False
         self.reader = TextToolReader(ReActScanner()) if request.policy.text_form is REACT else None
         """Of a model that writes its calls as text."""
         self.rejected: ParsedReply | None = None
@@ -126,43 +131,54 @@ class Attempt:
         reply = fold(events, self.origin, made_under=self.made_under)
         return structs.replace(reply, finish="cancelled", error=None) if self.aborted else reply
 
-    async def pieces(self) -> AsyncGenerator[Piece, None]:
-        """What arrives, to its end. What ends it comes alone."""
-        reader, handover, ended = self.reader, None, False
+    async def ask(self) -> None:
+        """Send the request, and hand all that arrives to `hear`, to its end. What ends it comes alone."""
+        push, request = self.provider.capabilities.push, self.request
         try:
-            async with aclosing(_portions_of(self.provider, self.request)) as portions:
-                async for portion in portions:
-                    first = portion[0]
-                    if type(first) is RequestSent:
-                        portion = portion[1:]  # noqa: PLW2901 - the rest of it
-                        # Of a provider without a wire nobody knows what it sends: it is code of this process.
-                        size = len(first.body)
-                        handover = hand_over(
-                            self.route, self.request, size=size, refers=self.shortcut or not size
-                        )
-                        self.handovers.append(handover)
-                        self.begin(first)
-                    events: list[Event] = portion  # type: ignore[assignment]  # only the first is no event
-                    if handover is not None:
-                        events = handover.note(events)
-                    if reader is not None:
-                        events = [read for event in events for read in reader.feed(event)]
-                    if not events:
-                        continue
-                    ended = type(events[-1]) in _ENDS
-                    if ended and len(events) > 1:
-                        yield events[:-1], b""
-                        events = events[-1:]
-                    yield events, b""
-                    if ended:
-                        return
-            if reader is not None:
-                for event in reader.close():
-                    yield [event], b""
+            if push is not None:
+                await push(request, self._take_portion)
+            else:
+                await _push_one_by_one(self.provider.chat_stream(request), self._take_portion)
+            if self.reader is not None and not self._ended:
+                await self._hear_last(self.reader.close())
+        except EnoughError:
+            raise
         except SegueError as error:
-            yield _failed(error, handover), b""
+            await self._hear_last(self._failed(error))
         except Exception as error:  # whatever a provider does, who asked stays usable
-            yield _failed(unexpected(error), handover), b""
+            await self._hear_last(self._failed(unexpected(error)))
+
+    def _take_portion(self, portion: list[StreamEvent]) -> Awaitable[None] | None:
+        if type(first := portion[0]) is RequestSent:
+            self._hand_over(first)
+            portion = portion[1:]
+        events: list[Event] = portion  # type: ignore[assignment]  # only the first is no event
+        if self.handovers:
+            events = self.handovers[-1].note(events)
+        if self.reader is not None:
+            events = [read for event in events for read in self.reader.feed(event)]
+        if not events:
+            return None
+        self._ended = type(events[-1]) in _ENDS
+        if self._ended and len(events) > 1:
+            return in_turn(self.hear(some, b"") for some in (events[:-1], events[-1:]))
+        return self.hear(events, b"")
+
+    def _hand_over(self, sent: RequestSent) -> None:
+        # Of a provider without a wire nobody knows what it sends: it is code of this process.
+        size = len(sent.body)
+        handover = hand_over(self.route, self.request, size=size, refers=self.shortcut or not size)
+        self.handovers.append(handover)
+        self.begin(sent)
+
+    async def _hear_last(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if (wait := self.hear([event], b"")) is not None:
+                await wait
+
+    def _failed(self, error: SegueError) -> list[Event]:
+        failed: list[Event] = [Failed(error)]
+        return self.handovers[-1].note(failed) if self.handovers else failed
 
     def begin(self, sent: RequestSent) -> None:
         """The request goes out."""
@@ -178,16 +194,20 @@ class Attempt:
         return events, data
 
     async def _read(self, take: Take) -> None:
-        async with aclosing(self.pieces()) as pieces:
-            async for events, data in pieces:
-                heard = (events,) if self._abort is None else ([event] for event in events)
-                for some in heard:
-                    if (wait := self._hear(some, data, take)) is not None:
-                        await wait
-                if self.error is not None:
-                    return
+        self._take = take
+        with suppress(EnoughError):
+            await self.ask()
+        if self._raised is not None:
+            raise self._raised
 
-    def _hear(self, events: list[Event], data: bytes, take: Take) -> Awaitable[None] | None:
+    def hear(self, events: list[Event], data: bytes) -> Awaitable[None] | None:
+        """Some of the reply is here. Raises `EnoughError` if no more is wanted: who listens has raised something, or the reply has
+        failed."""
+        if self._abort is None:
+            return self._hear(events, data)
+        return in_turn(self._hear([event], data) for event in events)
+
+    def _hear(self, events: list[Event], data: bytes) -> Awaitable[None] | None:
         if self._abort is not None and self._abort.is_set():
             self.aborted = True
         if self.aborted:  # from now on everything but the usage is ignored
@@ -201,7 +221,25 @@ class Attempt:
             if type(event) is Finished:
                 self.complete, self.rejected = True, self.misread(event)
         self.events += events
-        return take(self, events, data)
+        try:
+            wait = self._take(self, events, data)
+        except Exception as error:
+            self._raised = error
+            raise EnoughError from error
+        if wait is not None:
+            return self._wait_for(wait)
+        if self.error is not None:
+            raise EnoughError
+        return None
+
+    async def _wait_for(self, wait: Awaitable[None]) -> None:
+        try:
+            await wait
+        except Exception as error:
+            self._raised = error
+            raise EnoughError from error
+        if self.error is not None:
+            raise EnoughError
 
     async def _until_aborted(self, take: Take, abort: asyncio.Event) -> None:
         if abort.is_set():
@@ -224,24 +262,16 @@ class Attempt:
             reading.result()
 
 
-def _portions_of(provider: ProviderAdapter, request: ChatRequest) -> AsyncGenerator[list[StreamEvent], None]:
-    """The provider's events, in the portions in which they arrived if it can give them so."""
-    portions = provider.capabilities.portions
-    return portions(request) if portions is not None else _one_by_one(provider.chat_stream(request))
-
-
-async def _one_by_one(stream: AsyncIterator[StreamEvent]) -> AsyncGenerator[list[StreamEvent], None]:
+async def _push_one_by_one(stream: AsyncIterator[StreamEvent], take: TakeEvents) -> None:
     try:
         async for event in stream:
-            yield [event]
+            if (wait := take([event])) is not None:
+                await wait
+            if type(event) in _ENDS:
+                return
     finally:
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
-
-
-def _failed(error: SegueError, handover: Handover | None) -> list[Event]:
-    failed: list[Event] = [Failed(error)]
-    return failed if handover is None else handover.note(failed)
 
 
 def unexpected(error: Exception) -> SegueError:

@@ -44,6 +44,7 @@ from segue.gateway.request_body import read_body
 from segue.gateway.response_socket import ResponseSocket
 from segue.gateway.services import ClientServices
 from segue.gateway.web import (
+    RESPONSE,
     ClientGoneError,
     ResponseWriter,
     WebRequest,
@@ -166,7 +167,7 @@ class Gateway:
             path=scope["path"],
             began=time(),
         )
-        writer = ResponseWriter(send, {"x-request-id": report.request_id})
+        writer = ResponseWriter(send, {"x-request-id": report.request_id}, scope.get(RESPONSE))
         deadline = Deadline()
         self.running += 1
         try:

@@ -223,11 +223,16 @@ def _process_memory(settings: MemorySettings) -> tuple[SQLiteMemoryStore, Instal
 
 
 def _below_root(scope: Scope) -> Scope:
-    """The path below the place where the application is mounted: servers and frameworks name the whole path."""
+    """The path below the place where the application is mounted: servers and frameworks name the whole path.
+
+    A proxy may have taken the beginning away that it serves them at (FastAPI's `root_path`): then the path begins with the
+    rest of the place.
+    """
     root, path = scope.get("root_path", "").rstrip("/"), scope["path"]
-    if not root or not (path == root or path.startswith(f"{root}/")):
-        return scope
-    return {**scope, "path": path[len(root) :] or "/"}
+    while root and not (path == root or path.startswith(f"{root}/")):
+        slash = root.find("/", 1)
+        root = root[slash:] if slash > 0 else ""
+    return {**scope, "path": path[len(root) :] or "/"} if root else scope
 
 
 async def _is_stranger(gateway: Gateway, scope: Scope) -> bool:

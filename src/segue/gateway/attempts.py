@@ -5,6 +5,7 @@ A reply is translated event by event, or forwarded byte by byte where client and
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from secrets import token_hex
 from time import monotonic, time
@@ -36,18 +37,21 @@ from segue.exchange.attempt import Attempt, Piece
 from segue.exchange.handovers import estimate_of, hand_over
 from segue.gateway.model_field import ModelField, WholeFrames, renamed
 from segue.gateway.usage_estimates import input_estimate, mark_of
+from segue.providers.adapter import EnoughError
 from segue.transcript.client_wire import ClientRequest
 from segue.transcript.repairs import Repair
 from segue.transcript.respond import Responder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from segue.conversation.blocks import Reasoning
-    from segue.dialects.dialect import ReplyEncoder
+    from segue.dialects.dialect import ReplyDecoder, ReplyEncoder
+    from segue.exchange.handovers import Handover
     from segue.gateway.conversations.turns import ClientTurn
     from segue.providers.adapter import ChatRequest, ProviderAdapter, RequestSent
     from segue.transcript.respond import Visibility
+    from segue.transports.transport import PushedResponse
 
 
 _IN_WORDS: Final = Repair("calls_as_text", "", "tools", decision="the model gets its tools in words")
@@ -267,9 +271,9 @@ class ForwardedAttempt(Attempt):
     def wire_body(self) -> bytes:
         return self._body
 
-    async def pieces(self) -> AsyncGenerator[Piece, None]:
+    async def ask(self) -> None:
         turn, request = self._turn, self.request
-        server, forward = turn.dialect.server, self.provider.capabilities.forward
+        forward = self.provider.capabilities.forward
         assert forward is not None  # noqa: S101 - else nothing is forwarded there
         refers = (
             bool(self.shortcut or turn.prepared.at or turn.prepared.references)
@@ -277,7 +281,7 @@ class ForwardedAttempt(Attempt):
         )
         handover = hand_over(self.route, request, size=len(self._body), refers=refers)
         self.handovers.append(handover)
-        timing = ReplyTiming()
+        failure: SegueError
         try:
             async with forward.send(
                 request.model,
@@ -286,37 +290,48 @@ class ForwardedAttempt(Attempt):
                 headers=request.headers,
                 dialect=turn.dialect.name,
             ) as answer:
-                self.headers = {
-                    name: value
-                    for name, value in answer.headers.items()
-                    if server.returned_headers and name.startswith(server.returned_headers)
-                }
-                if not turn.stream:
-                    self._whole = await answer.read()
-                    yield handover.note(turn.dialect.decode_reply(self._whole)), b""
-                    return
-                decoder = decoder_for(turn.dialect, answer.headers)
-                if isinstance(decoder, WholeReplyDecoder):
-                    events = timing.stamp([*decoder.feed(await answer.read()), *decoder.close()])
-                    shown = events if server.streams_counts(turn.fields) else _without_counts(events)
-                    encoder = turn.dialect.new_encoder(turn.asked)
-                    yield handover.note(events), b"".join([*map(encoder.feed, shown), encoder.close()])
-                    return
-                async for portion in answer.portions():
-                    events = decoder.feed(portion)
-                    data = self._renaming.feed(portion, events)
-                    if events and type(events[-1]) is Failed:
-                        data = self._before_failure(data)
-                    if turn.prepared.kept:
-                        self._streamed.append(data)
-                    yield handover.note(events), data
-            yield handover.note(decoder.close()), self._renaming.close()
+                await self._read_answer(answer, handover)
+        except EnoughError:
+            raise
         except SegueError as error:
-            yield handover.note([Failed(error)]), b""
+            failure = error
         except Exception as error:  # whatever it is, the gateway continues
             failure = ProtocolError(f"Unexpected {type(error).__name__}.", code="unexpected")
             failure.__cause__ = error
-            yield handover.note([Failed(failure)]), b""
+        else:
+            return
+        await self._hear_last(handover.note([Failed(failure)]))
+
+    async def _read_answer(self, answer: PushedResponse, handover: Handover) -> None:
+        turn, server = self._turn, self._turn.dialect.server
+        self.headers = {
+            name: value
+            for name, value in answer.headers.items()
+            if server.returned_headers and name.startswith(server.returned_headers)
+        }
+        timing = ReplyTiming()
+        if not turn.stream:
+            self._whole = await answer.read()
+            last, data = turn.dialect.decode_reply(self._whole), b""
+        elif isinstance(decoder := decoder_for(turn.dialect, answer.headers), WholeReplyDecoder):
+            last = timing.stamp([*decoder.feed(await answer.read()), *decoder.close()])
+            shown = last if server.streams_counts(turn.fields) else _without_counts(last)
+            encoder = turn.dialect.new_encoder(turn.asked)
+            data = b"".join([*map(encoder.feed, shown), encoder.close()])
+        else:
+            await answer.push(partial(self._pass_on, decoder, handover))
+            last, data = decoder.close(), self._renaming.close()
+        if (wait := self.hear(handover.note(last), data)) is not None:
+            await wait
+
+    def _pass_on(self, decoder: ReplyDecoder, handover: Handover, portion: bytes) -> Awaitable[None] | None:
+        events = decoder.feed(portion)
+        data = self._renaming.feed(portion, events)
+        if events and type(events[-1]) is Failed:
+            data = self._before_failure(data)
+        if self._turn.prepared.kept:
+            self._streamed.append(data)
+        return self.hear(handover.note(events), data)
 
     def received(self, events: list[Event], data: bytes) -> Piece:
         return events, data

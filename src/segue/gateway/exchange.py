@@ -137,7 +137,7 @@ class ClientExchange(ReportingAsker):
         self._reframe: Reframe | None = turn.door.reframed(turn.request.query, stream=turn.stream)
         writer.reframe = self._reframe
         self._alive: asyncio.TimerHandle | None = None
-        self._beat: asyncio.Task[None] | None = None
+        self._beat: asyncio.Future[None] | None = None
         self._last_write = 0.0
         self._committed = False
         """Whether the client has got something of a reply: then nobody else may answer."""
@@ -197,8 +197,7 @@ class ClientExchange(ReportingAsker):
         if self._keeps_end(attempt, events):
             self._end.append(data)
             return None
-        outgoing = self._outgoing(data)
-        return self._writer.write(outgoing) if outgoing else None
+        return self._writer.put(self._outgoing(data))
 
     def _keeps_end(self, attempt: Attempt, events: list[Event]) -> bool:
         """Whether the end of a forwarded stream has come that its client may continue as soon as it has it: it leaves when the
@@ -253,7 +252,7 @@ class ClientExchange(ReportingAsker):
 
     # Writing
 
-    async def _commit(self, data: bytes) -> None:
+    def _commit(self, data: bytes) -> Awaitable[None] | None:
         """The first content has arrived: from now on this member answers."""
         attempt = self._attempt
         assert attempt is not None  # noqa: S101 - content is that of an attempt
@@ -262,9 +261,9 @@ class ClientExchange(ReportingAsker):
         if attempt.forwarded:
             self._stop_beat()
         if not self._writer.started:
-            await self._writer.start(200, headers)
+            self._writer.begin(200, headers)
         held, self._held = b"".join([*self._held, data]), []
-        await self._writer.write(self._outgoing(held))
+        return self._writer.put(self._outgoing(held))
 
     def _outgoing(self, data: bytes) -> bytes:
         """What the client gets of it now: nothing before the first content."""
@@ -290,7 +289,8 @@ class ClientExchange(ReportingAsker):
             return
         if not self._committed:
             self._report.first_content = attempt.passed
-            await self._commit(b"")
+            if (wait := self._commit(b"")) is not None:
+                await wait
         self._stop_beat()
         await self._remember(attempt, reply)
         last = b"".join(self._end) + attempt.close()
@@ -368,13 +368,14 @@ class ClientExchange(ReportingAsker):
     def _on_silence(self) -> None:
         silent = monotonic() - self._last_write
         loop = asyncio.get_running_loop()
-        if silent >= self._keep_alive:
+        if silent >= self._keep_alive and (self._beat is None or self._beat.done()):
             self._last_write = monotonic()
-            self._beat = loop.create_task(self._send_keep_alive())
+            if (wait := self._send_keep_alive()) is not None:
+                self._beat = asyncio.ensure_future(wait)
             silent = 0.0
-        self._alive = loop.call_later(self._keep_alive - silent, self._on_silence)
+        self._alive = loop.call_later(max(self._keep_alive - silent, 0.01), self._on_silence)
 
-    async def _send_keep_alive(self) -> None:
+    def _send_keep_alive(self) -> Awaitable[None] | None:
         """Also before the first content: the response begins, and the next member may still answer it."""
         server = self._turn.dialect.server
         if not self._writer.started:
@@ -383,8 +384,8 @@ class ClientExchange(ReportingAsker):
                 "x-segue-conversation": self._turn.conversation_id,
                 "cache-control": "no-cache",
             }
-            await self._writer.start(200, headers)
-        await self._writer.write(server.keep_alive)
+            self._writer.begin(200, headers)
+        return self._writer.put(server.keep_alive)
 
     def _stop_beat(self) -> None:
         if self._alive is not None:

@@ -15,10 +15,11 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from segue.gateway.disconnection import ON_DISCONNECT
+from segue.gateway.web import RESPONSE
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
     from websockets.frames import Frame
@@ -36,6 +37,7 @@ SOCKET_BYTES: Final = 32 << 20
 """Of one message of a WebSocket; what is still incomplete on all of them together may be twice as much."""
 _CONTROL_BYTES: Final = 1 << 20
 """Of control frames that may come before a message ends."""
+_WITHOUT_BODY: Final = (204, 304)
 _LEAST_FRAME: Final = 6
 _LINGER_SECONDS: Final = 2.0
 """How long a client may go on sending after its connection was refused: closed at once, it would lose what it was told."""
@@ -68,23 +70,74 @@ class _Transport:
             data, self._head = self._head + data, b""
         elif data.startswith(_HEAD):
             self._head = data
-            self._loop.call_soon(self._flush)  # a body may be long in coming
+            self._loop.call_soon(self.flush)  # a body may be long in coming
             return
         if not self._transport.is_closing():
             self._transport.write(data)
 
     def write_eof(self) -> None:
-        self._flush()
+        self.flush()
         self._transport.write_eof()
 
     def close(self) -> None:
-        self._flush()
+        self.flush()
         self._transport.close()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         if self._head and not self._transport.is_closing():
             self._transport.write(self._head)
         self._head = b""
+
+
+@final
+class _Response:
+    """The response to one request, by plain calls (`PlainResponse`): what the server does with messages, without them. Its state is
+    the server's own, which also knows connections that end, close or wait for the next request by it."""
+
+    def __init__(self, cycle: RequestResponseCycle, transport: asyncio.Transport) -> None:
+        self._cycle = cycle
+        self._transport = transport
+        self._head = b""
+        self._bodiless = False
+
+    def start(self, status: int, fields: list[tuple[bytes, bytes]]) -> None:
+        cycle = self._cycle
+        if cycle.response_started:
+            raise RuntimeError("The response has begun already.")
+        cycle.response_started, cycle.waiting_for_100_continue = True, False
+        self._bodiless = cycle.scope["method"] == "HEAD" or status in _WITHOUT_BODY
+        lines = [b"%b: %b\r\n" % field for field in (*cycle.default_headers, *fields)]
+        if not cycle.keep_alive:
+            lines.append(b"connection: close\r\n")
+        cycle.chunked_encoding = not self._bodiless and all(name != b"content-length" for name, _ in fields)
+        if cycle.chunked_encoding:
+            lines.append(b"transfer-encoding: chunked\r\n")
+        self._head = b"%b%b\r\n" % (STATUS_LINE[status], b"".join(lines))
+
+    def write(self, data: bytes, *, last: bool) -> Awaitable[None] | None:
+        cycle = self._cycle
+        if cycle.disconnected or cycle.response_complete:
+            return None
+        if self._bodiless:
+            data = b""
+        elif cycle.chunked_encoding:
+            data = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+            if last:
+                data += b"0\r\n\r\n"
+        if self._head:
+            cycle.transport.flush()  # type: ignore[attr-defined]  # of `_Transport`: an interim answer
+            data, self._head = self._head + data, b""
+        if data and not self._transport.is_closing():
+            self._transport.write(data)
+        if last:
+            cycle.response_complete = True
+            cycle.message_event.set()
+            if not cycle.keep_alive:
+                cycle.transport.close()
+            cycle.on_response()
+        elif cycle.flow.write_paused:
+            return cycle.flow.drain()
+        return None
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -108,6 +161,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _linger_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
+        self._raw_transport: asyncio.Transport = transport
         super().connection_made(_Transport(transport, self.loop))  # type: ignore[arg-type]
         self._watchers: set[Callable[[], None]] = set()
         self._watch_head()
@@ -169,7 +223,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._end_head()
         self._in_body, self._framing = True, 0
+        before: RequestResponseCycle | None = self.cycle
         super().on_headers_complete()
+        if self.cycle is not before:  # else it asks for a WebSocket
+            self.scope[RESPONSE] = _Response(self.cycle, self._raw_transport)  # type: ignore[typeddict-unknown-key]
 
     def on_body(self, body: bytes) -> None:
         self._framing = 0

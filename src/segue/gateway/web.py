@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, final
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Receive: TypeAlias = "Callable[[], Awaitable[AsgiMessage]]"
 Send: TypeAlias = "Callable[[AsgiMessage], Awaitable[None]]"
 
+RESPONSE: Final = "segue.response"
+"""In the scope of a request, where our server serves it: the `PlainResponse` that it is answered with."""
 JSON_TYPE: Final = "application/json"
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROLS: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
@@ -96,14 +98,27 @@ def _joined(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     return headers
 
 
+class PlainResponse(Protocol):
+    """A response that is written by plain calls. Each portion of a stream would cost a message and three coroutines otherwise."""
+
+    def start(self, status: int, fields: list[tuple[bytes, bytes]]) -> None:
+        """The head, which leaves with what is written next."""
+
+    def write(self, data: bytes, *, last: bool) -> Awaitable[None] | None:
+        """Some of the body, at once. What to wait for before more is written; None if there is nothing to."""
+
+
 @final
 class ResponseWriter:
     """Writes one response. `sent` counts its bytes."""
 
-    def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
-        """`headers`: those of every response, such as the request's id."""
+    def __init__(self, send: Send, headers: Mapping[str, str], plain: PlainResponse | None = None) -> None:
+        """`headers`: those of every response, such as the request's id. `plain`: written to instead of messages, if there is one."""
         self.headers = dict(headers)
         self._send = send
+        self._plain = plain
+        self._head: AsgiMessage | None = None
+        """What has to be sent before anything else."""
         self.status = 0
         self.sent = 0
         self.reframe: Reframe | None = None
@@ -115,26 +130,55 @@ class ResponseWriter:
 
     async def whole(self, response: WebResponse) -> None:
         length = {"content-length": str(len(response.body))}
-        await self.start(response.status, {**response.headers, **length})
+        self.begin(response.status, {**response.headers, **length})
         await self.end(response.body)
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
+        """The head leaves now, however long its body may be in coming."""
+        self.begin(status, headers)
+        if self._plain is not None:
+            self._plain.write(b"", last=False)
+        else:
+            await self._send_head()
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        """The head leaves with the first bytes of the body."""
         self.status = status
         fields = [
             (name.encode("latin-1"), _CONTROLS.sub(b" ", value.encode("latin-1", "replace")))
             for name, value in {**headers, **self.headers}.items()
             if _NAME.fullmatch(name)
         ]
-        await self._send({"type": "http.response.start", "status": status, "headers": fields})
+        if self._plain is not None:
+            self._plain.start(status, fields)
+        else:
+            self._head = {"type": "http.response.start", "status": status, "headers": fields}
+
+    def put(self, data: bytes, *, last: bool = False) -> Awaitable[None] | None:
+        """Write, at once if the server can. What to wait for before more is written; None if there is nothing to."""
+        if not (data or last):
+            return None
+        self.sent += len(data)
+        if self._plain is not None:
+            return self._plain.write(data, last=last)
+        return self._send_body(data, last=last)
 
     async def write(self, data: bytes) -> None:
-        if data:
-            self.sent += len(data)
-            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        if (wait := self.put(data)) is not None:
+            await wait
 
     async def end(self, data: bytes = b"") -> None:
-        self.sent += len(data)
-        await self._send({"type": "http.response.body", "body": data, "more_body": False})
+        if (wait := self.put(data, last=True)) is not None:
+            await wait
+
+    async def _send_body(self, data: bytes, *, last: bool) -> None:
+        await self._send_head()
+        await self._send({"type": "http.response.body", "body": data, "more_body": not last})
+
+    async def _send_head(self) -> None:
+        if self._head is not None:
+            head, self._head = self._head, None
+            await self._send(head)
 
 
 async def until_gone(receive: Receive) -> None:

@@ -6,7 +6,7 @@ A `ProviderAdapter` needs a `name` and a `chat_stream`; what it can do besides c
 from __future__ import annotations
 
 from asyncio import Event as Abort
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final
 
 from msgspec import Struct
@@ -74,6 +74,14 @@ class RequestSent(Struct, frozen=True, kw_only=True):
 
 StreamEvent: TypeAlias = RequestSent | Event
 """What a provider sends: first the request as it went out, then the reply piece by piece."""
+
+
+TakeEvents: TypeAlias = Callable[[list[StreamEvent]], Awaitable[None] | None]
+"""Gets events of a reply by a plain call. What it gives back is waited for before it gets more. It may raise `EnoughError`."""
+
+
+class EnoughError(Exception):
+    """Raised by who takes events and wants no more: the connection is closed, and who pushes them passes it on."""
 
 
 def fold_stream(events: Iterable[StreamEvent], origin: Origin = Origin()) -> Reply:  # noqa: B008 - frozen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, final
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from segue.conversation.blocks import Origin
-    from segue.providers.adapter import ChatRequest, RequestSent, StreamEvent
+    from segue.providers.adapter import ChatRequest, RequestSent, TakeEvents
     from segue.providers.batches.access import BatchAccess
     from segue.transcript.repairs import Repair
-    from segue.transports.transport import WireResponse
+    from segue.transports.transport import PushedResponse
 
 ModelType: TypeAlias = Literal["chat", "embedding", "image", "audio", "moderation", "other"]
 
@@ -129,7 +129,7 @@ class Forward(Protocol):
 
     def send(
         self, model: str, body: bytes, *, stream: bool, headers: Mapping[str, str], dialect: str = ""
-    ) -> AbstractAsyncContextManager[WireResponse]:
+    ) -> AbstractAsyncContextManager[PushedResponse]:
         """The response; a status other than 2xx is raised as an error. `headers` go beside those of the provider. `dialect`: as
         for the target."""
         ...
@@ -152,8 +152,9 @@ class Capabilities:
     """The input tokens of a request."""
     preview: Callable[[ChatRequest], RequestSent] | None = None
     """The first event of the stream that this request would get, without sending it."""
-    portions: Callable[[ChatRequest], AsyncGenerator[list[StreamEvent], None]] | None = None
-    """The events of `chat_stream`, those together that arrived together: much cheaper for whoever passes them on."""
+    push: Callable[[ChatRequest, TakeEvents], Awaitable[None]] | None = None
+    """The events of `chat_stream`, those together that arrived together, by a plain call for each portion: much cheaper for whoever
+    passes them on. What ends the reply comes alone."""
     forward: Forward | None = None
     list_models: ListModels | None = None
     show_model: Callable[[str], Awaitable[ModelInfo]] | None = None

@@ -79,7 +79,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         headers: Mapping[str, str] | None = None,
         whole: bool = False,
         note: NoteHeaders | None = None,
-    ) -> AbstractAsyncContextManager[WireResponse]:
+    ) -> AbstractAsyncContextManager[MeteredResponse]:
         """Send a request. A status other than 2xx is raised as the error that the dialect reads in it.
 
         `whole`: for a reply that is not streamed, which may be waited for longer. `note`: called with the headers of the answer.
@@ -174,7 +174,7 @@ class _Exchange:
         self._note = note
         self._carried: AbstractAsyncContextManager[WireResponse]
 
-    async def __aenter__(self) -> WireResponse:
+    async def __aenter__(self) -> MeteredResponse:
         endpoint, (method, path, body) = self._endpoint, self._request
         try:
             await endpoint.ready()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -15,7 +14,7 @@ from segue.dialects.errors import refuses_stream
 from segue.dialects.replies.whole_reply import decoder_for
 from segue.errors import CredentialsError, InvalidRequestError, ProtocolError, SegueError, UsageError
 from segue.limits import DEFAULT_MODEL
-from segue.providers.adapter import ProviderAdapter, RequestSent
+from segue.providers.adapter import EnoughError, ProviderAdapter, RequestSent
 from segue.providers.capabilities import Capabilities
 from segue.providers.embeddings import Embeddings
 from segue.providers.headroom import HeadroomBook
@@ -35,12 +34,11 @@ from segue.providers.models.listing import CatalogList, ModelList, show_model
 from segue.providers.models.makers import model_suggestion
 from segue.providers.requests.abort import AbortedError, Waiting
 from segue.providers.requests.kept_plans import KeptPlans
-from segue.providers.requests.reply_events import EVENTS_AT_ONCE, ReplyReader
+from segue.providers.requests.reply_events import ReplyReader, pulled
 from segue.providers.requests.request_writer import RequestWriter
 from segue.providers.services import new_fitting, services_for
 from segue.text.redaction import redact_text
 from segue.transcript.repairs import Repair
-from segue.transports.reply_meter import read_rest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -51,14 +49,14 @@ if TYPE_CHECKING:
     from segue.dialects.dialect import Dialect
     from segue.dialects.plan import Plan
     from segue.dialects.server_side.wire_server import ServerFacts
-    from segue.providers.adapter import ChatRequest, Feature, StreamEvent
+    from segue.providers.adapter import ChatRequest, Feature, StreamEvent, TakeEvents
     from segue.providers.batches.access import BatchAccess
     from segue.providers.capabilities import ConfigProblem, Health, ListModels
     from segue.providers.credentials import Credentials
     from segue.providers.endpoint import Endpoint, NoteHeaders
     from segue.providers.hosts.addresses import Address
     from segue.providers.services import CountService, Services
-    from segue.transports.transport import WireResponse
+    from segue.transports.transport import PushedResponse
 
 _NOT_FOUND: Final = 404
 _NO_SUCH_PATH: Final = (404, 405)
@@ -143,7 +141,7 @@ class Provider(ProviderAdapter):
         return Capabilities(
             count_tokens=self._token_counter(),
             preview=self.preview,
-            portions=self.chat_portions,
+            push=self.push_chat,
             forward=self,
             list_models=self._model_list(services),
             show_model=services.show_model and partial(show_model, endpoint, services),
@@ -174,42 +172,26 @@ class Provider(ProviderAdapter):
         listed = self.address.paths_of if self.address is not None else ""
         return CatalogList(listed) if listed and models_of(listed) else None
 
-    async def chat_stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
-        abort = request.abort
-        async with aclosing(self.chat_portions(request)) as portions:
-            async for events in portions:
-                for number, event in enumerate(events, 1):
-                    yield event
-                    if abort is not None and number < len(events) and abort.is_set():
-                        yield Finished("cancelled")
-                        return
+    def chat_stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
+        return pulled(self.push_chat, request)
 
-    async def chat_portions(self, request: ChatRequest) -> AsyncGenerator[list[StreamEvent], None]:
+    async def push_chat(self, request: ChatRequest, take: TakeEvents) -> None:
         """The events of `chat_stream`, those together that arrived together. What ends it comes alone, when the connection is
-        free again."""
+        free again. Nothing is raised but `EnoughError`, which comes from `take`."""
         waiting = Waiting(request.abort)
         last: StreamEvent | None = None
         try:
             prepared = await self._prepare_when_ready(request, waiting)
-            yield [prepared.sent]
+            if (wait := take([prepared.sent])) is not None:
+                await wait
             async with AsyncExitStack() as opened:
                 answer, streamed = await self._send(request, prepared, waiting, opened)
                 decoder = decoder_for(prepared.endpoint.dialect, answer.headers, stream=streamed)
                 reader = ReplyReader(decoder, prepared.endpoint, prepared.plan.names, answer.headers)
-                portions = answer.portions()
-                async for portion in waiting.each(portions):
-                    for batch in reader.feed(portion):
-                        yield batch
-                        waiting.check()
-                        if len(batch) == EVENTS_AT_ONCE:
-                            await asyncio.sleep(0)  # others need the loop too
-                    if reader.end is not None:
-                        break
-                if type(reader.end) is Finished:
-                    await read_rest(portions)
-            for batch in reader.close():
-                yield batch
+                await waiting.for_(reader.read(answer, take, waiting.check))
             last = reader.end
+        except EnoughError:
+            raise
         except AbortedError:
             last = Finished("cancelled")
         except SegueError as error:
@@ -220,7 +202,8 @@ class Provider(ProviderAdapter):
             waiting.close()
         if last is None:
             last = Failed(ProtocolError(f"The reply of {self.name} broke off before its end.", code="no_end"))
-        yield [self._redacted_end(last)]
+        if (wait := take([self._redacted_end(last)])) is not None:
+            await wait
 
     async def _prepare_when_ready(self, request: ChatRequest, waiting: Waiting) -> _Prepared:
         await waiting.for_(self.endpoint.ready())
@@ -268,7 +251,7 @@ class Provider(ProviderAdapter):
 
     async def _send(
         self, request: ChatRequest, prepared: _Prepared, waiting: Waiting, opened: AsyncExitStack
-    ) -> tuple[WireResponse, bool]:
+    ) -> tuple[PushedResponse, bool]:
         """The answer, and whether it was asked to be a stream. A model that refuses to stream is asked again for a whole
         reply, and from then on for nothing else; so is a host that refuses a beta, without it."""
         endpoint, path, plan, _, stream = prepared
@@ -404,7 +387,7 @@ class Provider(ProviderAdapter):
 
     def send(
         self, model: str, body: bytes, *, stream: bool, headers: Mapping[str, str], dialect: str = ""
-    ) -> AbstractAsyncContextManager[WireResponse]:
+    ) -> AbstractAsyncContextManager[PushedResponse]:
         endpoint, name = self.endpoint_for(model)
         endpoint = self._endpoints.get(dialect, endpoint)
         path = self._path(endpoint.dialect.name, name, stream=stream)
@@ -423,7 +406,7 @@ class Provider(ProviderAdapter):
         *,
         whole: bool,
         note: NoteHeaders,
-    ) -> AsyncGenerator[WireResponse, None]:
+    ) -> AsyncGenerator[PushedResponse, None]:
         async with AsyncExitStack() as opened:
             while True:
                 sent, _ = fitted_body(self._form, body, headers, self._refusals)

@@ -87,6 +87,8 @@ def usage_facts(usage: Usage) -> dict[str, Any]:
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
         "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
+        "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens,
     }
 
 
@@ -105,7 +107,7 @@ def as_texts(content: Attributes) -> dict[str, str]:
 def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return [
         {
-            "role": "assistant" if message.speaker == "model" else "user",
+            "role": "assistant" if message.speaker == "model" else message.speaker,
             "parts": [part for block in message.blocks if (part := _part(block)) is not None],
         }
         for message in messages

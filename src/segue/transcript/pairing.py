@@ -4,6 +4,10 @@ Blocks are given to the speaker they belong to, whatever message they lie in. A 
 and position together: within the calls that bear its id, the first open one of the latest batch; where ids are
 missing, order and name decide. So reused, equal, empty and colliding ids all find their partner. Ids that are
 both present and different never pair.
+
+For example, a client that names the first call of every turn `call_0` sends that id once a turn. By the id alone every result would
+go to the first of these calls; by position alone a result that was moved or lost would shift all that follow. Together they find the
+open `call_0` of the turn at hand.
 """
 
 from __future__ import annotations

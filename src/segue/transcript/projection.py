@@ -3,6 +3,10 @@
 Both maps are injective for every input. Each call gets its target id from its own id and how often that id occurred
 before, and keeps it when the conversation grows, because earlier calls always choose first.
 
+For example, the second call of a chat is `c1` to us, `toolu_c1` to Anthropic, `functions.read:1` to Kimi and `c00000001` to Mistral,
+whose ids have nine letters and digits. To cut and replace letters instead would make one id of two (`a|b` and `a/b`), and a provider
+would pair a result with the wrong call.
+
 Replies for clients get new ids: unique for ever, legal in the grammar of their wire, and a function of a nonce.
 """
 

@@ -143,6 +143,11 @@ class WaitLimits(Deadline):
         self.at = min(self._end, self.loop.time() + self._idle if self.begun else self._first_byte)
         super().__enter__()
 
+    def heard(self) -> None:
+        """Something of the body has come during a wait, which goes on: the next silence begins."""
+        self.begun = True
+        self.move(min(self._end, self.loop.time() + self._idle))
+
     def too_long(self, what: WaitKind) -> TransportError:
         if self.loop.time() >= self._end:
             what = "total"

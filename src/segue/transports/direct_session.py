@@ -25,8 +25,9 @@ from segue.transports.trust import trusted_certificates
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Awaitable
 
-    from segue.transports.transport import WireRequest
+    from segue.transports.transport import TakePortion, WireRequest
 
 KEEP_SECONDS: Final = 15.0
 """How long a connection is kept that nobody uses."""
@@ -321,7 +322,7 @@ class _Connection(asyncio.Protocol):
         elif self._surplus > HEAD_BYTES:
             self.fail(_NOT_HTTP)
         else:
-            self._answer.wake()
+            self._answer.arrived()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._session.lost(self)
@@ -404,7 +405,7 @@ class _Connection(asyncio.Protocol):
 
 @final
 class DirectAnswer(HttpAnswer):
-    """What has arrived of it waits here until it is read."""
+    """What has arrived of it waits here until it is read, or goes at once to whoever it is pushed to."""
 
     def __init__(self, connection: _Connection, limits: WaitLimits) -> None:
         super().__init__(0, {}, limits)
@@ -413,6 +414,11 @@ class DirectAnswer(HttpAnswer):
         self._size = 0
         self._why = ""
         self._waiter: asyncio.Future[None] | None = None
+        self._take: TakePortion | None = None
+        """Who gets the portions as they arrive."""
+        self._held: Awaitable[None] | None = None
+        """What is waited for before it gets more."""
+        self._raised: Exception | None = None
 
     async def begun(self) -> None:
         """Waits until its head is here."""
@@ -424,12 +430,7 @@ class DirectAnswer(HttpAnswer):
     async def __anext__(self) -> bytes:
         limits = self._limits
         if not self._pieces and self._connection is not None:
-            try:
-                with limits:
-                    while not self._pieces and self._connection is not None:
-                        await self._wait()
-            except TimeoutError as error:
-                raise limits.too_long("idle") from error
+            await self._wait_for_more()
         limits.begun = True
         if pieces := self._pieces:
             self._pieces, self._size = [], 0
@@ -440,11 +441,57 @@ class DirectAnswer(HttpAnswer):
             raise broken(limits.request.place, self._why)
         raise StopAsyncIteration
 
+    async def push(self, take: TakePortion) -> None:
+        """As `PushedResponse` has it; for a body that is not compressed. This task waits, and wakes up for the end only, or to
+        wait for `take`."""
+        limits, self._take = self._limits, take
+        try:
+            self._hand_over()
+            while True:
+                if self._raised is not None:
+                    raise self._raised
+                if self._held is not None:
+                    await self._held
+                    self._held = None
+                    self._hand_over()
+                elif self._connection is None:
+                    break
+                else:
+                    self._connection.resume()
+                    await self._wait_for_more()
+        finally:
+            self._take = self._held = None
+        if self._why:
+            raise broken(limits.request.place, self._why)
+
+    def _hand_over(self) -> bool:
+        """Push what is here. Whether whoever pushes has something to do now."""
+        pieces, take = self._pieces, self._take
+        if pieces and take is not None:
+            self._pieces, self._size = [], 0
+            self._limits.heard()
+            try:
+                self._held = take(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+            except Exception as error:  # it is that of whoever pushes, who waits in a task
+                self._raised, self._take = error, None
+        return self._held is not None or self._raised is not None
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.abort()
             self._connection = None
         self._pieces = []
+
+    async def _wait_for_more(self) -> None:
+        """Until there is something to read, or to do for whoever pushes."""
+        limits = self._limits
+        try:
+            with limits:
+                await self._wait()
+                while self._take is None and not self._pieces and self._connection is not None:
+                    await self._wait()  # what arrived had no content
+        except TimeoutError as error:
+            raise limits.too_long("idle") from error
 
     async def _wait(self) -> None:
         self._waiter = self._limits.loop.create_future()
@@ -461,18 +508,26 @@ class DirectAnswer(HttpAnswer):
     def add(self, data: bytes) -> None:
         self._pieces.append(data)
         self._size += len(data)
-        if self._size > AHEAD_BYTES and self._connection is not None:
+        pushed = self._take is not None and self._held is None
+        if self._size > AHEAD_BYTES and not pushed and self._connection is not None:
             self._connection.pause()
+
+    def arrived(self) -> None:
+        """All that came at once is here."""
+        if self._take is None or (self._held is None and self._hand_over()):
+            self._wake()
 
     def end(self) -> None:
         self._connection = None
-        self.wake()
+        if self._held is None:
+            self._hand_over()
+        self._wake()
 
     def fail(self, why: str) -> None:
         self._why = why
         self.end()
 
-    def wake(self) -> None:
+    def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 

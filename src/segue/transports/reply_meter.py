@@ -15,7 +15,7 @@ from segue.transports.deadline import Deadline
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from segue.transports.transport import ReplyLimits, WireRequest, WireResponse
+    from segue.transports.transport import ReplyLimits, TakePortion, WireRequest, WireResponse
 
 REST_SECONDS: Final = 0.2
 TOO_LARGE: Final = frozenset({"reply_too_large", "line_too_long"})
@@ -54,7 +54,28 @@ class MeteredResponse:
         return self
 
     async def __anext__(self) -> bytes:
-        portion = await self._more()
+        return self._checked(await self._more())
+
+    async def push(self, take: TakePortion) -> None:
+        """As `PushedResponse` has it. Of a transport that cannot push, the portions are pulled."""
+        portions = self._response.portions()
+        self._more, self._silent_since = portions.__anext__, monotonic()
+        push: Callable[[TakePortion], Awaitable[None]] | None = getattr(portions, "push", None)
+        if push is not None:
+            await push(lambda portion: take(self._checked(portion)))
+            return
+        async for portion in self:
+            if (wait := take(portion)) is not None:
+                await wait
+
+    async def read_rest(self) -> None:
+        deadline = Deadline()
+        deadline.begin(REST_SECONDS)
+        with suppress(TimeoutError, TransportError), deadline:
+            async for _ in self:
+                pass
+
+    def _checked(self, portion: bytes) -> bytes:
         size, limits = len(portion), self._limits
         self._size += size
         if self._size > limits.body_bytes:
@@ -144,15 +165,6 @@ class MeteredResponse:
             content = content or (bool(line) and not is_comment)
             self._in_comment = is_comment and number == len(lines)
         return content
-
-
-async def read_rest(portions: AsyncIterator[bytes]) -> None:
-    """Read on after the end of a reply, for a moment: then its connection can be used again."""
-    deadline = Deadline()
-    deadline.begin(REST_SECONDS)
-    with suppress(TimeoutError, TransportError), deadline:
-        async for _ in portions:
-            pass
 
 
 def _amount(size: int) -> str:

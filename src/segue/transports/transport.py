@@ -6,8 +6,8 @@ when the body was not read to its end: that is how a reply is cancelled.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Literal, Protocol, final
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, final
 
 from msgspec import Struct
 
@@ -15,6 +15,26 @@ from segue.limits import ERROR_BYTES, LINE_BYTES, REPLY_BYTES, REPLY_CALLS
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
+
+
+TakePortion: TypeAlias = Callable[[bytes], Awaitable[None] | None]
+"""Gets a portion of a body by a plain call. What it gives back is waited for before it gets more."""
+
+
+def in_turn(steps: Iterator[Awaitable[None] | None]) -> Awaitable[None] | None:
+    """Take steps one after another, each by a plain call; from the first on that has to be waited for, they are taken by whoever
+    waits for what this gives back."""
+    for wait in steps:
+        if wait is not None:
+            return _wait_in_turn(wait, steps)
+    return None
+
+
+async def _wait_in_turn(wait: Awaitable[None], steps: Iterator[Awaitable[None] | None]) -> None:
+    await wait
+    for following in steps:
+        if following is not None:
+            await following
 
 
 @final
@@ -97,6 +117,20 @@ class WireResponse(Protocol):
 
     async def read(self) -> bytes:
         """The rest of the body as a whole."""
+        ...
+
+
+class PushedResponse(WireResponse, Protocol):
+    """One whose body comes to whoever wants it, by a plain call for each portion: that takes neither the wake-up of a task nor a
+    generator, and a stream has thousands of portions."""
+
+    async def push(self, take: TakePortion) -> None:
+        """Call `take` with each portion as soon as it is here, and return at the end of the body. Raises what `portions` raises, and
+        what `take` raises: then no more is handed over."""
+        ...
+
+    async def read_rest(self) -> None:
+        """Read on for a moment behind what was pushed, and throw it away: then the connection can be used again."""
         ...
 
 

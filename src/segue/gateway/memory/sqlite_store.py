@@ -102,7 +102,7 @@ class SQLiteMemoryStore:
         if size > _SMALL:
             # The thread does it even if the caller is cancelled meanwhile.
             await self._file.write(partial(self._write_and_drop, change))
-        elif self._may_hold_too_much() or not self._file.write_at_once(change):
+        elif self._may_hold_too_much() or not await self._file.write_together(change):
             await self._file.write_late(partial(self._write_and_drop, change))
 
     async def read(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:

@@ -20,6 +20,7 @@ from segue.inspector.views.chat_view import (
     ShownText,
     ShownThought,
     ShownTurn,
+    seals_of,
     seams_of,
     turns_of,
 )
@@ -71,6 +72,7 @@ def page(view: View, name: str) -> Page:
         _who_chose(view, known),
         plot(requests, misses),
         _context(view, known, said),
+        _seals(said),
         _tabs(known, "chat"),
         _no_content(view, known) if said is None else None,
         e("div", shown, id="turns"),
@@ -249,6 +251,18 @@ def _context(view: View, known: ConversationRecord, said: Conversation | None) -
         ),
         cls="row wrap ctx",
     )
+
+
+def _seals(said: Conversation | None) -> Node:
+    """Whether one can go back to a model: what only it can open is kept, and sent to it alone."""
+    kept = seals_of(said) if said is not None else {}
+    if not kept:
+        return None
+    shown = [
+        [" · " if place else None, marks.model(route), f" ({number})"]
+        for place, (route, number) in enumerate(kept.items())
+    ]
+    return e("p", "✓ Signatures kept for the way back: ", shown, cls="s q seals")
 
 
 def _tabs(known: ConversationRecord, now: str) -> Element:

@@ -16,7 +16,7 @@ from segue.inspector.markup import marks, words
 from segue.inspector.markup.html import Element, Node, e
 from segue.inspector.markup.shell import ROOT, Page, button, crumb, head, section
 from segue.inspector.views.change_list import change_items
-from segue.inspector.views.chat_view import not_visible
+from segue.inspector.views.chat_view import not_visible, seals_of
 from segue.providers.models.catalog import catalog_model
 from segue.providers.tokens.token_estimates import estimate_request, family_of
 from segue.routing.route import facts_from, parse_route, provider_of
@@ -161,6 +161,8 @@ def _price(view: View, known: ConversationRecord, found: ModelPreview) -> None:
 def page(view: View, name: str) -> Page:
     known = view.conversation(name)
     found = [examined(view, known, route) for route in candidates(view, known)]
+    said = view.said(known)
+    own = seals_of(said) if said is not None else {}
     chosen = view.query.get("model", "") or next(
         (one.route for one, sent in found if not one.in_use and sent is not None), ""
     )
@@ -181,7 +183,7 @@ def page(view: View, name: str) -> Page:
             "What each configured model would get with the next message. Nothing is sent until you choose. A switch holds from "
             "the next turn on; “run once” asks first, shows the answer here and changes nothing.",
         ),
-        _table(headings, [_row(known, one, chosen) for one, _ in found]),
+        _table(headings, [_row(known, one, chosen, own.get(one.route, 0)) for one, _ in found]),
         e(
             "p",
             f"Prices: input by estimate, and {_OUTPUT} tokens of output. Bold is the price that applies now.",
@@ -212,7 +214,8 @@ def _table(headings: Sequence[str], rows: Sequence[Node]) -> Element:
     return e("div", table, cls="scroll", tabindex="0", role="region", aria_label="Models")
 
 
-def _row(known: ConversationRecord, one: ModelPreview, chosen: str) -> Element:
+def _row(known: ConversationRecord, one: ModelPreview, chosen: str, own: int) -> Element:
+    """`own`: signatures in the conversation that this model can open."""
     share = (one.tokens or 0) / one.window if one.window else None
     window: Node = e("span", words.NO_DATA, cls="f")
     if share is not None and one.window:
@@ -235,11 +238,19 @@ def _row(known: ConversationRecord, one: ModelPreview, chosen: str) -> Element:
         if one.accepted
         else [e("span", "✕", cls="bad"), " ", e("span", words.plain_text(one.why_not, 60))]
     )
-    losses: Node = (
-        [", ".join(one.losses), e("span", "kept for the way back", cls="s f")]
-        if one.losses
-        else "it sees all of it"
-    )
+    restored = f"its own {words.count(own, 'signature')} restored" if own else ""
+    losses: Node = [
+        ", ".join(one.losses) if one.losses else "it sees all of it",
+        e(
+            "span",
+            " · ".join(part for part in (restored, "the rest is kept" if one.losses else "") if part)
+            if restored
+            else "kept for the way back"
+            if one.losses
+            else "",
+            cls="s f",
+        ),
+    ]
     return e(
         "tr",
         e(

@@ -315,3 +315,15 @@ def not_visible(losses: Sequence[Repair]) -> list[str]:
         words.count(number, *_NOT_VISIBLE.get(kind, (kind.replace("_", " "),)))
         for kind, number in counts.items()
     ]
+
+
+def seals_of(said: Conversation) -> dict[str, int]:
+    """Signatures and sealed payloads that are kept, by the route whose model can open them."""
+    found: dict[str, int] = {}
+    for message in said.messages:
+        for block in message.blocks:
+            seal = getattr(block, "seal", None)
+            if seal is not None:
+                route = f"{seal.origin.provider}/{seal.origin.model}"
+                found[route] = found.get(route, 0) + 1
+    return found

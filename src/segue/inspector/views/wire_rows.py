@@ -112,6 +112,8 @@ class _Marks:
         self.options: dict[str, tuple[str, str]] = {}
         self.thoughts: tuple[str, str] | None = None
         self.inserted: tuple[str, str] = ("+", "added")
+        self.closed: dict[str, tuple[str, str]] = {}
+        """Results that were put in, by the id of their call."""
         for repair in repairs:
             mark = sign_of(repair), codes.get(repair.kind, repair.kind)
             if repair.kind in ("reasoning_dropped", "seal_dropped"):
@@ -122,7 +124,7 @@ class _Marks:
                 self.inserted = mark
             elif repair.kind == "call_closed":
                 for name in (*repair.emitted_result_ids, *repair.emitted_call_ids):
-                    self.provider[name] = mark
+                    self.closed[name] = mark
             for name in repair.emitted_call_ids if repair.kind == "id_replaced" else ():
                 self.provider[name] = mark
             for name in repair.call_ids if repair.kind == "id_replaced" else ():
@@ -175,6 +177,8 @@ def _kind(messages: Sequence[Message], item: Any) -> str:
     return "u"
 
 
+_MOVED: Final = ("~", "this wire’s place")
+"""The system prompt, which stands in a field of its own on other wires."""
 _TITLES: Final = {"u": "user", "m": "model", "t": "results", "s": "instructions"}
 
 
@@ -184,10 +188,17 @@ def _row(left: _Step | None, right: _Step | None, marks: _Marks) -> StepRow:
     numbers = [number + 1 for number, _ in step.items]
     span = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}"
     inserted = marks.inserted if left is None else None
+    if inserted is not None and step.kind == "s":
+        inserted = _MOVED
+    theirs = marks.provider
+    if right is not None and right.kind == "t":
+        theirs = {**theirs, **marks.closed}
+        if inserted is not None and marks.closed:
+            inserted = next(iter(marks.closed.values()))
     return StepRow(
         label=f"{span} {_TITLES[step.kind]}",
         client=_side(left, marks.client, marks.thoughts) if left is not None else None,
-        provider=_side(right, marks.provider, None, inserted) if right is not None else None,
+        provider=_side(right, theirs, None, inserted) if right is not None else None,
         messages=tuple(step.messages),
     )
 

@@ -17,12 +17,13 @@ import msgspec
 from msgspec import Raw, Struct
 
 from segue.dialects.streams.garbled_lines import reply_garbled
+from segue.transports.transport import in_turn
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Iterator
 
     from segue.errors import InvalidRequestError
-    from segue.transports.transport import WireResponse
+    from segue.transports.transport import PushedResponse, TakePortion
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _BETAS: Final = "anthropic-beta"
@@ -133,7 +134,7 @@ def _listed(headers: Mapping[str, str]) -> list[str]:
     return [beta.strip() for beta in headers.get(_BETAS, "").split(",") if beta.strip()]
 
 
-def plain_response(form: HostForm, response: WireResponse) -> WireResponse:
+def plain_response(form: HostForm, response: PushedResponse) -> PushedResponse:
     """The response as the wire's own host would give it."""
     from segue.dialects.streams.amazon_event_stream import CONTENT_TYPE  # noqa: PLC0415 - of one cloud
 
@@ -144,7 +145,7 @@ def plain_response(form: HostForm, response: WireResponse) -> WireResponse:
 
 @final
 class _PlainResponse:
-    def __init__(self, framed: WireResponse) -> None:
+    def __init__(self, framed: PushedResponse) -> None:
         from segue.dialects.anthropic_messages.invoke_frames import EventsInFrames  # noqa: PLC0415 - as above
 
         self._framed = framed
@@ -156,8 +157,22 @@ class _PlainResponse:
         async for portion in self._framed.portions():
             if events := self._events.feed(portion):
                 yield events
-            if self._events.is_broken:
-                raise reply_garbled("a frame")
+            self._check()
+
+    async def push(self, take: TakePortion) -> None:
+        def unwrapped(portion: bytes) -> Iterator[Awaitable[None] | None]:
+            if events := self._events.feed(portion):
+                yield take(events)
+            self._check()
+
+        await self._framed.push(lambda portion: in_turn(unwrapped(portion)))
+
+    async def read_rest(self) -> None:
+        await self._framed.read_rest()
 
     async def read(self) -> bytes:
         return b"".join([portion async for portion in self.portions()])
+
+    def _check(self) -> None:
+        if self._events.is_broken:
+            raise reply_garbled("a frame")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar, final
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable
+    from collections.abc import Awaitable
 
 Result = TypeVar("Result")
 
@@ -38,17 +37,6 @@ class Waiting(Struct):
     def for_(self, result: Awaitable[Result]) -> Awaitable[Result]:
         """Wait for it in this task: what it holds open is closed before AbortedError is raised."""
         return result if self.abort is None else self._watched(result, self.abort)
-
-    def each(self, results: AsyncIterator[Result]) -> AsyncIterator[Result]:
-        """Wait for one after another."""
-        return results if self.abort is None else self._each_watched(results, self.abort)
-
-    async def _each_watched(
-        self, results: AsyncIterator[Result], abort: asyncio.Event
-    ) -> AsyncIterator[Result]:
-        with suppress(StopAsyncIteration):
-            while True:
-                yield await self._watched(anext(results), abort)
 
     async def _watched(self, result: Awaitable[Result], abort: asyncio.Event) -> Result:
         if self._watcher is None:

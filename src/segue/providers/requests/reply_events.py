@@ -1,7 +1,9 @@
-"""Events of a reply while it arrives: in batches, the end of the reply alone, with what only its response knows."""
+"""Events of a reply while it arrives: in batches, the end of the reply alone, with what only its response knows; and the same
+for who asks for one event after another."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final, final
 
 from msgspec import structs
@@ -9,17 +11,22 @@ from msgspec import structs
 from segue.conversation.events import CallStarted, Event, Failed, Finished, TextDelta
 from segue.dialects.errors import request_id
 from segue.errors import ProtocolError, ProviderError
-from segue.transports.transport import shown_address
+from segue.transports.transport import in_turn, shown_address
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 
     from segue.dialects.dialect import ReplyDecoder
-    from segue.providers.adapter import StreamEvent
+    from segue.providers.adapter import ChatRequest, StreamEvent, TakeEvents
     from segue.providers.endpoint import Endpoint
+    from segue.transports.transport import PushedResponse
 
 EVENTS_AT_ONCE: Final = 100
 _ENDS: Final = frozenset[type]({Finished, Failed})
+
+
+class _OverError(Exception):
+    """The reply has ended: what still comes of its response is nobody's."""
 
 
 @final
@@ -39,7 +46,39 @@ class ReplyReader:
         self.end: Finished | Failed | None = None
         """What ended the reply, behind all batches."""
 
-    def feed(self, portion: bytes) -> list[list[StreamEvent]]:
+    async def read(self, response: PushedResponse, take: TakeEvents, check: Callable[[], None]) -> None:
+        """Push all events but the reply's end. `check` is called behind each batch; what it raises ends the reading."""
+
+        def some(portion: bytes) -> Awaitable[None] | None:
+            batches = self._feed(portion)
+            if len(batches) == 1 and self.end is None and len(batches[0]) < EVENTS_AT_ONCE:  # nearly always
+                wait = take(batches[0])
+                if wait is None:
+                    check()
+                return wait
+            return in_turn(self._hand_over(batches, take, check))
+
+        try:
+            await response.push(some)
+        except _OverError:
+            if type(self.end) is Finished:
+                await response.read_rest()
+        for batch in self._close():
+            if (wait := take(batch)) is not None:
+                await wait
+
+    def _hand_over(
+        self, batches: list[list[StreamEvent]], take: TakeEvents, check: Callable[[], None]
+    ) -> Iterator[Awaitable[None] | None]:
+        for batch in batches:
+            yield take(batch)
+            check()
+            if len(batch) == EVENTS_AT_ONCE:
+                yield asyncio.sleep(0)  # others need the loop too
+        if self.end is not None:
+            raise _OverError
+
+    def _feed(self, portion: bytes) -> list[list[StreamEvent]]:
         """Not too many events at once, and all but the reply's end."""
         events = self._decoder.feed(portion)
         if len(events) == 1 and type(events[0]) is TextDelta:  # nearly always
@@ -48,7 +87,7 @@ class ReplyReader:
         self._silent = self._silent and not portion
         return self._in_batches(events)
 
-    def close(self) -> list[list[StreamEvent]]:
+    def _close(self) -> list[list[StreamEvent]]:
         """Nothing more will come, if the reply has not ended yet."""
         if self.end is not None:
             return []
@@ -84,6 +123,41 @@ class ReplyReader:
             case Failed(error) if isinstance(error, ProviderError) and not error.request_id:
                 error.request_id = request_id(self._headers)
         return end
+
+
+async def pulled(
+    push: Callable[[ChatRequest, TakeEvents], Awaitable[None]], request: ChatRequest
+) -> AsyncGenerator[StreamEvent, None]:
+    """The events of a reply one after another. No more of it is read before the next one is asked for."""
+    waiting: list[list[StreamEvent]] = []
+    came, asked = asyncio.Event(), asyncio.Event()
+
+    async def take(events: list[StreamEvent]) -> None:
+        waiting.append(events)
+        came.set()
+        asked.clear()
+        await asked.wait()
+
+    pushing = asyncio.ensure_future(push(request, take))
+    pushing.add_done_callback(lambda _: came.set())
+    try:
+        while True:
+            await came.wait()
+            came.clear()
+            if not waiting:
+                break
+            events = waiting.pop()
+            for number, event in enumerate(events, 1):
+                yield event
+                if request.abort is not None and number < len(events) and request.abort.is_set():
+                    yield Finished("cancelled")
+                    return
+            asked.set()
+        await pushing
+    finally:
+        if not pushing.done():
+            pushing.cancel()
+            await asyncio.wait({pushing})
 
 
 def _before_last_calls(events: list[Event], number: int) -> list[Event]:
