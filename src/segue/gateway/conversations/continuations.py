@@ -63,7 +63,7 @@ class Continued(Struct, frozen=True):
 
 
 @final
-class KnownHistory(Struct, frozen=True):
+class JoinedMessages(Struct, frozen=True):
     """The messages of a conversation up to the end of a reply, joined."""
 
     messages: bytes
@@ -75,7 +75,7 @@ class KnownHistory(Struct, frozen=True):
     carried: Mapping[str, Raw] = {}
 
 
-_NOTHING: Final = KnownHistory(b"", 0, 0.0)
+_NOTHING: Final = JoinedMessages(b"", 0, 0.0)
 
 
 @final
@@ -84,7 +84,7 @@ class ContinuationReader:
 
     def __init__(self, archive: ReplyArchive) -> None:
         self._archive = archive
-        self.known: SizedCache[tuple[str, str, str], KnownHistory] = SizedCache(_KNOWN_BYTES)
+        self.known: SizedCache[tuple[str, str, str], JoinedMessages] = SizedCache(_KNOWN_BYTES)
         """By caller, wire and reply: a conversation of hundreds of turns is not read anew at each of them."""
 
     async def read(
@@ -122,7 +122,7 @@ class ContinuationReader:
         )
         return whole, Continued(previous, before.count, conversation, native, made)
 
-    async def _held(self, door: Door, caller: str, previous: str) -> tuple[ReplyNode, KnownHistory] | None:
+    async def _held(self, door: Door, caller: str, previous: str) -> tuple[ReplyNode, JoinedMessages] | None:
         """That reply, and all messages up to its end with their settings; None if something of it is gone."""
         try:
             found = await self._archive.find(caller, previous, door.dialect.name)
@@ -134,7 +134,7 @@ class ContinuationReader:
             return None
         return None if before is None else (found, before)
 
-    async def _history(self, door: Door, caller: str, name: str, last: ReplyNode) -> KnownHistory | None:
+    async def _history(self, door: Door, caller: str, name: str, last: ReplyNode) -> JoinedMessages | None:
         wire, dialect = door.dialect.server.continuations, door.dialect.name
         assert wire is not None  # noqa: S101 - else nothing is continued
         parent = caller, dialect, last.parent
@@ -150,14 +150,14 @@ class ContinuationReader:
         if known is not None:
             new = [*last.input, *wire.messages_of(last.reply)]
             joined = b",".join([known.messages, wire.joined(new)]) if new else known.messages
-            made = KnownHistory(joined, known.count + len(new), known.seen, last.settings, carried)
+            made = JoinedMessages(joined, known.count + len(new), known.seen, last.settings, carried)
         else:
             chain = await self._archive.chain(caller, last)
             if chain is None:
                 return None
             messages = history(chain, wire.messages_of)
             joined, seen = wire.joined(messages), monotonic()
-            made = KnownHistory(joined, len(messages), seen, last.settings, carried)
+            made = JoinedMessages(joined, len(messages), seen, last.settings, carried)
         self.known.drop(parent)
         size = len(made.messages) + sum(map(len, carried.values()))
         self.known.keep((caller, dialect, name), made, size)
