@@ -42,7 +42,17 @@ FOLDERS: Mapping[str, tuple[str, ...]] = {
     "ollama": ("dialects/openai_chat/ollama", "emulators/ollama"),
 }
 """Where a wire is written down; Mistral's is OpenAI's with changes."""
-SHARED = ("dialects", "emulators", "conversation")
+SHARED = (
+    "dialects",
+    "dialects/caches",
+    "dialects/replies",
+    "dialects/requests",
+    "dialects/server_side",
+    "dialects/streams",
+    "emulators",
+    "emulators/model",
+    "conversation",
+)
 """Modules of all wires, without the folders in them."""
 
 

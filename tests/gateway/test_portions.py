@@ -101,8 +101,10 @@ def test_a_previewed_request_is_sent_without_planning_it_again() -> None:
         previewed = provider.capabilities.preview(REQUEST)
         sent = [event async for event in provider.chat_stream(REQUEST)]
         again = [event async for event in provider.chat_stream(REQUEST)]
-        assert sent[0] is previewed
-        assert again[0] is not previewed
+        assert isinstance(sent[0], RequestSent)
+        assert isinstance(again[0], RequestSent)
+        assert sent[0].body is previewed.body
+        assert again[0].body is not previewed.body
         assert again[0] == previewed
 
     asyncio.run(main())

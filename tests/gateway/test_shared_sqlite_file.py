@@ -158,3 +158,36 @@ def test_the_loop_runs_on_while_a_locked_file_is_opened_and_waited_for(tmp_path:
 
 def _add(connection: sqlite3.Connection, number: int) -> None:
     connection.execute("INSERT INTO numbers VALUES (?)", (number,))
+
+
+def test_what_is_written_together_is_all_there_and_one_bad_change_costs_no_other(
+    tmp_path: Path,
+) -> None:
+    def adds(number: int) -> Callable[[sqlite3.Connection], None]:
+        def add(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT INTO numbers VALUES (?)", (number,))
+
+        return add
+
+    def fails(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO nowhere VALUES (1)")
+
+    async def main() -> None:
+        file = opened(tmp_path / "file.db")
+        assert await file.read(sum_of) == 1
+        assert await asyncio.gather(*map(file.write_together, map(adds, (10, 100)))) == [True, True]
+        assert await file.read(sum_of) == 111
+        bad = [file.write_together(change) for change in (adds(1000), fails, adds(10_000))]
+        first, failed, last = await asyncio.gather(*bad, return_exceptions=True)
+        assert (first, last) == (True, True)
+        assert isinstance(failed, JournalError)
+        assert await file.read(sum_of) == 11_111
+        # Who no longer waits has written all the same.
+        leaving = asyncio.ensure_future(file.write_together(adds(100_000)))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        await asyncio.wait({leaving})
+        assert await file.read(sum_of) == 111_111
+        await file.close()
+
+    asyncio.run(main())
