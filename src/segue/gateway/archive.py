@@ -178,16 +178,25 @@ class ReplyArchive:
     async def keep(self, turn: ClientTurn, body: bytes, origin: ReplyOrigin) -> str:
         """A complete reply, as its client gets it; the id that it was kept under, and empty if it was not. A store that fails costs
         this record, and never the reply."""
-        prepared, fields = turn.prepared, turn.whole_fields
+        prepared = turn.prepared
         reply_id = msgspec.json.decode(body).get("id")
         if not isinstance(reply_id, str):
             return ""
         wire, carried = turn.dialect.server.continuations, turn.dialect.server.carried_fields
         if not reply_id or (wire is not None and not wire.is_kept(body)):
             return ""
+        if prepared.whole is not None:
+            new, settings = (
+                [*prepared.whole.new],
+                {name: value for name, value in prepared.whole.fields.items() if name in carried},
+            )
+        else:
+            fields = turn.whole_fields
+            new = [Raw(msgspec.json.encode(one)) for one in turn.messages_in(fields)[prepared.before :]]
+            settings = {name: Raw(msgspec.json.encode(fields[name])) for name in carried if name in fields}
         node = ReplyNode(
             reply=Raw(body),
-            input=[Raw(msgspec.json.encode(one)) for one in turn.messages_in(fields)[prepared.before :]],
+            input=new,
             parent=prepared.parent,
             conversation=turn.conversation_id,
             wire=turn.dialect.name,
@@ -195,7 +204,6 @@ class ReplyArchive:
             provider=origin.provider if origin.held and origin.id == reply_id else "",
             origin=origin,
         )
-        settings = {name: Raw(msgspec.json.encode(fields[name])) for name in carried if name in fields}
         try:
             await self.add(turn.caller, reply_id, node, settings)
         except JournalError as error:

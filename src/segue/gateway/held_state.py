@@ -17,7 +17,6 @@ from segue.conversation.blocks import ToolCall
 from segue.dialects.caches.tool_cache import work_out_once
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
-_MESSAGES: Final = msgspec.json.Decoder(list[Raw])
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin
@@ -47,11 +46,15 @@ def with_state(turn: ClientTurn, request: ChatRequest, target: Origin) -> ChatRe
 def body_with_state(turn: ClientTurn, request: ChatRequest, body: bytes) -> bytes:
     """The bytes of a client that sends everything, as such a request: with what is new alone, if that is what is sent."""
     state, field = turn.dialect.server.state, turn.dialect.messages_field
-    fields, extra = _FIELDS.decode(body), request.options.extra or {}
-    if state is not None and request.since_reply:
-        new = _MESSAGES.decode(fields[field])[turn.prepared.before :]
-        fields = {name: value for name, value in fields.items() if name not in state.left_out}
-        fields[field] = Raw(b"[" + b",".join(map(bytes, new)) + b"]")
+    extra = request.options.extra or {}
+    if state is not None and request.since_reply and turn.prepared.whole is not None:
+        made = turn.prepared.whole
+        fields = {name: value for name, value in made.fields.items() if name not in state.left_out}
+        fields[field] = Raw(b"[" + b",".join(map(bytes, made.new)) + b"]")
+        if (model := turn.dialect.server.model_field) and model in fields:
+            fields[model] = Raw(msgspec.json.encode(request.model))
+    else:
+        fields = _FIELDS.decode(body)
     asked = (*state.begin, *state.going_on("")) if state is not None else ()
     return msgspec.json.encode({**fields, **{name: extra[name] for name in asked if name in extra}})
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from segue.dialects.anthropic_messages.betas import opens
-from segue.dialects.server_side.continuations import Continuations
+from segue.dialects.server_side.continuations import Continuations, WholeRequest
 from segue.dialects.streams import sse
 from segue.errors import InvalidRequestError
 
@@ -54,18 +54,23 @@ def _previous(fields: Mapping[str, Raw]) -> str | None:
     return "?"  # whatever it is, we hold no such thread, and then clients send everything (THR-16)
 
 
-def _whole(fields: Mapping[str, Raw], carried: Mapping[str, Raw], before: Sequence[Raw]) -> bytes:
-    """THR-03: what is absent is inherited, and what is present is used. THR-10: marks for the cache belong to the turn that sent
-    them."""
+def _joined(messages: Sequence[Raw]) -> bytes:
+    """THR-10: marks for the cache belong to the turn that sent them."""
+    return b",".join(map(_without_marks, messages))
+
+
+def _whole(fields: Mapping[str, Raw], carried: Mapping[str, Raw], before: bytes) -> WholeRequest:
+    """THR-03: what is absent is inherited, and what is present is used."""
     new = _MESSAGES.decode(fields["messages"]) if "messages" in fields else []
     given = {**carried, **fields}
     if any(_CHANGES.search(message) for message in new):
         new, given = _with_changed_tools(new, given)
-    first = {name: given[name] for name in _FIRST if name in given}
+    first: dict[str, Raw] = {name: given[name] for name in _FIRST if name in given}
     rest = {name: value for name, value in given.items() if name not in {*_FIRST, _FIELD, "messages"}}
-    messages = Raw(b"[" + b",".join([*map(_without_marks, before), *new]) + b"]")
+    messages = Raw(b"[" + b",".join([*([before] if before else ()), *new]) + b"]")
     listed = {"messages": messages} if before or "messages" in fields else {}
-    return msgspec.json.encode({**first, **listed, **rest})
+    body = msgspec.json.encode({**first, **listed, **rest})
+    return WholeRequest(body, tuple(new), {**first, **rest})
 
 
 def _with_changed_tools(
@@ -213,6 +218,7 @@ def _finish(block: dict[str, Any], texts: dict[str, list[str]]) -> None:
 THREADS: Final = Continuations(
     field=_FIELD,
     previous=_previous,
+    joined=_joined,
     whole=_whole,
     headers=_headers,
     messages_of=_messages_of,

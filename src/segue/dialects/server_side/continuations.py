@@ -15,6 +15,17 @@ from segue.errors import SegueError
 
 
 @final
+class WholeRequest(Struct, frozen=True):
+    """A request with everything, and what of it is new."""
+
+    body: bytes
+    new: tuple[Raw, ...]
+    """Its messages behind those that are kept."""
+    fields: Mapping[str, Raw]
+    """All but the messages."""
+
+
+@final
 class Continuations(Struct, frozen=True, kw_only=True):
     """How clients of a wire continue what its server has kept."""
 
@@ -23,8 +34,10 @@ class Continuations(Struct, frozen=True, kw_only=True):
     previous: Callable[[Mapping[str, Raw]], str | None]
     """The id of the reply that a request with these fields continues; empty if it begins a conversation that is to be kept, and None
     if nothing is."""
-    whole: Callable[[Mapping[str, Raw], Mapping[str, Raw], Sequence[Raw]], bytes]
-    """The body of a request: its own fields, those that it has from the beginning, and all messages before its own."""
+    joined: Callable[[Sequence[Raw]], bytes]
+    """Kept messages as they stand in the list of a request, without its brackets."""
+    whole: Callable[[Mapping[str, Raw], Mapping[str, Raw], bytes], WholeRequest]
+    """A request: its own fields, those that it has from the beginning, and all messages before its own, joined."""
     headers: Callable[[Mapping[str, str]], dict[str, str]]
     """The headers of such a request, without what belongs to the continuation."""
     messages_of: Callable[[bytes], list[Raw]]

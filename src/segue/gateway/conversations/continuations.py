@@ -7,11 +7,15 @@ difference. What we do not hold stays as it came: only the provider whose API th
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from time import monotonic
 from typing import TYPE_CHECKING, Final, final
 
 import msgspec
 from msgspec import Raw, Struct, structs
 
+from segue.cache_budget import SizedCache
+from segue.dialects.server_side.continuations import WholeRequest
 from segue.errors import JournalError
 from segue.gateway.archive import history
 from segue.gateway.byte_budget import weight_of
@@ -19,7 +23,7 @@ from segue.gateway.conversations.references import held_reply
 from segue.gateway.conversations.turns import NativeHold, PreparedRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from segue.gateway.archive import ReplyArchive, ReplyNode
     from segue.gateway.doors import Door
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("segue.gateway")
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_KNOWN_BYTES: Final = 16 << 20
+_KNOWN_SECONDS: Final = 600.0
+"""After that all nodes are read again: what is not read expires."""
 
 
 @final
@@ -41,6 +48,7 @@ class Continued(Struct, frozen=True):
     """The id of the conversation that it belongs to; empty if it is not known."""
     native: NativeHold | None = None
     """The provider that holds that reply, too."""
+    whole: WholeRequest | None = None
 
     def noted_in(self, prepared: PreparedRequest) -> PreparedRequest:
         return structs.replace(
@@ -50,7 +58,24 @@ class Continued(Struct, frozen=True):
             before=self.before,
             conversation_id=self.conversation,
             native=self.native,
+            whole=self.whole,
         )
+
+
+@final
+class JoinedMessages(Struct, frozen=True):
+    """The messages of a conversation up to the end of a reply, joined."""
+
+    messages: bytes
+    count: int
+    seen: float
+    """When all of its nodes were last looked at, by the clock of this process."""
+    settings: str = ""
+    """What leads to the settings of its last node, and these."""
+    carried: Mapping[str, Raw] = {}
+
+
+_NOTHING: Final = JoinedMessages(b"", 0, 0.0)
 
 
 @final
@@ -59,6 +84,8 @@ class ContinuationReader:
 
     def __init__(self, archive: ReplyArchive) -> None:
         self._archive = archive
+        self.known: SizedCache[tuple[str, str, str], JoinedMessages] = SizedCache(_KNOWN_BYTES)
+        """By caller, wire and reply: a conversation of hundreds of turns is not read anew at each of them."""
 
     async def read(
         self, door: Door, request: WebRequest, caller: str, names: Collection[str] | None = None
@@ -76,35 +103,62 @@ class ContinuationReader:
         if previous is None:
             return request, None
         carried: Mapping[str, Raw] = {}
-        before: list[Raw] = []
-        conversation, native = "", None
+        before, conversation, native = _NOTHING, "", None
         if previous:
             held = await self._held(door, caller, previous)
             if held is None:
                 return request, None
-            chain, carried = held
-            if (error := wire.unfit(fields, chain[-1].reply)) is not None:
+            last, before = held
+            carried = before.carried
+            if (error := wire.unfit(fields, last.reply)) is not None:
                 raise error
-            before, conversation = history(chain, wire.messages_of), chain[-1].conversation
-            native = held_reply(chain[-1].origin)
+            conversation, native = last.conversation, held_reply(last.origin)
         try:
-            body = wire.whole(fields, carried, before)
+            made = wire.whole(fields, carried, before.messages)
         except msgspec.DecodeError:
             return request, None
         whole = structs.replace(
-            request, body=body, headers=wire.headers(request.headers), weight=weight_of(body)
+            request, body=made.body, headers=wire.headers(request.headers), weight=weight_of(made.body)
         )
-        return whole, Continued(previous, len(before), conversation, native)
+        return whole, Continued(previous, before.count, conversation, native, made)
 
-    async def _held(
-        self, door: Door, caller: str, previous: str
-    ) -> tuple[list[ReplyNode], Mapping[str, Raw]] | None:
-        """All replies up to that one, and the settings from their beginning; None if something of it is gone."""
+    async def _held(self, door: Door, caller: str, previous: str) -> tuple[ReplyNode, JoinedMessages] | None:
+        """That reply, and all messages up to its end with their settings; None if something of it is gone."""
         try:
             found = await self._archive.find(caller, previous, door.dialect.name)
-            chain = await self._archive.chain(caller, found) if found is not None else None
-            carried = await self._archive.settings(caller, found) if found is not None else None
+            if found is None:
+                return None
+            before = await self._history(door, caller, previous, found)
         except JournalError as error:
             _LOG.warning("A conversation was not looked up: %s", error)
-            chain = carried = None
-        return None if chain is None or carried is None else (chain, carried)
+            return None
+        return None if before is None else (found, before)
+
+    async def _history(self, door: Door, caller: str, name: str, last: ReplyNode) -> JoinedMessages | None:
+        wire, dialect = door.dialect.server.continuations, door.dialect.name
+        assert wire is not None  # noqa: S101 - else nothing is continued
+        parent = caller, dialect, last.parent
+        known = self.known.get(parent) if last.parent and not (last.replaced or last.ambiguous) else None
+        if known is not None and monotonic() - known.seen >= _KNOWN_SECONDS:
+            known = None
+        if known is not None and known.settings == last.settings:
+            carried: Mapping[str, Raw] | None = known.carried
+        else:
+            carried = await self._archive.settings(caller, last)
+        if carried is None:
+            return None
+        if known is not None:
+            new = [*last.input, *wire.messages_of(last.reply)]
+            joined = b",".join([known.messages, wire.joined(new)]) if new else known.messages
+            made = JoinedMessages(joined, known.count + len(new), known.seen, last.settings, carried)
+        else:
+            chain = await self._archive.chain(caller, last)
+            if chain is None:
+                return None
+            messages = history(chain, wire.messages_of)
+            joined, seen = wire.joined(messages), monotonic()
+            made = JoinedMessages(joined, len(messages), seen, last.settings, carried)
+        self.known.drop(parent)
+        size = len(made.messages) + sum(map(len, carried.values()))
+        self.known.keep((caller, dialect, name), made, size)
+        return made

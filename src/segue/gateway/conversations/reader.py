@@ -69,6 +69,7 @@ class TurnReader:
             replies=memory.at_hand,
             plans=plans,
             conversations=memory.recent,
+            threads=self._continuations.known,
         )
 
     def keep_warm(self, **caches: BoundedCache) -> None:

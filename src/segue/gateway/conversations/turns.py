@@ -16,6 +16,7 @@ from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.caches.read_cache import ReadRequest
 from segue.dialects.requests.shapes import joined_repairs, known_fields
+from segue.dialects.server_side.continuations import WholeRequest
 from segue.dialects.server_side.references import Reference, outer_fields
 from segue.dialects.server_side.stored_wires import stored_wire
 from segue.errors import InvalidRequestError, SegueError
@@ -84,6 +85,8 @@ class PreparedRequest(Struct, frozen=True):
     """The id of the reply that the request continues, and that we hold; empty if there is none."""
     before: int = 0
     """How many of the messages come from there."""
+    whole: WholeRequest | None = None
+    """The request as it was made whole; None if it came so."""
     conversation_id: str = ""
     """The conversation of that reply; empty if it is not known."""
     held: HeldConversation | None = None
