@@ -184,7 +184,7 @@ class BlockingChat(Generic[OutputT_co]):
         self._wait(self.chat.equip(tools))
 
     def approve(self, call_id: str, *, by: str, allow: bool = True, why: str = "") -> None:
-        """Say whether a call may run that waits for it, and who says so; `resume` goes on when all are answered."""
+        """Approve or refuse a call that waits for it; `by` is who decided. `resume` continues when all are answered."""
         self._wait(self.chat.approve(call_id, by=by, allow=allow, why=why))
 
     def rename(self, title: str) -> None:
