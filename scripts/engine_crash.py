@@ -32,6 +32,8 @@ def main() -> None:
         if name == "restate" and program() is None:
             sys.stdout.write("restate: not tried, there is no server. `make restate-server` installs one.\n")
             continue
+        sys.stdout.write(f"{name}: seed {asked.seed}\n")  # a run that fails can be repeated
+        sys.stdout.flush()
         started = time.monotonic()
         with TemporaryDirectory(prefix="segue-engine-", dir="/tmp") as place:
             folder = Path(place)
