@@ -134,6 +134,9 @@ clients: $(SYNCED) ## real agents and frameworks, the newest ones, through the g
 	$(BIN)/python -m scripts.drift
 	$(BIN)/python -m scripts.clients --write
 
+stateful: $(SYNCED) ## the newest SDKs with threads, conversations, sockets, caches, interactions: to another model and back (minutes)
+	$(BIN)/python -m scripts.clients.stateful
+
 drift: $(SYNCED) ## what the newest SDKs of the providers know and our wires do not
 	$(BIN)/python -m scripts.drift
 

@@ -365,7 +365,7 @@ PROGRAMS = (
     Program(name="aider", title="aider", wire="chat", pip=("aider-chat",), start=_aider, tools=False),
     Program(name="llm", title="llm", wire="chat", pip=("llm",), start=_llm, resumes=True),
     _agent("openai", "OpenAI SDK, Chat", "thinking_chat", "openai", "openai_chat"),
-    _agent("responses", "OpenAI SDK, Responses", "responses", "openai", "openai_responses"),
+    _agent("responses", "OpenAI SDK, Responses", "responses", "openai[realtime]", "openai_responses"),
     _agent("anthropic", "Anthropic SDK", "anthropic", "anthropic", "anthropic"),
     _agent("google", "Google Gen AI SDK", "gemini", "google-genai", "google"),
     _agent("mistral", "Mistral SDK", "mistral", "mistralai", "mistral"),

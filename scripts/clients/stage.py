@@ -46,6 +46,8 @@ CLOUD_FAMILIES = {
     "Azure": "azure-openai/gpt-5.5",
 }
 """And at clouds, for the clients of clouds."""
+INTERACTIONS = "interactions/gemini-3.5-flash"
+"""A model of Gemini's, asked on its stateful wire."""
 TEAM = ("anthropic/claude-sonnet-4-6", "openai/gpt-5.5")
 """A profile with failover."""
 RING = ("anthropic/claude-sonnet-4-6", "gemini/gemini-3.5-flash", "openai/gpt-5.5")
@@ -94,6 +96,13 @@ class Stage:
         for name in PROVIDERS:
             lines += [f"[providers.{name}]", f'base_url = "{self.api.url(name)}{PATHS.get(name, "")}"']
             lines += [f'api_key = "{PROVIDER_KEY}"'] if name != "ollama" else []
+        lines += [
+            "[providers.interactions]",
+            'like = "gemini"',
+            'dialect = "gemini_interactions"',
+            f'api_key = "{PROVIDER_KEY}"',
+        ]
+        lines += [f'base_url = "{self.api.url("gemini")}{PATHS["gemini"]}"']
         for name, (emulator, path) in CLOUDS.items():
             lines += [f"[providers.{name}]", f'base_url = "{self.api.url(emulator)}{path}"']
             lines += [f'api_key = "{PROVIDER_KEY}"', 'workspace = "wrkspc_01"']

@@ -193,7 +193,10 @@ def test_an_unknown_parent_is_an_error_and_the_connection_stays() -> None:
         ('{"type": "response.update"}', "invalid_event"),
         ('{"type": "response.create", "stream_id": "a b"}', "invalid_stream_id"),
         ('{"type": "response.create", "stream_id": 1}', "invalid_stream_id"),
-        ('{"type": "response.create", "model": 1, "input": {}}', None),
+        ('{"type": "response.create", "model": 1, "input": "x"}', None),
+        ('{"type": "response.create", "input": {"role": "user"}}', "invalid_type"),
+        ('{"type": "response.create", "previous_response_id": ["r"], "input": "x"}', "invalid_type"),
+        ('{"type": "response.create", "generate": false, "previous_response_id": 7}', "invalid_type"),
         ("[" * 100_000, "invalid_json"),
     ],
 )

@@ -144,6 +144,8 @@ class ResponseSocket:
         match asked:
             case {"type": "error"}:
                 await lane.write(asked)
+            case {"type": "response.create"} if (refused := _unreadable(asked)) is not None:
+                await lane.write(refused)
             case {"type": "response.create", "generate": False}:
                 await self._announce(asked, lane)
             case {"type": "response.create"}:
@@ -308,6 +310,16 @@ def _decoded(message: Mapping[str, Any]) -> Any:
     if not isinstance(asked, dict):
         return _error(400, "invalid_json", "A message is one JSON object, as text.")
     return asked
+
+
+def _unreadable(asked: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The error about a field that stands for content and is none of its kinds: it must not be left out."""
+    kinds = {"previous_response_id": (str, "a string"), "input": (str | list, "a string or an array")}
+    for name, (kind, expected) in kinds.items():
+        given = asked.get(name)
+        if given is not None and not isinstance(given, kind):
+            return _error(400, "invalid_type", f"Invalid type for '{name}': expected {expected}.", name)
+    return None
 
 
 def _error(status: int, code: str, message: str, param: str | None = None) -> dict[str, Any]:
