@@ -12,7 +12,10 @@ from gateway.clients import AGENTS
 
 PDF = "application/pdf"
 SHORT = {"role": "user", "content": "And now?"}
-THREADS = {"anthropic-beta": "message-threads-2026-08-12,files-api-2025-04-14,mcp-client-2025-11-20"}
+HELD_HEADERS = {
+    "anthropic-beta": "message-threads-2026-08-12,files-api-2025-04-14,mcp-client-2025-11-20,user-profiles-billing-2026-10-01",
+    "anthropic-user-profile-id": "uprof_held",
+}
 
 
 class Referring(Struct, frozen=True, kw_only=True):
@@ -42,7 +45,7 @@ class Referring(Struct, frozen=True, kw_only=True):
     @property
     def headers(self) -> Mapping[str, str]:
         own = dict(AGENTS[self.wire].headers)
-        return {**own, **THREADS} if self.wire == "anthropic" else own
+        return {**own, **HELD_HEADERS} if self.wire == "anthropic" else own
 
 
 def _messages(name: str, sees: str, *says: str, status: int = 400, **fields: Any) -> Referring:
@@ -123,6 +126,12 @@ REFERRING = (
         "mcp_servers: ",
         mcp_servers=[{"type": "url", "url": "https://mcp.example", "name": "m"}],
         tools=[{"type": "mcp_toolset", "mcp_server_name": "m"}],
+    ),
+    _messages(
+        "customer who pays",
+        "user_profile",
+        "billing_policy: ",
+        billing_policy={"type": "billing_policy", "bill_to": "user_profile"},
     ),
     _messages(
         "compaction block",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.clients import AGENTS, MessagesAgent
-from gateway.referring_requests import REFERRING, SHORT, THREADS, Referring
+from gateway.referring_requests import HELD_HEADERS, REFERRING, SHORT, Referring
 from gateway.upstream import body_in
 from gateway.world import ROUTES, GatewayResponse, GatewayWorld
 from segue.dialects.registry import DIALECTS
@@ -174,7 +174,7 @@ def after(reply: GatewayResponse) -> dict[str, str]:
     return {"type": "continue", "previous_message_id": reply.json()["id"]}
 
 
-HEADERS = {**MessagesAgent.headers, **THREADS}
+HEADERS = {**MessagesAgent.headers, **HELD_HEADERS}
 WEATHER = {"name": "weather", "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}}}
 
 
@@ -250,6 +250,28 @@ def test_cached_content_is_built_upon_at_its_own_provider() -> None:
         assert (await world.ask(path, body, headers=case.headers)).status == 200
         lost = await world.ask(path, case.fields, headers=case.headers)
         assert lost.status == 403, "clients then send everything"
+
+    asyncio.run(main())
+
+
+def test_the_customer_who_pays_is_named_to_the_provider() -> None:
+    """Also where the request is planned: after another model answered a part of the conversation."""
+
+    async def main() -> None:
+        world, case = GatewayWorld(), next(case for case in REFERRING if case.name == "customer who pays")
+        messages: list[Any] = [{"role": "user", "content": "Hello."}]
+        elsewhere = {"model": ROUTES["gemini"], "max_tokens": 400, "messages": messages}
+        first = await world.ask("/v1/messages", elsewhere, headers=case.headers)
+        messages += [{"role": "assistant", "content": first.json()["content"]}, SHORT]
+        body = {**case.body(ROUTES["anthropic"], stream=False), "messages": messages}
+        billed = await world.ask("/v1/messages", body, headers=case.headers)
+        assert billed.status == 200, billed.body
+        nobody = {name: value for name, value in case.headers.items() if "user-profile" not in name}
+        refused = await world.ask("/v1/messages", body, headers=nobody)
+        assert refused.status == 400
+        assert refused.json()["error"]["details"] == {"error_code": "user_profile_required"}
+        for entry in list(world.emulator.log)[1:]:
+            assert entry.body["billing_policy"] == case.fields["billing_policy"]
 
     asyncio.run(main())
 

@@ -352,7 +352,7 @@ def _fields(body: bytes) -> dict[str, Any]:
 
 
 def _sent_headers(request: WebRequest) -> dict[str, str]:
-    kept = ("content-type", "accept", "anthropic-beta", "openai-beta")
+    kept = ("content-type", "accept", "anthropic-beta", "anthropic-user-profile-id", "openai-beta")
     return {name: request.headers[name] for name in kept if name in request.headers}
 
 

@@ -114,6 +114,24 @@ def test_a_spend_limit_is_a_matter_of_paying() -> None:
     assert type(DIALECT.decode_error(429, {}, json.dumps({"error": error}).encode())) is QuotaError
 
 
+@pytest.mark.parametrize(
+    ("status", "kind", "code"),
+    [
+        (403, "permission_error", "user_profile_not_billable"),
+        (403, "permission_error", "user_profile_billing_not_authorized"),
+        (402, "billing_error", "linked_organization_spend_limit_reached"),
+        (402, "billing_error", "linked_organization_billing_unavailable"),
+    ],
+)
+def test_a_customer_who_cannot_be_billed_concerns_one_request_and_not_the_key(
+    status: int, kind: str, code: str
+) -> None:
+    error = {"type": kind, "message": "m", "details": {"error_code": code}}
+    decoded = DIALECT.decode_error(status, {}, json.dumps({"error": error}).encode())
+    assert type(decoded) is InvalidRequestError
+    assert decoded.code == code
+
+
 def test_keys_are_blotted_out() -> None:
     error = refused(401, "authentication_error", "invalid key sk-ant-api03-abcdefghijklmnop")
     assert "abcdefgh" not in str(error) + error.body.decode()

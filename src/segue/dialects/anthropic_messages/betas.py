@@ -27,8 +27,8 @@ _STRANGE_BETAS: Final = re.compile(
 _STRANGE_FIELD: Final = re.compile(
     r"(?:^|[\s:;])(?P<field>[a-z_]+)(?:\.[a-z_.]+)?: Extra inputs are not permitted"
 )
-_NEEDED: Final = frozenset({"model", "messages", "max_tokens", "system", "tools", "stream"})
-"""A request without these is another one: they are never left out."""
+_NEEDED: Final = frozenset({"model", "messages", "max_tokens", "system", "tools", "stream", "billing_policy"})
+"""A request without these is another one, or one that somebody else pays: they are never left out."""
 
 
 def refused_in(message: str) -> tuple[set[str], set[str]]:

@@ -53,6 +53,12 @@ def _uploaded(block: Any) -> str:
     return _file(block) if isinstance(block, dict) and block.get("type") == "container_upload" else ""
 
 
+def _paying_customer(policy: Any) -> str:
+    """A request bills its sender unless it says otherwise."""
+    payer = policy.get("bill_to") if isinstance(policy, dict) else None
+    return payer if isinstance(payer, str) and payer != "self" else ""
+
+
 def _files(place: str) -> ReferenceField:
     return ReferenceField(
         place=place,
@@ -89,6 +95,13 @@ REFERENCES: Final = (
         names=whole_name,
         message="The provider that answers here asks no MCP servers, so the model would not have their tools.",
         hint="Offer the tools themselves, or go back to a model of the provider that runs them.",
+    ),
+    ReferenceField(
+        place="billing_policy",
+        stands_for="payer",
+        names=_paying_customer,
+        message="Only the provider that has the customer's profile can bill the customer, and another one answers here.",
+        hint="Send the request without a billing policy, or go back to a model of that provider.",
     ),
     ReferenceField(
         place="messages[].content[]",
@@ -255,7 +268,12 @@ SERVER = ServerFacts(
     key_headers=("x-api-key", "authorization"),
     signatures=SignedRequests(),
     beta_headers=("anthropic-beta",),
-    forwarded_headers=("anthropic-beta", "anthropic-version", "anthropic-dangerous-direct-browser-access"),
+    forwarded_headers=(
+        "anthropic-beta",
+        "anthropic-version",
+        "anthropic-user-profile-id",
+        "anthropic-dangerous-direct-browser-access",
+    ),
     standing_headers=_standing_headers,
     returned_headers=("anthropic-ratelimit-", "anthropic-organization-id"),
     counted=b'"cache_control"',  # ANT-85

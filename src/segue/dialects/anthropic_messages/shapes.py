@@ -166,7 +166,7 @@ _ASKED = frozenset(
         "tool_choice",
     }
     | {"thinking", "output_config", "output_format", "mcp_servers", "context_management", "service_tier"}
-    | {"container", "inference_geo", "speed", "diagnostics", "thread"}
+    | {"container", "inference_geo", "speed", "diagnostics", "thread", "billing_policy"}
 )
 REQUEST = ObjectShape(
     {

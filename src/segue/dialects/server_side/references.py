@@ -1,8 +1,8 @@
-"""Fields of a request that stand for content which the request itself does not hold: each dialect lists its own, as data.
+"""Fields of a request that stand for what the request itself does not hold: each dialect lists its own, as data.
 
-A thread, a conversation, a file by its id, a container, a cached content: only whoever keeps them knows what they hold. Such a
-field is resolved from what we keep, goes to a provider that may hold it, or is refused in the words of its wire. It is never
-dropped like an option: the model would answer to a part of the conversation, and nobody would notice.
+A thread, a conversation, a file by its id, a container, a cached content, a customer who pays: only whoever keeps them knows what
+they hold. Such a field is resolved from what we keep, goes to a provider that may hold it, or is refused in the words of its wire.
+It is never dropped like an option: the model would answer to a part of the conversation, and nobody would notice.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from msgspec import Struct
 
 from segue.errors import InvalidRequestError, SegueError
 
-Substance: TypeAlias = Literal["history", "summary", "file", "tools"]
+Substance: TypeAlias = Literal["history", "summary", "file", "tools", "payer"]
 """What a field stands for. `history`: messages and settings before those of the request, which is only the rest of a conversation
 and cannot be planned. `summary`: the same as a part of the request that only its maker can read. `file`: a part of one message.
-`tools`: what the model may use, and the place where it does."""
+`tools`: what the model may use, and the place where it does. `payer`: whom only this provider can charge; without the field the
+owner of the gateway's key would pay."""
 
 UNNAMED = "?"
 """The name of what a field refers to without naming it."""

@@ -24,7 +24,20 @@ if TYPE_CHECKING:
 
 
 def complaints(body: object, context: Context) -> Complaints:
-    return _all_complaints(body, context, fields.REQUEST)
+    yield from _all_complaints(body, context, fields.REQUEST)
+    yield from billed_customer(body, context)
+
+
+@rule("ANT-01")
+def billed_customer(body: object, context: Context) -> Complaints:
+    """Whoever has a customer billed names the customer's profile."""
+    policy = body.get("billing_policy") if isinstance(body, dict) else None
+    asks = isinstance(policy, dict) and policy.get("bill_to") == "user_profile"
+    if asks and not context.headers.get("anthropic-user-profile-id"):
+        text = (
+            "billing_policy: a user profile to bill must be named in the `anthropic-user-profile-id` header"
+        )
+        yield Refusal("ANT-01", text, code="user_profile_required")
 
 
 @rule("ANT-31", "M")

@@ -177,6 +177,7 @@ THINKING_CONFIG = Tagged(
         "enabled": _block(("budget_tokens",), budget_tokens=Number(whole=True, least=1024), **_SHOWN),
     }
 )
+_BILLING_POLICY = Tagged({"billing_policy": _block((), bill_to=String(choices=("self", "user_profile")))})
 _ASKED: dict[str, Shape] = {
     "model": String(),
     "messages": Items(MESSAGE),
@@ -189,8 +190,9 @@ _ASKED: dict[str, Shape] = {
     "mcp_servers": Items(Dictionary()),
     "context_management": Dictionary(),
     "cache_control": CACHE_CONTROL,
+    "billing_policy": _BILLING_POLICY,
 }
-_BETAS = {"context_management": "context-management"}
+_BETAS = {"context_management": "context-management", "billing_policy": "user-profiles-billing"}
 _THREAD = Tagged(
     {"create": _block(), "continue": _block(("previous_message_id",), previous_message_id=String())}
 )
