@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import uvicorn
 
-from segue.gateway.server import open_listener
+from segue.gateway.server.process import open_listener
 
 _SENT = (b"content-type", b"accept", b"anthropic-beta", b"anthropic-version")
 

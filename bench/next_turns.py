@@ -17,7 +17,7 @@ from segue.conversation.options import Options
 from segue.dialects.card import UNKNOWN
 from segue.dialects.plan import plan
 from segue.dialects.registry import DIALECTS
-from segue.gateway.server import spare_collections
+from segue.gateway.server.process import spare_collections
 from segue.transcript.adopt import adopt
 
 PATHS = {

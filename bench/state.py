@@ -23,7 +23,7 @@ from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
-from segue.gateway.server import spare_collections
+from segue.gateway.server.process import spare_collections
 from segue.providers.config import ProviderConfig
 from segue.providers.credentials.keys import Secret
 from segue.providers.registry import default_registry

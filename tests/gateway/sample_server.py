@@ -12,7 +12,7 @@ import msgspec
 
 from segue.config.schema import GatewaySettings
 from segue.errors import UsageError
-from segue.gateway.server import GatewayApp, address_of, open_listener, serve
+from segue.gateway.server.process import GatewayApp, address_of, open_listener, serve
 
 
 class SampleApp:

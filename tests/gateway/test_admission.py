@@ -6,8 +6,8 @@ import asyncio
 import time
 
 from gateway.world import ROUTES, GatewayWorld
-from segue.gateway import admission
-from segue.gateway.admission import LoopWatch
+from segue.gateway.requests import admission
+from segue.gateway.requests.admission import LoopWatch
 
 
 async def _stall(watch: LoopWatch, times: int) -> None:

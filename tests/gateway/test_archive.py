@@ -14,12 +14,12 @@ from msgspec import Raw
 
 from postgres_server import schema_url
 from segue.dialects.server_side import stored_replies as stored
-from segue.gateway.archive import ReplyArchive, ReplyNode, ReplyOrigin, history
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.postgres_store import PostgresMemoryStore
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.memory.store import ConversationInfo, GatewayStore, MemoryRecord
+from segue.gateway.stored_objects.reply_archive import ReplyArchive, ReplyNode, ReplyOrigin, history
 
 KEY = InstallationKey(b"k" * 32)
 

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.world import ROUTES, AgentModel, GatewayWorld
 from segue.emulators.model.model_reply import Prompt, Reply, Say
-from segue.gateway import background
+from segue.gateway.stored_objects import background_replies as background
 
 PATH = "/v1/responses"
 

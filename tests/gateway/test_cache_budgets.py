@@ -18,7 +18,6 @@ from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.dialects.caches.read_cache import ReadCache
 from segue.dialects.registry import DIALECTS
-from segue.gateway.byte_budget import weight_of
 from segue.gateway.memory.histories import KnownHistories
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
@@ -26,6 +25,7 @@ from segue.gateway.memory.originals import recall_originals
 from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_reply
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.gateway.memory.store import ConversationInfo, MemoryRecord
+from segue.gateway.requests.byte_budget import weight_of
 from segue.providers.adapter import ChatRequest
 from segue.providers.models.cards import card_for_model
 from segue.providers.requests.kept_plans import KeptPlans

@@ -21,9 +21,9 @@ from segue.dialects import DIALECTS
 from segue.dialects.registry import WIRES
 from segue.emulators.faults import Fault
 from segue.gateway.app import Gateway
-from segue.gateway.client_errors import error_response
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
+from segue.gateway.requests.client_errors import error_response
 from segue.providers.config import ProviderConfig
 from segue.providers.credentials.keys import Secret
 from segue.providers.registry import default_registry

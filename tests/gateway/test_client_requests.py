@@ -15,13 +15,13 @@ from segue.conversation.message import Message
 from segue.dialects.caches.read_cache import ReadRequest
 from segue.gateway.conversations.client_requests import RequestReader
 from segue.gateway.conversations.turns import ClientTurn, PreparedRequest, read_turn
-from segue.gateway.doors import Doors
+from segue.gateway.doors.paths import Doors
+from segue.gateway.exchanges.model_field import renamed
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.replies import RememberedReply
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
-from segue.gateway.model_field import renamed
-from segue.gateway.web import WebRequest
+from segue.gateway.requests.web import WebRequest
 
 DOORS = Doors()
 MARKS = {"anthropic-version": "2023-06-01"}

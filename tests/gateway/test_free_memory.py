@@ -9,7 +9,7 @@ import pytest
 
 _PROGRAM = """
 import asyncio, os
-from segue.gateway.free_memory import give_back_for_ever
+from segue.gateway.server.free_memory import give_back_for_ever
 
 def resident():
     with open("/proc/self/statm") as file:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from segue.gateway.http_protocol import bounded_protocol
-from segue.gateway.server import open_listener
+from segue.gateway.server.http_protocol import bounded_protocol
+from segue.gateway.server.process import open_listener
 
 PAUSE = 1.0
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from cli.cli_runs import Home
-from segue.gateway.log_output import MOST_BYTES, LogOutput, patient_log
+from segue.gateway.server.log_output import MOST_BYTES, LogOutput, patient_log
 
 _PIPE_BYTES = 1 << 16
 _LONG_PATH = "/nowhere/" + "x" * 2000

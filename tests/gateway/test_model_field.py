@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segue.conversation.events import Event, ReplyStarted, TextDelta
-from segue.gateway.model_field import ModelField
+from segue.gateway.exchanges.model_field import ModelField
 
 EVENTS = "text/event-stream"
 LINES = "application/x-ndjson"

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.world import GatewayWorld
 from segue.emulators.faults import Fault
-from segue.gateway import model_lists
+from segue.gateway.doors import model_lists
 
 
 async def listed(world: GatewayWorld) -> list[str]:

@@ -17,10 +17,10 @@ from gateway.world import ROUTES, GatewayWorld
 from segue.config.schema import CallerSettings, GatewaySettings
 from segue.emulators.model.model_reply import Reply, Say
 from segue.emulators.model.responder import ScriptedResponder
-from segue.gateway import response_socket
 from segue.gateway.accounts.account import digest_of
-from segue.gateway.response_socket import ResponseSocket
-from segue.gateway.server import http_server
+from segue.gateway.server import response_socket
+from segue.gateway.server.process import http_server
+from segue.gateway.server.response_socket import ResponseSocket
 
 TOOL = {
     "type": "function",

@@ -15,7 +15,7 @@ from gateway.world import ROUTES, GatewayResponse, GatewayWorld
 from segue.config.schema import CallerSettings
 from segue.dialects.sigv4 import SigningKeys, sign
 from segue.gateway.accounts.account import digest_of
-from segue.gateway.large_bodies import LARGE
+from segue.gateway.requests.large_bodies import LARGE
 
 KEY = "segue-key-of-ann"
 PATH = "/model/openai%2Fgpt-4.1/converse"

@@ -22,8 +22,8 @@ from segue.dialects.caches.read_cache import ReadCache
 from segue.dialects.registry import DIALECTS, WIRES
 from segue.dialects.streams.amazon_event_stream import event_frame
 from segue.errors import InvalidRequestError, OverloadError, SegueError
-from segue.gateway.byte_budget import SHARE, ByteBudget, Holding, most_values, values_in, weight_of
 from segue.gateway.conversations.turns import read_fields
+from segue.gateway.requests.byte_budget import SHARE, ByteBudget, Holding, most_values, values_in, weight_of
 
 FACTOR = 8
 ALWAYS = 300_000

@@ -17,7 +17,7 @@ from segue.cli.clients import KEY_VARIABLE, gateway_url, key_needed
 from segue.cli.command_table import read_settings
 from segue.config.resources import open_providers
 from segue.errors import TransportError, UsageError
-from segue.gateway.control import CONVERSATIONS, ConversationDocument, checked_model, switch_session
+from segue.gateway.doors.control import CONVERSATIONS, ConversationDocument, checked_model, switch_session
 from segue.gateway.memory.store import ConversationInfo
 from segue.gateway.stores import open_memory
 

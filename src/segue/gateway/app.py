@@ -21,29 +21,29 @@ from segue.errors import CredentialsError, InvalidRequestError, OverloadError, S
 from segue.gateway.accounts import costs
 from segue.gateway.accounts.register import ANYONE, Accounts
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
-from segue.gateway.admission import LoopWatch, RunningRequests
-from segue.gateway.archive import ReplyArchive
-from segue.gateway.background import BackgroundReplies
-from segue.gateway.batches import ClientBatches
-from segue.gateway.byte_budget import ByteBudget
-from segue.gateway.cached_contents import HeldContents
-from segue.gateway.client_errors import busy_error, error_response, path_error, unexpected, write_error
-from segue.gateway.compaction import ClientCompaction
-from segue.gateway.control import METRICS, open_control
-from segue.gateway.conversation_objects import ConversationObjects
 from segue.gateway.conversations.reader import TurnReader
-from segue.gateway.disconnection import work_until_gone
-from segue.gateway.doors import Doors, check_signature, keys_of, unknown_key
-from segue.gateway.exchange import ClientExchange
-from segue.gateway.large_bodies import read_beside
-from segue.gateway.members import Members
+from segue.gateway.doors.batches import ClientBatches
+from segue.gateway.doors.control import METRICS, open_control
+from segue.gateway.doors.paths import Doors, check_signature, keys_of, unknown_key
+from segue.gateway.doors.readiness import Readiness
+from segue.gateway.doors.services import ClientServices
+from segue.gateway.exchanges.client_exchange import ClientExchange
+from segue.gateway.exchanges.compaction import ClientCompaction
+from segue.gateway.exchanges.members import Members
 from segue.gateway.names import ModelNames
-from segue.gateway.readiness import Readiness
-from segue.gateway.report import RequestReport
-from segue.gateway.request_body import read_body
-from segue.gateway.response_socket import ResponseSocket
-from segue.gateway.services import ClientServices
-from segue.gateway.web import (
+from segue.gateway.requests.admission import LoopWatch, RunningRequests
+from segue.gateway.requests.body import read_body
+from segue.gateway.requests.byte_budget import ByteBudget
+from segue.gateway.requests.client_errors import (
+    busy_error,
+    error_response,
+    path_error,
+    unexpected,
+    write_error,
+)
+from segue.gateway.requests.disconnection import work_until_gone
+from segue.gateway.requests.large_bodies import read_beside
+from segue.gateway.requests.web import (
     RESPONSE,
     ClientGoneError,
     ResponseWriter,
@@ -53,7 +53,13 @@ from segue.gateway.web import (
     read_head,
     refuse_websocket,
 )
-from segue.gateway.web_pages import WebPages
+from segue.gateway.requests.web_pages import WebPages
+from segue.gateway.server.response_socket import ResponseSocket
+from segue.gateway.stored_objects.background_replies import BackgroundReplies
+from segue.gateway.stored_objects.cached_contents import HeldContents
+from segue.gateway.stored_objects.conversation_objects import ConversationObjects
+from segue.gateway.stored_objects.reply_archive import ReplyArchive
+from segue.gateway.telemetry.report import RequestReport
 from segue.providers.models.prices import PriceBook
 from segue.transports.deadline import Deadline
 
@@ -63,14 +69,14 @@ if TYPE_CHECKING:
     from segue.config.schema import Config
     from segue.dialects.dialect import Dialect
     from segue.gateway.accounts.account import Account
-    from segue.gateway.archive import ReplyOrigin
-    from segue.gateway.conversation_objects import ConversationLease
     from segue.gateway.conversations.turns import ClientTurn
-    from segue.gateway.doors import Door
+    from segue.gateway.doors.paths import Door
     from segue.gateway.memory.memory import Memory
     from segue.gateway.memory.store import ConversationInfo
+    from segue.gateway.requests.web import Receive, Send
+    from segue.gateway.stored_objects.conversation_objects import ConversationLease
+    from segue.gateway.stored_objects.reply_archive import ReplyOrigin
     from segue.gateway.watcher import GatewayWatcher
-    from segue.gateway.web import Receive, Send
     from segue.providers.registry import KnownProviders
     from segue.routing.route import Route
 

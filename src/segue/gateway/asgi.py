@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from segue.gateway.app import Gateway
     from segue.gateway.memory.installation_key import InstallationKey
     from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
-    from segue.gateway.web import Receive, Send
+    from segue.gateway.requests.web import Receive, Send
     from segue.providers.adapter import Providers
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -240,7 +240,7 @@ async def _is_stranger(gateway: Gateway, scope: Scope) -> bool:
     if IN_PROCESS in (scope.get("extensions") or {}) or scope.get("client") is None:
         return False
     from segue.gateway.accounts.register import ANYONE  # noqa: PLC0415
-    from segue.gateway.server import is_loopback  # noqa: PLC0415
+    from segue.gateway.server.process import is_loopback  # noqa: PLC0415
 
     if is_loopback(scope["client"][0]):
         return False
@@ -251,9 +251,9 @@ async def _is_stranger(gateway: Gateway, scope: Scope) -> bool:
 
 
 async def _refuse(scope: Scope, send: Send) -> None:
-    from segue.gateway.client_errors import CALLER, error_response  # noqa: PLC0415
-    from segue.gateway.doors import Doors  # noqa: PLC0415
-    from segue.gateway.web import ResponseWriter  # noqa: PLC0415
+    from segue.gateway.doors.paths import Doors  # noqa: PLC0415
+    from segue.gateway.requests.client_errors import CALLER, error_response  # noqa: PLC0415
+    from segue.gateway.requests.web import ResponseWriter  # noqa: PLC0415
 
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     error = CredentialsError(

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from segue.exchange.attempt import Attempt
     from segue.gateway.app import Gateway
     from segue.gateway.conversations.turns import ClientTurn
-    from segue.gateway.report import RequestReport
-    from segue.gateway.web import Receive, ResponseWriter, WebRequest
+    from segue.gateway.requests.web import Receive, ResponseWriter, WebRequest
+    from segue.gateway.telemetry.report import RequestReport
 
 
 class GatewayWatcher(Protocol):

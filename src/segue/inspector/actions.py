@@ -19,8 +19,8 @@ from segue.exchange.attempt import Attempt
 from segue.gateway.accounts import costs
 from segue.gateway.accounts.administration import require_operator
 from segue.gateway.accounts.register import ANYONE
-from segue.gateway.control import checked_model
-from segue.gateway.report import AttemptReport, RequestReport
+from segue.gateway.doors.control import checked_model
+from segue.gateway.telemetry.report import AttemptReport, RequestReport
 from segue.inspector.markup import words
 from segue.inspector.markup.html import tree_of
 from segue.inspector.page_request import not_found

@@ -17,7 +17,7 @@ import msgspec
 from segue.dialects.registry import DIALECTS, WIRES
 from segue.errors import CredentialsError, InvalidRequestError, SegueError
 from segue.gateway.accounts.register import ANYONE
-from segue.gateway.web import WebResponse
+from segue.gateway.requests.web import WebResponse
 from segue.inspector import actions
 from segue.inspector.access import security
 from segue.inspector.access.logins import SESSION_SECONDS, Logins, Viewer
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.memory.installation_key import InstallationKey
     from segue.gateway.memory.store import ConversationInfo
-    from segue.gateway.report import RequestReport
-    from segue.gateway.web import Receive, ResponseWriter, WebRequest
+    from segue.gateway.requests.web import Receive, ResponseWriter, WebRequest
+    from segue.gateway.telemetry.report import RequestReport
 
 from segue.inspector.access.audit import AuditLog
 

@@ -14,7 +14,7 @@ import msgspec
 from segue.config.schema import GatewayLimits
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.memory.installation_key import KEY_BYTES, InstallationKey
-from segue.gateway.web import ResponseWriter, WebResponse, read_head
+from segue.gateway.requests.web import ResponseWriter, WebResponse, read_head
 from segue.inspector.access import security
 from segue.inspector.access.logins import SESSION_SECONDS, Logins, new_token
 from segue.inspector.markup import shell
@@ -23,7 +23,7 @@ from segue.inspector.markup.shell import ROOT, PageFrame
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
 
-    from segue.gateway.web import Receive, Send, WebRequest
+    from segue.gateway.requests.web import Receive, Send, WebRequest
     from segue.inspector.markup.shell import Page
 
 _LIMITS = GatewayLimits()

@@ -20,7 +20,6 @@ from postgres_server import run_server, schema_url
 from segue.config.schema import AccountSettings, Allowance, CallerSettings
 from segue.databases.postgres.address import read_address
 from segue.emulators.faults import Fault
-from segue.gateway.access_log import json_line, text_line
 from segue.gateway.accounts.account import digest_of
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.gateway.accounts.register import Accounts
@@ -30,6 +29,7 @@ from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.postgres_store import PostgresMemoryStore
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
+from segue.gateway.telemetry.access_log import json_line, text_line
 from segue.gateway.telemetry.metrics import GatewayMetrics
 from segue.gateway.telemetry.traces import GatewayTraces
 

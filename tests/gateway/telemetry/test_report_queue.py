@@ -9,7 +9,7 @@ import pytest
 
 from segue.conversation.blocks import Text
 from segue.conversation.message import Message
-from segue.gateway.report import RequestReport
+from segue.gateway.telemetry.report import RequestReport
 from segue.gateway.telemetry.report_queue import MOST, SECONDS, ReportQueue
 
 

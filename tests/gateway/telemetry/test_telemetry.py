@@ -24,7 +24,7 @@ from gateway.world import GatewayWorld
 from segue.config.schema import CallerSettings, GatewaySettings, TelemetrySettings
 from segue.emulators.faults import Fault
 from segue.gateway.accounts.account import digest_of
-from segue.gateway.control import open_control
+from segue.gateway.doors.control import open_control
 from segue.gateway.telemetry.metrics import GatewayMetrics
 from segue.gateway.telemetry.reporters import Reporters
 from segue.gateway.telemetry.traces import GatewayTraces

@@ -159,7 +159,7 @@ def _session_page(config: Config, name: str) -> LocalInspector:
 
 
 def _serve(app: LocalInspector, port: int, *, browser: bool) -> int:
-    from segue.gateway.server import open_listener  # noqa: PLC0415
+    from segue.gateway.server.process import open_listener  # noqa: PLC0415
     from segue.inspector.markup.shell import ROOT  # noqa: PLC0415
 
     with open_listener("127.0.0.1", port) as listener:

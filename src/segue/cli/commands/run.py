@@ -196,7 +196,7 @@ def _answers(url: str) -> bool:
 
 def _refuses(url: str, key: str) -> bool:
     """Asked now: the program itself would report it in its own words, or not at all."""
-    from segue.gateway.control import CONVERSATIONS  # noqa: PLC0415 - slow to load
+    from segue.gateway.doors.control import CONVERSATIONS  # noqa: PLC0415 - slow to load
 
     headers = {"authorization": f"Bearer {key}"}
     request = urllib.request.Request(f"{url}{CONVERSATIONS}?limit=1", headers=headers)  # noqa: S310 - the user's own gateway

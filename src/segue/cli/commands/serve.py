@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from segue.config.schema import Config, GatewaySettings
     from segue.gateway.app import Gateway
-    from segue.gateway.server import GatewayApp
+    from segue.gateway.server.process import GatewayApp
     from segue.gateway.watcher import GatewayWatcher
 
 DESCRIPTION = """Serves every provider API at once: point the base URL of a client, agent or SDK at it, and any model answers.
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.gateway.log_output import patient_log  # noqa: PLC0415
+    from segue.gateway.server.log_output import patient_log  # noqa: PLC0415
     from segue.text.terminal_text import styled  # noqa: PLC0415
 
     sets = [*arguments.sets, *_sets_of(arguments)]
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, config: Config, sets: list[str]) -> int:
-    from segue.gateway.server import address_of, open_listener  # noqa: PLC0415 - loads the server
+    from segue.gateway.server.process import address_of, open_listener  # noqa: PLC0415 - loads the server
 
     settings = config.gateway
     if arguments.fd is not None:
@@ -78,7 +78,7 @@ def _run(arguments: argparse.Namespace, config: Config, sets: list[str]) -> int:
 
 def _refuse_strangers(config: Config, listener: socket.socket) -> None:
     from segue.cli.commands.gateway_keys import has_accounts  # noqa: PLC0415
-    from segue.gateway.server import is_local  # noqa: PLC0415
+    from segue.gateway.server.process import is_local  # noqa: PLC0415
 
     if not is_local(listener) and not config.gateway.callers and not has_accounts(config):
         raise UsageError(
@@ -132,10 +132,10 @@ def _supervise(
     import asyncio  # noqa: PLC0415
     from tempfile import TemporaryDirectory  # noqa: PLC0415
 
-    from segue.gateway.server import check_certificate  # noqa: PLC0415
+    from segue.gateway.server.process import check_certificate  # noqa: PLC0415
+    from segue.gateway.server.workers import Workers  # noqa: PLC0415
     from segue.gateway.telemetry.alerts import LOCK_VARIABLE  # noqa: PLC0415
     from segue.gateway.telemetry.metrics import SHARED_FOLDER, forget_process  # noqa: PLC0415
-    from segue.gateway.workers import Workers  # noqa: PLC0415
 
     async def try_it() -> None:
         """What no worker could open, none would ever serve: each would end and be replaced, for ever."""
@@ -165,7 +165,7 @@ def _serve(
 ) -> None:
     import asyncio  # noqa: PLC0415
 
-    from segue.gateway.server import serve  # noqa: PLC0415
+    from segue.gateway.server.process import serve  # noqa: PLC0415
 
     gateway: Gateway | None = None
 
@@ -216,7 +216,7 @@ def _open(config: Config, listener: socket.socket, earlier: Gateway | None = Non
     """`earlier`: the gateway that this one replaces."""
     import segue.transports.direct_session  # noqa: F401, PLC0415 - loaded now, so that the first request need not wait
     from segue.gateway.assembly import open_gateway  # noqa: PLC0415
-    from segue.gateway.server import is_local  # noqa: PLC0415
+    from segue.gateway.server.process import is_local  # noqa: PLC0415
 
     watcher = _open_inspector(config, listener, earlier)
     return open_gateway(config, local=is_local(listener), earlier=earlier, watcher=watcher)
@@ -226,7 +226,7 @@ def _open_inspector(
     config: Config, listener: socket.socket, earlier: Gateway | None
 ) -> GatewayWatcher | None:
     """None if it is switched off. What it has recorded stays when the settings are read anew."""
-    from segue.gateway.server import is_local  # noqa: PLC0415
+    from segue.gateway.server.process import is_local  # noqa: PLC0415
 
     settings = config.gateway.inspect
     enabled = is_local(listener) if settings.enabled is None else settings.enabled

@@ -23,13 +23,13 @@ from segue.config.schema import Allowance
 from segue.errors import InvalidRequestError, UsageError
 from segue.gateway.accounts.account import Account, moment_of, new_key, rotated
 from segue.gateway.accounts.admission import MILLION, spend
-from segue.gateway.web import json_response
+from segue.gateway.requests.web import json_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from segue.gateway.accounts.store import AccountStore, UsageRow
-    from segue.gateway.web import WebRequest, WebResponse
+    from segue.gateway.requests.web import WebRequest, WebResponse
 
 _PATHS: Final = re.compile("/segue/v1/(usage|callers|callers/[^/]+(/rotate|/revoke)?)")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 from segue.config.schema import Allowance
 from segue.errors import JournalError, OverloadError
 from segue.gateway.accounts.account import ANYONE, Account, KeyDigest, digest_of, moment_of
-from segue.gateway.client_errors import caller_error
+from segue.gateway.requests.client_errors import caller_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

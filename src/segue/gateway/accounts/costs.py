@@ -16,10 +16,10 @@ from segue.exchange.handovers import sum_of
 from segue.gateway.accounts import rate_limit
 from segue.gateway.accounts.admission import Charge, budget_share, micros
 from segue.gateway.accounts.store import UsageRow, add_usage
-from segue.gateway.client_errors import model_error
 from segue.gateway.conversations.turns import model_of, read_fields
-from segue.gateway.report import Expense
-from segue.gateway.usage_estimates import BYTES_PER_TOKEN, input_estimate
+from segue.gateway.exchanges.usage_estimates import BYTES_PER_TOKEN, input_estimate
+from segue.gateway.requests.client_errors import model_error
+from segue.gateway.telemetry.report import Expense
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from segue.gateway.accounts.register import Accounts
     from segue.gateway.accounts.store import Admission
     from segue.gateway.conversations.turns import ClientTurn
-    from segue.gateway.doors import Door
+    from segue.gateway.doors.paths import Door
     from segue.gateway.names import ModelNames
-    from segue.gateway.report import RequestReport
-    from segue.gateway.web import WebRequest
+    from segue.gateway.requests.web import WebRequest
+    from segue.gateway.telemetry.report import RequestReport
     from segue.providers.models.prices import PriceBook
     from segue.routing.route import Route
 

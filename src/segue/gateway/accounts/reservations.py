@@ -11,7 +11,7 @@ from segue.errors import JournalError, OverloadError, StoreUnreachableError
 from segue.gateway.accounts.admission import MILLION, Charge, Refusal, is_far_from_limits
 from segue.gateway.accounts.leased_quota import LEASE_SECONDS, LeasedQuota
 from segue.gateway.accounts.store import RESERVED_SECONDS, Admission, Settlement
-from segue.gateway.client_errors import limit_error
+from segue.gateway.requests.client_errors import limit_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

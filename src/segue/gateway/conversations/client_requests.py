@@ -11,18 +11,18 @@ import msgspec
 
 from segue.dialects.caches.read_cache import ReadCache, ReadRequest
 from segue.errors import SegueError
-from segue.gateway.byte_budget import VALUE_BYTES
 from segue.gateway.conversations.client_messages import prepared_by
 from segue.gateway.conversations.turns import model_of
-from segue.gateway.large_bodies import LARGE
-from segue.gateway.request_body import check_messages
+from segue.gateway.requests.body import check_messages
+from segue.gateway.requests.byte_budget import VALUE_BYTES
+from segue.gateway.requests.large_bodies import LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segue.conversation.blocks import Origin
-    from segue.gateway.doors import Door
-    from segue.gateway.web import WebRequest
+    from segue.gateway.doors.paths import Door
+    from segue.gateway.requests.web import WebRequest
 
 MAX_BYTES: Final = 64 << 20
 """Of all that is kept of requests, for the next ones of the same conversations."""

@@ -17,17 +17,17 @@ from msgspec import Raw, Struct, structs
 from segue.cache_budget import SizedCache
 from segue.dialects.server_side.continuations import WholeRequest
 from segue.errors import JournalError
-from segue.gateway.archive import history
-from segue.gateway.byte_budget import weight_of
 from segue.gateway.conversations.references import held_reply
 from segue.gateway.conversations.turns import NativeHold, PreparedRequest
+from segue.gateway.requests.byte_budget import weight_of
+from segue.gateway.stored_objects.reply_archive import history
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from segue.gateway.archive import ReplyArchive, ReplyNode
-    from segue.gateway.doors import Door
-    from segue.gateway.web import WebRequest
+    from segue.gateway.doors.paths import Door
+    from segue.gateway.requests.web import WebRequest
+    from segue.gateway.stored_objects.reply_archive import ReplyArchive, ReplyNode
 
 _LOG: Final = logging.getLogger("segue.gateway")
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])

@@ -6,7 +6,7 @@ from typing import Any, final
 
 from msgspec import Struct
 
-from segue.gateway.archive import ReplyOrigin
+from segue.gateway.stored_objects.reply_archive import ReplyOrigin
 
 
 @final

@@ -19,22 +19,22 @@ from segue.gateway.conversations.client_requests import RequestReader
 from segue.gateway.conversations.continuations import ContinuationReader
 from segue.gateway.conversations.references import ReferenceResolver
 from segue.gateway.conversations.turns import model_of, read_fields, read_turn, unread_turn
-from segue.gateway.large_bodies import read_beside
-from segue.gateway.request_body import too_many_messages
+from segue.gateway.requests.body import too_many_messages
+from segue.gateway.requests.large_bodies import read_beside
 
 if TYPE_CHECKING:
     from segue.cache_budget import BoundedCache
     from segue.config.schema import GatewayLimits
     from segue.conversation.blocks import Origin
-    from segue.gateway.archive import ReplyArchive
-    from segue.gateway.cached_contents import HeldContents
-    from segue.gateway.compaction import ClientCompaction
-    from segue.gateway.conversation_objects import ConversationObjects
     from segue.gateway.conversations.turns import ClientTurn, PreparedRequest
-    from segue.gateway.doors import Door
+    from segue.gateway.doors.paths import Door
+    from segue.gateway.exchanges.compaction import ClientCompaction
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
-    from segue.gateway.web import WebRequest
+    from segue.gateway.requests.web import WebRequest
+    from segue.gateway.stored_objects.cached_contents import HeldContents
+    from segue.gateway.stored_objects.conversation_objects import ConversationObjects
+    from segue.gateway.stored_objects.reply_archive import ReplyArchive
     from segue.providers.requests.kept_plans import KeptPlans
 
 _LOG: Final = logging.getLogger("segue.gateway")

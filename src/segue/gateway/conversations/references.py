@@ -18,8 +18,8 @@ from segue.dialects.registry import DIALECTS
 from segue.dialects.server_side import stored_replies as stored
 from segue.dialects.server_side.references import Reference, filled, references_in
 from segue.dialects.server_side.stored_wires import stored_wire
-from segue.gateway.archive import history
 from segue.gateway.conversations.turns import NativeHold, PreparedRequest, read_fields, streams
+from segue.gateway.stored_objects.reply_archive import history
 from segue.providers.hosts.addresses import find_address, is_home
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from segue.dialects.caches.read_cache import ReadRequest
     from segue.errors import SegueError
-    from segue.gateway.archive import ReplyArchive, ReplyOrigin
-    from segue.gateway.cached_contents import HeldContents
-    from segue.gateway.compaction import ClientCompaction
-    from segue.gateway.conversation_objects import ConversationObjects
     from segue.gateway.conversations.turns import ClientTurn
-    from segue.gateway.doors import Door
+    from segue.gateway.doors.paths import Door
+    from segue.gateway.exchanges.compaction import ClientCompaction
     from segue.gateway.memory.memory import Memory
+    from segue.gateway.stored_objects.cached_contents import HeldContents
+    from segue.gateway.stored_objects.conversation_objects import ConversationObjects
+    from segue.gateway.stored_objects.reply_archive import ReplyArchive, ReplyOrigin
     from segue.providers.adapter import RequestSent
 
 

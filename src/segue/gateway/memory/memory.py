@@ -18,12 +18,12 @@ from msgspec import Struct
 from segue.cache_budget import CacheBudget
 from segue.conversation.blocks import Media
 from segue.errors import JournalError
-from segue.gateway.byte_budget import weight_of
 from segue.gateway.memory.histories import KnownHistories
 from segue.gateway.memory.installation_key import DIGEST_BYTES
 from segue.gateway.memory.recent import RecentConversations
 from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_reply, sound_id
 from segue.gateway.memory.store import ConversationInfo, GatewayStore, MemoryRecord
+from segue.gateway.requests.byte_budget import weight_of
 from segue.transcript.citations import without_source_list
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from msgspec import Struct, structs
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, ToolCall
 from segue.conversation.message import Message
-from segue.gateway.large_bodies import read_beside
 from segue.gateway.memory.fingerprints import HistoryFingerprints, is_unique
 from segue.gateway.memory.histories import KnownHistory, Maker
 from segue.gateway.memory.replies import RememberedReply, sound_id
+from segue.gateway.requests.large_bodies import read_beside
 from segue.transcript.citations import without_source_list
 
 if TYPE_CHECKING:

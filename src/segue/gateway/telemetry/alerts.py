@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable
 
     from segue.config.schema import AlertSettings
-    from segue.gateway.report import RequestReport
+    from segue.gateway.telemetry.report import RequestReport
     from segue.transports.transport import Transport
 
 LOCK_VARIABLE: Final = "SEGUE_ALERT_LOCK"

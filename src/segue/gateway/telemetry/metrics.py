@@ -15,8 +15,8 @@ from segue.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segue.gateway.report import RequestReport
     from segue.gateway.telemetry.alerts import Observation
+    from segue.gateway.telemetry.report import RequestReport
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SHARED_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segue.gateway.report import RequestReport
+    from segue.gateway.telemetry.report import RequestReport
 
 SECONDS: Final = 1.0
 """For which reports gather: the more there are, the less each costs."""

@@ -8,15 +8,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, final
 
 from segue.errors import UsageError
-from segue.gateway.access_log import log_writer
+from segue.gateway.telemetry.access_log import log_writer
 from segue.gateway.telemetry.report_queue import ReportQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segue.config.schema import GatewaySettings
-    from segue.gateway.report import RequestReport
     from segue.gateway.telemetry.alerts import AlertWatch, Observation, Observe
+    from segue.gateway.telemetry.report import RequestReport
 
 _CLOSE_SECONDS: Final = 5.0
 

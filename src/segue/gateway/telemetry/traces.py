@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider as AnyMeterProvider
     from opentelemetry.trace import SpanContext
 
-    from segue.gateway.report import RequestReport
+    from segue.gateway.telemetry.report import RequestReport
     from segue.telemetry.conventions import Attributes
 
 _EVENT: Final = "gen_ai.client.inference.operation.details"

@@ -15,7 +15,7 @@ from segue.errors import InvalidRequestError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from segue.gateway.web import WebRequest
+    from segue.gateway.requests.web import WebRequest
     from segue.inspector.access.logins import Viewer
 
 _LOCAL_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")

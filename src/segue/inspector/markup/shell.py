@@ -12,7 +12,7 @@ from typing import Any, Final, final
 from msgspec import Struct
 
 from segue.errors import InvalidRequestError
-from segue.gateway.web import WebResponse
+from segue.gateway.requests.web import WebResponse
 from segue.inspector.markup import marks
 from segue.inspector.markup.html import Element, Node, e, html_of
 

@@ -24,7 +24,7 @@ from segue.errors import ProviderError, SegueError, status_of
 from segue.exchange.attempt import Attempt
 from segue.exchange.handovers import sum_of
 from segue.gateway.conversations.turns import ClientTurn
-from segue.gateway.report import RequestReport
+from segue.gateway.telemetry.report import RequestReport
 from segue.inspector.record.pieces import KeptBody, kept
 from segue.inspector.record.records import (
     AttemptRecord,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.message import Conversation
     from segue.conversation.usage import Usage
-    from segue.gateway.report import AttemptReport
+    from segue.gateway.telemetry.report import AttemptReport
 
 _LATER: Final = 5.0
 """Seconds after which what was taken is worked on. A page that is made does not wait for that: it does the work itself."""

@@ -22,9 +22,9 @@ from segue.dialects.registry import DIALECTS
 from segue.dialects.server_side.references import references_in
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.accounts import costs
-from segue.gateway.client_errors import model_error
-from segue.gateway.multipart import form_fields, with_file
-from segue.gateway.web import JSON_TYPE, WebResponse
+from segue.gateway.doors.multipart import form_fields, with_file
+from segue.gateway.requests.client_errors import model_error
+from segue.gateway.requests.web import JSON_TYPE, WebResponse
 from segue.providers.batches.access import usage_in
 from segue.providers.batches.wire_batch import WireBatch
 from segue.routing.route import Route, provider_of
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
     from segue.gateway.accounts.account import Account
     from segue.gateway.accounts.register import Accounts
-    from segue.gateway.doors import Door
+    from segue.gateway.doors.paths import Door
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
-    from segue.gateway.report import RequestReport
-    from segue.gateway.web import ResponseWriter, WebRequest
+    from segue.gateway.requests.web import ResponseWriter, WebRequest
+    from segue.gateway.telemetry.report import RequestReport
     from segue.providers.batches.access import BatchAccess
     from segue.providers.registry import KnownProviders
 

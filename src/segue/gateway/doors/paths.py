@@ -13,14 +13,14 @@ from msgspec import Struct, structs
 from segue.dialects.dialect import Dialect
 from segue.dialects.registry import DIALECTS, WIRES, recognise
 from segue.dialects.server_side.wire_server import Operation, Reframe, ServerFacts, ServerPath
-from segue.gateway.client_errors import signature_error
+from segue.gateway.requests.client_errors import signature_error
 from segue.providers.models.cards import dialect_of_model
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from segue.errors import CredentialsError
-    from segue.gateway.web import WebRequest
+    from segue.gateway.requests.web import WebRequest
 
 USUAL: Final = "openai_chat"
 """The wire of clients without marks, and of errors on paths that no wire has."""

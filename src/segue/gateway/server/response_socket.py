@@ -19,13 +19,13 @@ from msgspec import Struct
 
 from segue.dialects.streams.sse import FrameDecoder
 from segue.errors import SegueError
-from segue.gateway.byte_budget import Holding, weight_of
+from segue.gateway.requests.byte_budget import Holding, weight_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 
-    from segue.gateway.byte_budget import ByteBudget
-    from segue.gateway.web import Receive, Send
+    from segue.gateway.requests.byte_budget import ByteBudget
+    from segue.gateway.requests.web import Receive, Send
 
 POSTS_TO: Final = "segue.posts_to"
 """In the scope of a socket: the application that its requests go to, if it is another than the one that opened it."""

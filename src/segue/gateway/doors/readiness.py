@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, final
 
 from segue.errors import JournalError
-from segue.gateway.web import WebResponse
+from segue.gateway.requests.web import WebResponse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

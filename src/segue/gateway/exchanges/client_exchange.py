@@ -17,9 +17,15 @@ from segue.conversation.events import Finished, ReplyStarted, UsageReported
 from segue.conversation.message import Message, mint_missing
 from segue.conversation.usage import NO_USAGE
 from segue.exchange.exchange import Asker, ask_one_after_another
-from segue.gateway.archive import ReplyOrigin
-from segue.gateway.attempts import ForwardedAttempt
-from segue.gateway.client_errors import (
+from segue.gateway.conversations.references import error_of_holder
+from segue.gateway.conversations.turns import plain_turn
+from segue.gateway.exchanges.attempts import ForwardedAttempt
+from segue.gateway.exchanges.held_state import fixed_settings
+from segue.gateway.exchanges.usage_estimates import mark_estimate
+from segue.gateway.memory.recent import RecentConversation
+from segue.gateway.memory.replies import RememberedReply
+from segue.gateway.memory.store import ConversationInfo
+from segue.gateway.requests.client_errors import (
     counts_of,
     for_client,
     log_failure,
@@ -27,15 +33,9 @@ from segue.gateway.client_errors import (
     strict_error,
     write_error,
 )
-from segue.gateway.conversations.references import error_of_holder
-from segue.gateway.conversations.turns import plain_turn
-from segue.gateway.held_state import fixed_settings
-from segue.gateway.memory.recent import RecentConversation
-from segue.gateway.memory.replies import RememberedReply
-from segue.gateway.memory.store import ConversationInfo
-from segue.gateway.report import AttemptReport
-from segue.gateway.usage_estimates import mark_estimate
-from segue.gateway.web import JSON_TYPE, WebResponse
+from segue.gateway.requests.web import JSON_TYPE, WebResponse
+from segue.gateway.stored_objects.reply_archive import ReplyOrigin
+from segue.gateway.telemetry.report import AttemptReport
 from segue.transports.reply_meter import TOO_LARGE
 
 if TYPE_CHECKING:
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from segue.dialects.server_side.wire_server import Reframe
     from segue.errors import SegueError
     from segue.exchange.attempt import Attempt
-    from segue.gateway.attempts import ClientAttempt
     from segue.gateway.conversations.turns import ClientTurn
-    from segue.gateway.members import Members
+    from segue.gateway.exchanges.attempts import ClientAttempt
+    from segue.gateway.exchanges.members import Members
     from segue.gateway.memory.memory import Memory
     from segue.gateway.prompt_caches.forecasts import CacheForecast
-    from segue.gateway.report import RequestReport
-    from segue.gateway.web import ResponseWriter
+    from segue.gateway.requests.web import ResponseWriter
+    from segue.gateway.telemetry.report import RequestReport
     from segue.providers.models.prices import PriceBook
     from segue.routing.route import Route
     from segue.routing.router import Routing

@@ -15,15 +15,15 @@ from segue.dialects.registry import DIALECTS, proper_name
 from segue.dialects.server_side import stored_replies as stored
 from segue.errors import InvalidRequestError, SegueError, UsageError
 from segue.exchange.handovers import Handover
-from segue.gateway.cached_contents import CachedContentService
-from segue.gateway.client_errors import model_error
 from segue.gateway.conversations.turns import model_of, read_fields
-from segue.gateway.doors import Door
-from segue.gateway.model_lists import ProviderModels
-from segue.gateway.plain_services import PlainServices
-from segue.gateway.report import AttemptReport
-from segue.gateway.usage_estimates import mark_estimate, tokens_of
-from segue.gateway.web import JSON_TYPE, WebResponse
+from segue.gateway.doors.model_lists import ProviderModels
+from segue.gateway.doors.paths import Door
+from segue.gateway.doors.plain_services import PlainServices
+from segue.gateway.exchanges.usage_estimates import mark_estimate, tokens_of
+from segue.gateway.requests.client_errors import model_error
+from segue.gateway.requests.web import JSON_TYPE, WebResponse
+from segue.gateway.stored_objects.cached_contents import CachedContentService
+from segue.gateway.telemetry.report import AttemptReport
 from segue.providers.tokens.token_estimates import estimate_request, family_of
 from segue.routing.route import provider_of
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
     from segue.dialects.server_side.wire_server import ServedModel
     from segue.gateway.accounts.account import Account
-    from segue.gateway.background import BackgroundReplies
-    from segue.gateway.cached_contents import HeldContents
-    from segue.gateway.compaction import ClientCompaction
-    from segue.gateway.conversation_objects import ConversationObjects
     from segue.gateway.conversations.reader import TurnReader
     from segue.gateway.conversations.turns import ClientTurn
-    from segue.gateway.doors import Doors
-    from segue.gateway.members import Members
+    from segue.gateway.doors.paths import Doors
+    from segue.gateway.exchanges.compaction import ClientCompaction
+    from segue.gateway.exchanges.members import Members
     from segue.gateway.names import ModelNames
-    from segue.gateway.report import RequestReport
-    from segue.gateway.web import WebRequest
+    from segue.gateway.requests.web import WebRequest
+    from segue.gateway.stored_objects.background_replies import BackgroundReplies
+    from segue.gateway.stored_objects.cached_contents import HeldContents
+    from segue.gateway.stored_objects.conversation_objects import ConversationObjects
+    from segue.gateway.telemetry.report import RequestReport
     from segue.providers.registry import KnownProviders
     from segue.routing.route import Route
 

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, final
 
 from segue.errors import InvalidRequestError
-from segue.gateway.client_errors import busy_error
+from segue.gateway.requests.client_errors import busy_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,17 +21,17 @@ from segue.dialects.server_side import stored_replies as stored
 from segue.dialects.server_side.stored_wires import stored_wire
 from segue.errors import JournalError, OverloadError
 from segue.gateway.accounts.register import ANYONE
-from segue.gateway.byte_budget import hold_for_request
-from segue.gateway.client_errors import STORE_AWAY_SECONDS
-from segue.gateway.web import json_response
+from segue.gateway.requests.byte_budget import hold_for_request
+from segue.gateway.requests.client_errors import STORE_AWAY_SECONDS
+from segue.gateway.requests.web import json_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from segue.gateway.conversations.turns import ClientTurn
-    from segue.gateway.doors import Door
+    from segue.gateway.doors.paths import Door
     from segue.gateway.memory.memory import Memory
-    from segue.gateway.web import WebRequest, WebResponse
+    from segue.gateway.requests.web import WebRequest, WebResponse
 
 _LOG: Final = logging.getLogger("segue.gateway")
 _KIND: Final = "response"

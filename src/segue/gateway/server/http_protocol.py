@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from segue.gateway.disconnection import ON_DISCONNECT
-from segue.gateway.web import RESPONSE
+from segue.gateway.requests.disconnection import ON_DISCONNECT
+from segue.gateway.requests.web import RESPONSE
 
 if TYPE_CHECKING:
     import asyncio

@@ -17,8 +17,8 @@ from segue.errors import ProtocolError, SegueError
 from segue.exchange.attempt import Attempt, Piece
 from segue.exchange.exchange import ask_one_after_another
 from segue.exchange.handovers import sum_of
-from segue.gateway.exchange import ReportingAsker
-from segue.gateway.web import JSON_TYPE, WebResponse
+from segue.gateway.exchanges.client_exchange import ReportingAsker
+from segue.gateway.requests.web import JSON_TYPE, WebResponse
 from segue.routing.route import provider_of
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from segue.conversation.events import Reply
     from segue.gateway.conversations.turns import ClientTurn
-    from segue.gateway.members import Members
+    from segue.gateway.exchanges.members import Members
     from segue.gateway.memory.memory import Memory
-    from segue.gateway.report import RequestReport
+    from segue.gateway.telemetry.report import RequestReport
     from segue.providers.registry import KnownProviders
     from segue.routing.route import Route
 

@@ -35,8 +35,8 @@ from segue.dialects.server_side.stored_wires import stored_wire
 from segue.errors import ProtocolError, SegueError
 from segue.exchange.attempt import Attempt, Piece
 from segue.exchange.handovers import estimate_of, hand_over
-from segue.gateway.model_field import ModelField, WholeFrames, renamed
-from segue.gateway.usage_estimates import input_estimate, mark_of
+from segue.gateway.exchanges.model_field import ModelField, WholeFrames, renamed
+from segue.gateway.exchanges.usage_estimates import input_estimate, mark_of
 from segue.providers.adapter import EnoughError
 from segue.transcript.client_wire import ClientRequest
 from segue.transcript.repairs import Repair

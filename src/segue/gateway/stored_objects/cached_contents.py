@@ -19,12 +19,12 @@ from segue.conversation.usage import Usage
 from segue.dialects.gemini import cached_contents as wire
 from segue.errors import InvalidRequestError, QuotaError, SegueError
 from segue.exchange.handovers import Handover
-from segue.gateway.byte_budget import hold_for_request
 from segue.gateway.conversations.turns import read_fields
-from segue.gateway.doors import Door
-from segue.gateway.report import AttemptReport
-from segue.gateway.usage_estimates import BYTES_PER_TOKEN, mark_estimate
-from segue.gateway.web import JSON_TYPE, WebResponse
+from segue.gateway.doors.paths import Door
+from segue.gateway.exchanges.usage_estimates import BYTES_PER_TOKEN, mark_estimate
+from segue.gateway.requests.byte_budget import hold_for_request
+from segue.gateway.requests.web import JSON_TYPE, WebResponse
+from segue.gateway.telemetry.report import AttemptReport
 from segue.providers.tokens.token_estimates import estimate_request, family_of
 from segue.routing.route import provider_of
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segue.gateway.conversations.reader import TurnReader
-    from segue.gateway.members import Members
+    from segue.gateway.exchanges.members import Members
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
-    from segue.gateway.report import RequestReport
-    from segue.gateway.web import WebRequest
+    from segue.gateway.requests.web import WebRequest
+    from segue.gateway.telemetry.report import RequestReport
     from segue.providers.capabilities import AskCachedContents
     from segue.providers.registry import KnownProviders
 

@@ -20,10 +20,10 @@ from segue.config.model_names import resolve_model, usable_offers
 from segue.config.resources import require_provider
 from segue.errors import InvalidRequestError, UsageError
 from segue.gateway.accounts.administration import require_operator
-from segue.gateway.client_errors import model_error
 from segue.gateway.memory.store import ConversationInfo
+from segue.gateway.requests.client_errors import model_error
+from segue.gateway.requests.web import WebRequest, WebResponse, json_response
 from segue.gateway.telemetry.metrics import CONTENT_TYPE
-from segue.gateway.web import WebRequest, WebResponse, json_response
 from segue.interop.convert import write_request
 from segue.interop.source import CONVERSATION, SourceRequest
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from segue.gateway.report import RequestReport
+from segue.gateway.telemetry.report import RequestReport
 from segue.text.terminal_text import safe_json, sanitised
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import uvicorn
 
 from segue.errors import SegueError, UsageError
-from segue.gateway.free_memory import give_back_for_ever
-from segue.gateway.http_protocol import SOCKET_BYTES, BoundedSocket, bounded_protocol
-from segue.gateway.response_socket import POSTS_TO
+from segue.gateway.server.free_memory import give_back_for_ever
+from segue.gateway.server.http_protocol import SOCKET_BYTES, BoundedSocket, bounded_protocol
+from segue.gateway.server.response_socket import POSTS_TO
 from segue.system import signals
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from segue.errors import (
     TransportError,
 )
 from segue.exchange.remedies import WOULD_LOSE
-from segue.gateway.web import JSON_TYPE, WebResponse
+from segue.gateway.requests.web import JSON_TYPE, WebResponse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from segue.dialects.dialect import Dialect
     from segue.gateway.accounts.account import Account
     from segue.gateway.accounts.admission import Refusal
-    from segue.gateway.web import ResponseWriter, WebRequest
+    from segue.gateway.requests.web import ResponseWriter, WebRequest
     from segue.transcript.repairs import Repair
 
 _LOG: Final = logging.getLogger("segue.gateway")

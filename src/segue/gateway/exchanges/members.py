@@ -14,13 +14,13 @@ from segue.conversation.options import Options
 from segue.conversation.usage import NO_USAGE
 from segue.dialects.server_side.stored_wires import stored_wire
 from segue.errors import RouteBusyError, SegueError
-from segue.gateway.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
-from segue.gateway.client_errors import choices_error, strict_error
 from segue.gateway.conversations.references import body_of_part, lost_in, may_hold
-from segue.gateway.held_state import body_with_state, with_state
+from segue.gateway.exchanges.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
+from segue.gateway.exchanges.held_state import body_with_state, with_state
+from segue.gateway.exchanges.model_field import renamed
 from segue.gateway.memory.openings import without_passing_system
-from segue.gateway.model_field import renamed
 from segue.gateway.prompt_caches.forecasts import PromptCaches
+from segue.gateway.requests.client_errors import choices_error, strict_error
 from segue.providers.adapter import ChatRequest
 from segue.providers.hosts.addresses import is_home
 from segue.providers.models.cards import card_for_model
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from segue.config.schema import GatewaySettings
     from segue.conversation.blocks import Origin
     from segue.conversation.usage import Usage
-    from segue.gateway.attempts import ClientAttempt
     from segue.gateway.conversations.turns import ClientTurn
+    from segue.gateway.exchanges.attempts import ClientAttempt
     from segue.gateway.memory.memory import Memory
     from segue.gateway.names import ModelNames
     from segue.providers.adapter import ProviderAdapter, RequestSent

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from segue.gateway.web import WebRequest
+    from segue.gateway.requests.web import WebRequest
 
 _BOUNDARY: Final = re.compile(r'boundary="?([^";,\s]+)"?', re.IGNORECASE)
 _NAME: Final = re.compile(rb'[;\s]name="([^"]*)"', re.IGNORECASE)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from segue.errors import InvalidRequestError
-from segue.gateway.byte_budget import VALUE_BYTES, most_values, values_in
-from segue.gateway.web import ClientGoneError
+from segue.gateway.requests.byte_budget import VALUE_BYTES, most_values, values_in
+from segue.gateway.requests.web import ClientGoneError
 
 if TYPE_CHECKING:
     from segue.config.schema import GatewayLimits
-    from segue.gateway.byte_budget import Holding
-    from segue.gateway.web import Receive, WebRequest
+    from segue.gateway.requests.byte_budget import Holding
+    from segue.gateway.requests.web import Receive, WebRequest
     from segue.transports.deadline import Deadline
 
 

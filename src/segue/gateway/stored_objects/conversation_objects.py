@@ -17,18 +17,18 @@ from msgspec import Raw, Struct, structs
 
 from segue.dialects.server_side import stored_replies as stored
 from segue.errors import InvalidRequestError, JournalError, OverloadError
-from segue.gateway.archive import ReplyNode, history
 from segue.gateway.conversations.held import HeldConversation, Revision
 from segue.gateway.conversations.turns import read_fields
-from segue.gateway.web import json_response
+from segue.gateway.requests.web import json_response
+from segue.gateway.stored_objects.reply_archive import ReplyNode, history
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from segue.gateway.archive import ReplyArchive, ReplyOrigin
-    from segue.gateway.doors import Door
+    from segue.gateway.doors.paths import Door
     from segue.gateway.memory.memory import Memory
-    from segue.gateway.web import WebRequest, WebResponse
+    from segue.gateway.requests.web import WebRequest, WebResponse
+    from segue.gateway.stored_objects.reply_archive import ReplyArchive, ReplyOrigin
 
 MOST_ITEMS: Final = 20
 _KIND: Final = "conversation object"

@@ -15,20 +15,20 @@ from segue.conversation.events import Finished, UsageReported
 from segue.conversation.usage import Usage
 from segue.errors import InvalidRequestError, SegueError
 from segue.exchange.handovers import Handover
-from segue.gateway.client_errors import model_error
 from segue.gateway.conversations.turns import read_fields
-from segue.gateway.report import AttemptReport
-from segue.gateway.usage_estimates import mark_estimate
-from segue.gateway.web import JSON_TYPE, WebResponse
+from segue.gateway.exchanges.usage_estimates import mark_estimate
+from segue.gateway.requests.client_errors import model_error
+from segue.gateway.requests.web import JSON_TYPE, WebResponse
+from segue.gateway.telemetry.report import AttemptReport
 from segue.providers.provider import Provider
 from segue.routing.route import provider_of
 
 if TYPE_CHECKING:
     from segue.gateway.accounts.account import Account
-    from segue.gateway.doors import Door
+    from segue.gateway.doors.paths import Door
     from segue.gateway.names import ModelNames
-    from segue.gateway.report import RequestReport
-    from segue.gateway.web import WebRequest
+    from segue.gateway.requests.web import WebRequest
+    from segue.gateway.telemetry.report import RequestReport
     from segue.providers.endpoint import Endpoint
     from segue.providers.registry import KnownProviders
     from segue.routing.route import Route

@@ -7,12 +7,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from segue.errors import SegueError
-from segue.gateway.web import until_gone
+from segue.gateway.requests.web import until_gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from segue.gateway.web import Receive
+    from segue.gateway.requests.web import Receive
 
 ON_DISCONNECT: Final = "segue.on_disconnect"
 """In the scope of a request, where our server serves it: a set of functions that are called when the client has gone."""

@@ -11,13 +11,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, final
 
 from segue.errors import InvalidRequestError
-from segue.gateway.web import WebResponse
+from segue.gateway.requests.web import WebResponse
 from segue.text.url_patterns import matches_origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from segue.gateway.web import WebRequest
+    from segue.gateway.requests.web import WebRequest
 
 _EXPOSED: Final = "x-request-id, x-segue-route, x-segue-conversation, x-segue-repairs, x-segue-losses, x-segue-cache, x-segue-count"
 _SECONDS: Final = "600"

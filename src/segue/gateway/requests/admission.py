@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, final
 
 from segue.gateway.accounts.admission import Refusal
-from segue.gateway.client_errors import limit_error
+from segue.gateway.requests.client_errors import limit_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,21 +17,21 @@ import msgspec
 from segue.dialects.server_side.stored_wires import stored_wire
 from segue.errors import InvalidRequestError, OverloadError, SegueError
 from segue.gateway.accounts.register import ANYONE
-from segue.gateway.archive import ReplyNode
-from segue.gateway.byte_budget import weight_of
-from segue.gateway.client_errors import for_client, unexpected
-from segue.gateway.web import ResponseWriter, json_response
+from segue.gateway.requests.byte_budget import weight_of
+from segue.gateway.requests.client_errors import for_client, unexpected
+from segue.gateway.requests.web import ResponseWriter, json_response
+from segue.gateway.stored_objects.reply_archive import ReplyNode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from segue.config.schema import GatewayLimits
     from segue.dialects.dialect import Dialect
-    from segue.gateway.archive import ReplyArchive
-    from segue.gateway.byte_budget import ByteBudget, Holding
     from segue.gateway.conversations.turns import ClientTurn
-    from segue.gateway.doors import Door
-    from segue.gateway.web import WebRequest, WebResponse
+    from segue.gateway.doors.paths import Door
+    from segue.gateway.requests.byte_budget import ByteBudget, Holding
+    from segue.gateway.requests.web import WebRequest, WebResponse
+    from segue.gateway.stored_objects.reply_archive import ReplyArchive
     from segue.transports.asgi import AsgiMessage
 
 BEAT_SECONDS: Final = 5.0

@@ -1,0 +1,1 @@
+"""The gateway on a port: processes, HTTP, WebSockets, the log."""
