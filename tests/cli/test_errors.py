@@ -47,6 +47,10 @@ def unknown_alias(cloud: Cloud, segue: Here) -> Result:
     return segue("hi", "-m", "sonet")
 
 
+def no_model(cloud: Cloud, segue: Here) -> Result:
+    return segue("hi", "-m", "qqqq")
+
+
 def bad_flag(cloud: Cloud, segue: Here) -> Result:
     return segue("hi", "--modle", "x")
 
@@ -191,7 +195,8 @@ def no_such_model_name(cloud: Cloud, segue: Here) -> Result:
         (wrong_key, Exit.NO_KEY, ("segue keys set",)),
         (unknown_model, Exit.INPUT, ("gpt-nonsense",)),
         (unknown_provider, Exit.USAGE, ("antropic", 'Did you mean "anthropic"?')),
-        (unknown_alias, Exit.USAGE, ("sonet", "provider/model")),
+        (unknown_alias, Exit.USAGE, ("sonet", "Did you mean anthropic/claude-sonnet-")),
+        (no_model, Exit.USAGE, ("qqqq", "provider/model")),
         (bad_flag, Exit.USAGE, ("--modle", "Did you mean --model?")),
         (misspelt_command, Exit.USAGE, ('Did you mean "sessions"?', "segue -- sesions")),
         (bad_config, Exit.CONFIG, ("config.toml:2", 'Did you mean "markdown"?')),

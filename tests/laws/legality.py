@@ -78,7 +78,7 @@ def _model_step(step: ModelStep, rules: Rules) -> Iterator[str]:
         elif isinstance(block, Media):
             if not accepts_media(rules.media.model, rules.media, block):
                 yield "the model may not show this"
-        elif rules.reasoning.replay == "sealed" and block.seal is None:
+        elif rules.reasoning.replay == "sealed" and block.seal is None and not rules.reasoning.unsealed:
             yield "a thought without a seal"
     calls = step.calls
     if calls and rules.reasoning.call_seal and calls[0].seal is None:

@@ -94,7 +94,7 @@ def test_its_thoughts_follow_the_policy_and_its_pairs_do_not_care(rules: Rules) 
         assert completions_of(transcript) == completions_of(including)
         assert list(complaints(transcript, rules)) == []
     assert "THOUGHT" not in all_text(excluding)
-    if rules.reasoning.replay == "plain":
+    if rules.reasoning.replay == "plain" or rules.reasoning.unsealed:
         assert all_text(including).count("THOUGHT") == 3
         assert all_text(last).count("THOUGHT") == 1
         assert "THOUGHT-3" in all_text(last)

@@ -361,7 +361,7 @@ def test_its_capabilities_are_everything_but_facts_of_a_server(provider: Embedde
     assert missing == {
         "batches",
         "cached_contents",
-        "portions",
+        "push",
         "running_models",
         "embedding_dimensions",
         "forward",
