@@ -106,9 +106,10 @@ def _try(program: Program, stage: Stage) -> Row:
     ring = round_robin(program, stage, CACHE)
     way: Journey | None = None
     stopped: tuple[Outcome, ...] = ()
-    if program.resumes:
+    if program.resumes and program.keeps_cancelled:
         _restart(stage, first_routes(program))
         stopped = cancelled(program, stage, CACHE)
+    if program.resumes:
         _restart(stage, first_routes(program))
         way = journey(program, stage, CACHE)
     sys.stderr.write(f"{program.name}  {time.monotonic() - began:.0f} s\n")

@@ -103,6 +103,8 @@ class Program(Struct, frozen=True, kw_only=True):
     resumes: bool = False
     tools: bool = True
     """Whether it has a tool that reads a file; else only its plain turn is checked."""
+    keeps_cancelled: bool = True
+    """Whether its session holds a turn that was cancelled."""
     cloud: str = ""
     """Of a cloud's client: the provider of ours that is its own one, where its sessions begin."""
 
@@ -358,12 +360,21 @@ PROGRAMS = (
         npm=("@continuedev/cli",),
         start=_continue,
         resumes=True,
+        keeps_cancelled=False,
     ),
     Program(
         name="qwen", title="Qwen Code", wire="chat", npm=("@qwen-code/qwen-code",), start=_qwen, resumes=True
     ),
     Program(name="aider", title="aider", wire="chat", pip=("aider-chat",), start=_aider, tools=False),
-    Program(name="llm", title="llm", wire="chat", pip=("llm",), start=_llm, resumes=True),
+    Program(
+        name="llm",
+        title="llm",
+        wire="chat",
+        pip=("llm",),
+        start=_llm,
+        resumes=True,
+        keeps_cancelled=False,
+    ),
     _agent("openai", "OpenAI SDK, Chat", "thinking_chat", "openai", "openai_chat"),
     _agent("responses", "OpenAI SDK, Responses", "responses", "openai[realtime]", "openai_responses"),
     _agent("anthropic", "Anthropic SDK", "anthropic", "anthropic", "anthropic"),

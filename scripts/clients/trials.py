@@ -53,21 +53,26 @@ class Outcome(Struct, frozen=True):
     refusals: tuple[str, ...] = ()
     seconds: float = 0.0
     output: str = ""
+    unasked: str = ""
+    """The provider that the turn was meant for, if it got no request."""
 
     @property
     def passed(self) -> bool:
-        return self.answered and not self.refusals and self.requests <= MOST_REQUESTS
+        held = not self.refusals and not self.unasked
+        return self.answered and held and self.requests <= MOST_REQUESTS
 
     def why(self) -> str:
         if self.passed:
             return "passed"
         reasons = [*self.refusals]
         reasons += [f"{self.requests} requests"] if self.requests > MOST_REQUESTS else []
+        reasons += [f"{self.unasked} was not asked"] if self.unasked else []
         reasons += [f"no answer: {self.output[-400:]}"] if not self.answered else []
         return "; ".join(reasons)
 
 
-def take_turn(program: Program, turn: Turn, stage: Stage) -> Outcome:
+def take_turn(program: Program, turn: Turn, stage: Stage, route: str = "") -> Outcome:
+    """`route`: whose provider has to answer, if it is known."""
     since, began = stage.asked, time.monotonic()
     process = _started(program, turn, stage)
     try:
@@ -79,9 +84,23 @@ def take_turn(program: Program, turn: Turn, stage: Stage) -> Outcome:
     refusals = tuple(
         f"{entry.provider} {entry.rule}: {entry.message}" for entry in asked if entry.verdict == "refused"
     )
-    outcome = Outcome(WORD in output, len(asked), refusals, round(time.monotonic() - began, 1), output)
+    meant = emulator_of(route) if route else ""
+    outcome = Outcome(
+        answered=WORD in output,
+        requests=len(asked),
+        refusals=refusals,
+        seconds=round(time.monotonic() - began, 1),
+        output=output,
+        unasked="" if meant in {"", *(entry.provider for entry in asked)} else meant,
+    )
     sys.stderr.write(f"{turn.work.name}  {turn.pointer.model}  {outcome.why()}  {outcome.seconds} s\n")
     return outcome
+
+
+def emulator_of(route: str) -> str:
+    """The emulator that answers where a route leads."""
+    provider = route.partition("/")[0]
+    return CLOUDS[provider][0] if provider in CLOUDS else provider
 
 
 def environment_of_turn(turn: Turn, start: Start, stage: Stage) -> dict[str, str]:
@@ -143,10 +162,12 @@ def cancelled(program: Program, stage: Stage, cache: Path) -> tuple[Outcome, ...
     stage.model.reset()
     if not interrupt(program, turn, stage):
         return (Outcome(answered=False, requests=0, output="no tool ran that could be cancelled"),)
-    stage.segue("switch", "last", JOURNEY[1])
-    second = take_turn(program, structs.replace(turn, resume=True), stage)
-    stage.segue("switch", "last", first_route(program))
-    return second, take_turn(program, structs.replace(turn, resume=True), stage)
+    turn = structs.replace(turn, resume=True)
+    outcomes: list[Outcome] = []
+    for route in (JOURNEY[1], first_route(program)):
+        stage.segue("switch", "last", route)
+        outcomes.append(take_turn(program, turn, stage, route))
+    return tuple(outcomes)
 
 
 def new_turn(program: Program, stage: Stage, cache: Path, model: str, name: str) -> Turn:
@@ -162,7 +183,7 @@ def tool_turns(program: Program, stage: Stage, cache: Path) -> dict[str, Outcome
     """One turn on every provider family; of a cloud's client also on clouds."""
     families = FAMILIES | (CLOUD_FAMILIES if program.cloud else {})
     return {
-        family: take_turn(program, new_turn(program, stage, cache, route, f"turn-{number}"), stage)
+        family: take_turn(program, new_turn(program, stage, cache, route, f"turn-{number}"), stage, route)
         for number, (family, route) in enumerate(families.items())
     }
 
@@ -217,12 +238,11 @@ def journey(program: Program, stage: Stage, cache: Path) -> Journey:
     outcomes: list[Outcome] = []
     issued = 0
     first = first_route(program)
-    begun = first.partition("/")[0]
-    emulator = CLOUDS[begun][0] if begun in CLOUDS else begun
+    emulator = emulator_of(first)
     for number, route in enumerate((first, *JOURNEY[1:-1], first)):
         if number:
             stage.segue("switch", "last", route)
-        outcomes.append(take_turn(program, structs.replace(turn, resume=number > 0), stage))
+        outcomes.append(take_turn(program, structs.replace(turn, resume=number > 0), stage, route))
         if number == 0:
             issued = stage.model.thoughts.total()
     last = next((entry for entry in reversed(stage.api.emulator.log) if entry.provider == emulator), None)

@@ -125,6 +125,45 @@ def test_an_operator_switches_a_conversation_from_its_next_turn_on() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    ("second", "written", "answers"),
+    [
+        ({"content": "[Tool execution was interrupted]", "is_error": True}, "And Rome?", "gemini"),
+        (
+            {"content": "no such city", "is_error": True},
+            "<system-reminder>Be brief.</system-reminder>",
+            "anthropic",
+        ),
+        ({"content": "rain"}, "Also look at the wind.", "anthropic"),
+    ],
+)
+def test_what_the_user_writes_behind_a_cancelled_call_begins_a_turn(
+    second: dict[str, Any], written: str, answers: str
+) -> None:
+    """Some clients write it into the message with the results; notes of clients stand there too, in the middle of a turn."""
+
+    async def main() -> None:
+        world = GatewayWorld()
+        agent = MessagesAgent(world, ROUTES["anthropic"])
+        agent.add_user("Please look at two cities.")
+        reply = await agent.send()
+        await world.gateway.settle()
+        await world.store.switch(reply.headers["x-segue-conversation"], ROUTES["gemini"])
+        calls = agent.add_reply(reply.json())
+        agent.add_results([(call_id, name, "rain") for call_id, name, _ in calls])
+        content = agent.history[-1]["content"]
+        agent.history[-1]["content"] = [
+            content[0],
+            {**content[1], **second},
+            {"type": "text", "text": written},
+        ]
+        assert (await agent.send()).status == 200
+        assert routes_of(agent) == [ROUTES["anthropic"], ROUTES[answers]]
+        assert world.refusals() == []
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("chosen", ["team", "gone/model"])
 def test_a_switch_to_what_is_no_longer_configured_holds_up_nobody(
     chosen: str, caplog: pytest.LogCaptureFixture

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 import msgspec
 from msgspec import Struct
 
-from segue.conversation.blocks import ToolResult
+from segue.conversation.blocks import Text, ToolResult
 from segue.conversation.events import Event, ReasoningDelta, Reply, TextDelta
 from segue.conversation.message import Message
 from segue.conversation.options import Options
@@ -67,14 +67,25 @@ class DecodedRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def ends_with_results(self) -> bool:
-        """Whether a turn continues: the last message holds results. Notes of the operator may follow it."""
+        """Whether a turn continues: the last message holds results. Notes of the operator or of the client may follow them.
+
+        Where the user cancelled a turn, clients of some wires write the results of its calls and the next prompt into one message.
+        So a text behind a failed result begins a turn, unless it has the form of a client's note (`<system-reminder>`).
+        """
         starts = self.starts or range(len(self.messages))
+        is_written = False
         for at in range(len(self.messages) - 1, -1, -1):
             message = self.messages[at]
-            if any(type(block) is ToolResult for block in message.blocks):
-                return True
-            if not message.instruction and (at == 0 or starts[at - 1] != starts[at]):
+            results = [block for block in message.blocks if type(block) is ToolResult]
+            if results:
+                return not (is_written and any(result.error is not None for result in results))
+            if message.instruction:
+                continue
+            if at == 0 or starts[at - 1] != starts[at]:
                 return False
+            is_written = is_written or any(
+                type(block) is Text and not block.text.lstrip().startswith("<") for block in message.blocks
+            )
         return False
 
 
