@@ -195,8 +195,12 @@ class Attempt:
 
     async def _read(self, take: Take) -> None:
         self._take = take
-        with suppress(EnoughError):
-            await self.ask()
+        try:
+            with suppress(EnoughError):
+                await self.ask()
+        finally:
+            # Who listens mostly keeps its attempt: together they would hold the whole request until the next collection.
+            del self._take
         if self._raised is not None:
             raise self._raised
 
