@@ -31,7 +31,7 @@ CODE = (
     "src/segue/transcript/**/*.py",
     "src/segue/routing/**/*.py",
     "src/segue/chat/turn.py",
-    "src/segue/chat/exchange.py",
+    "src/segue/chat/turn_exchange.py",
     "src/segue/exchange/attempt.py",
     "src/segue/exchange/exchange.py",
     "src/segue/tools/scheduler.py",

@@ -18,10 +18,10 @@ from segue.conversation.interaction import Ledger
 from segue.conversation.message import Conversation, Message, model, tool, user
 from segue.errors import OverloadError, UsageError
 from segue.transcript.adopt import rebuild
+from segue.transcript.blocks.value_text import text_of
 from segue.transcript.render import render
 from segue.transcript.rules import Rules
 from segue.transcript.steps import ModelStep
-from segue.transcript.value_text import text_of
 
 requirement = pytest.mark.requirement
 

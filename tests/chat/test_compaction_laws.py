@@ -24,10 +24,10 @@ from segue.dialects.card import fit_rules
 from segue.dialects.registry import DIALECTS
 from segue.providers.models.cards import card_for_model, default_model
 from segue.transcript.adopt import adopt, rebuild
+from segue.transcript.blocks.value_text import arguments_of, text_of
 from segue.transcript.render import render
 from segue.transcript.rules import Rules
 from segue.transcript.steps import ModelStep, Transcript
-from segue.transcript.value_text import arguments_of, text_of
 from strategies.histories import Told, conversations, whole_conversations
 from strategies.targets import Replay, for_every_target
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.chat.partial_json import NOTHING, PartialJson
+from segue.text.partial_json import NOTHING, PartialJson
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=9),

@@ -9,7 +9,7 @@ import pytest
 
 from segue.interop.doctor import fix_transcript
 from segue.interop.source import read_request
-from segue.transcript.outcomes import WORDING
+from segue.transcript.blocks.outcomes import WORDING
 
 CLOSED = WORDING["interrupted"]
 CALL = {"name": "read", "arguments": "{}"}

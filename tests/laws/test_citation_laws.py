@@ -28,7 +28,7 @@ from segue.emulators.emulator import Emulator
 from segue.emulators.in_process import ask_now
 from segue.providers.models.cards import default_model
 from segue.transcript.adopt import adopt
-from segue.transcript.citations import is_listed, source_list
+from segue.transcript.blocks.citations import is_listed, source_list
 from segue.transcript.client_wire import ClientRequest
 from segue.transcript.respond import Responder
 from strategies.cited_replies import CITED_REPLIES, TEXT, CitedReply

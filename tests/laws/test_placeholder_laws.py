@@ -14,7 +14,7 @@ from segue.conversation.blocks import Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message
 from segue.interop.convert import convert
 from segue.transcript.adopt import adopt
-from segue.transcript.outcomes import NO_OUTPUT, NOTES, WORDING
+from segue.transcript.blocks.outcomes import NO_OUTPUT, NOTES, WORDING
 from segue.transcript.render import render
 from segue.transcript.rules import Rules
 from segue.transcript.steps import ModelStep, Transcript

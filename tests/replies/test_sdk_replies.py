@@ -17,7 +17,7 @@ from replies.sdks import Canned, Read, Reader, loopback, readers
 from segue.conversation.blocks import Origin, Reasoning, Text
 from segue.conversation.events import Event, Failed, Reply, fold
 from segue.dialects.registry import DIALECTS
-from segue.transcript.citations import without_source_list
+from segue.transcript.blocks.citations import without_source_list
 from segue.transcript.client_wire import ClientRequest
 from segue.transcript.respond import Responder
 

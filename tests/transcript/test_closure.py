@@ -11,8 +11,8 @@ from segue.conversation.extra import Extra
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message, model, tool, user
 from segue.errors import TranscriptError
+from segue.transcript.blocks.outcomes import WORDING
 from segue.transcript.closure import ANOTHER
-from segue.transcript.outcomes import WORDING
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
 from segue.transcript.rules import Rules

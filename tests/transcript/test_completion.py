@@ -6,9 +6,9 @@ import pytest
 from msgspec import structs
 
 from segue.conversation.blocks import Media, ToolResult
-from segue.transcript.outcomes import NO_OUTPUT, WORDING
+from segue.transcript.blocks.outcomes import NO_OUTPUT, WORDING
+from segue.transcript.blocks.shown_blocks import completion_of
 from segue.transcript.rules import Rules
-from segue.transcript.shown_blocks import completion_of
 from segue.transcript.steps import Completion
 from strategies.histories import CYCLE
 

@@ -8,7 +8,7 @@ from msgspec import structs
 from segue.conversation.blocks import Text, ToolCall, ToolResult
 from segue.conversation.extra import Extra
 from segue.conversation.message import model, tool, user
-from segue.transcript.foreign_fields import losses, stays_in_place
+from segue.transcript.blocks.foreign_fields import losses, stays_in_place
 from segue.transcript.rules import Rules
 from segue.transcript.steps import ModelStep, UserStep
 from strategies.targets import TARGETS

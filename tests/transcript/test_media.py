@@ -7,7 +7,7 @@ import pytest
 from laws.legality import complaints
 from segue.conversation.blocks import Code, Media, Text, ToolCall, ToolResult
 from segue.conversation.message import model, tool, user
-from segue.transcript.media import caption, describe, sort_media, written_out
+from segue.transcript.blocks.media import caption, describe, sort_media, written_out
 from segue.transcript.rules import MediaRules, Rules
 from segue.transcript.steps import ModelStep, Transcript, UserStep
 from strategies.targets import TARGETS

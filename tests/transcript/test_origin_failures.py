@@ -16,7 +16,7 @@ from segue.dialects.card import ModelCard
 from segue.dialects.registry import DIALECTS
 from segue.errors import TranscriptError
 from segue.transcript.adopt import adopt, rebuild
-from segue.transcript.outcomes import WORDING
+from segue.transcript.blocks.outcomes import WORDING
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
 from segue.transcript.rules import Rules

@@ -11,7 +11,7 @@ from segue.conversation.blocks import Code, Media, Origin, Reasoning, Text, Tool
 from segue.conversation.extra import Extra
 from segue.conversation.message import Conversation, Message, Speaker, model, tool, user
 from segue.errors import TranscriptError
-from segue.transcript.outcomes import same_outcome
+from segue.transcript.blocks.outcomes import same_outcome
 from segue.transcript.pairing import DraftBuilder
 from segue.transcript.render import render
 from segue.transcript.rules import Rules

@@ -27,12 +27,12 @@ from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message, model, tool, user
 from segue.errors import TranscriptError
 from segue.transcript.adopt import adopt, rebuild
+from segue.transcript.blocks.value_text import text_of
 from segue.transcript.composer import Composer
 from segue.transcript.policy import DEFAULT, Policy
 from segue.transcript.render import _as_a_whole, render
 from segue.transcript.rules import Rules
 from segue.transcript.steps import ModelStep, UserStep
-from segue.transcript.value_text import text_of
 from strategies.examples import AT_LEAST_100
 from strategies.histories import CYCLE, Told, conversations, messages, whole_conversations
 from strategies.targets import TARGETS, Replay, for_every_target

@@ -17,7 +17,7 @@ from segue.conversation.message import Conversation, Message, model, tool, user
 from segue.conversation.options import Options
 from segue.dialects.card import UNKNOWN
 from segue.dialects.plan import plan
-from segue.transcript.outcomes import WORDING
+from segue.transcript.blocks.outcomes import WORDING
 from segue.transcript.policy import Policy
 from segue.transcript.render import render
 from segue.transcript.rules import Rules

@@ -10,8 +10,7 @@ from hypothesis import given
 
 from segue.conversation.blocks import ToolCall, ToolResult
 from segue.conversation.message import Conversation, model, tool, user
-from segue.transcript.render import render
-from segue.transcript.value_text import (
+from segue.transcript.blocks.value_text import (
     WRAPPED,
     arguments_of,
     is_deeper,
@@ -20,6 +19,7 @@ from segue.transcript.value_text import (
     text_form,
     text_of,
 )
+from segue.transcript.render import render
 from strategies.histories import CYCLE, raw_arguments, values
 from strategies.targets import TARGETS
 from transcript.readers import calls_of

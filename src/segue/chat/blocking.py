@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from segue.chat.attachments import Content
     from segue.chat.chat import Chat
     from segue.chat.compaction.compact import Strategy
-    from segue.chat.event_stream import EventStream
-    from segue.chat.turn import Answer
+    from segue.chat.turn import Answer, EventStream
     from segue.chat.turn_settings import TurnOptions
     from segue.conversation.options import Options
     from segue.events import ChatEvent, Compaction, Switch

@@ -21,10 +21,9 @@ from segue.chat.attachments import Content, user_message
 from segue.chat.budget import Budget
 from segue.chat.chat_session import ChatSession, ChatSettings
 from segue.chat.compaction.trigger import CompactionSettings
-from segue.chat.event_stream import EventStream
 from segue.chat.given_history import GivenHistory, history_in
 from segue.chat.roles import Role, SystemPrompt, checked_function
-from segue.chat.turn import Turn, can_resume
+from segue.chat.turn import EventStream, Turn, can_resume
 from segue.chat.turn_settings import TurnOptions, TurnSettings, check_options
 from segue.conversation.json_safe import encodable
 from segue.conversation.options import Options

@@ -13,9 +13,9 @@ from typing import Any, final
 import msgspec
 from msgspec import Struct, structs
 
-from segue.chat.partial_json import NOTHING, PartialJson
 from segue.errors import UsageError
 from segue.providers.requests.text_requests import schema_in_words
+from segue.text.partial_json import NOTHING, PartialJson
 from segue.tools.value_types import Misfit, value_type
 
 ANSWER_CORRECTED = "answer_corrected"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, assert_never, final
+from typing import TYPE_CHECKING, Any, Generic, Self, assert_never, final
 
 from msgspec import Struct, field
 
 from segue.chat.budget import OVER_BUDGET
 from segue.chat.chat_session import ChatSession
-from segue.chat.exchange import TurnExchanges
 from segue.chat.output_type import second_request
 from segue.chat.steps import (
     Ask,
@@ -26,11 +25,12 @@ from segue.chat.steps import (
     take,
     turn_of,
 )
+from segue.chat.turn_exchange import TurnExchanges
 from segue.conversation.blocks import Text, ToolResult
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
 from segue.errors import ProtocolError, SegueError
-from segue.events import Compaction, Emit, Error, Switch, ToolCallResult, TurnComplete, Warned
+from segue.events import Compaction, Emit, Error, Finish, Switch, ToolCallResult, TurnComplete, Warned
 from segue.exchange.attempt import unexpected
 from segue.providers.models.prices import Bill
 from segue.routing.router import Need
@@ -51,7 +51,7 @@ from segue.sessions.entries import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
 
     from typing_extensions import TypeVar
 
@@ -429,3 +429,41 @@ class Turn(Struct):
             exchanges=self._number,
             error=error,
         )
+
+
+@final
+class EventStream:
+    """The events of one turn, which begins when the first is asked for. The last one is `Finish`. Whoever stops iterating cancels
+    the turn."""
+
+    def __init__(self, begin: Callable[[Emit], Awaitable[Turn]]) -> None:
+        self._begin = begin
+        self._turn: Turn | None = None
+        self._events: asyncio.Queue[ChatEvent] = asyncio.Queue()
+        self._over = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ChatEvent:
+        if self._over:
+            raise StopAsyncIteration
+        if self._turn is None:
+            self._turn = await self._begin(self._events.put_nowait)
+        try:
+            event = await self._events.get()
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
+        self._over = type(event) is Finish
+        return event
+
+    async def aclose(self) -> None:
+        """Cancel the turn if it still runs, and wait for its end."""
+        over, self._over = self._over, True
+        if self._turn is not None and not over:
+            await self._turn.stop()
+
+    def __del__(self) -> None:
+        if self._turn is not None and not self._over:
+            self._turn.abandon()

@@ -46,7 +46,7 @@ from segue.events import (
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 
-    from segue.chat.event_stream import EventStream
+    from segue.chat.turn import EventStream
     from segue.conversation.blocks import Citation, Media, ToolCall, ToolResult
     from segue.events import ChatEvent
 

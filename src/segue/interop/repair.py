@@ -15,7 +15,7 @@ from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult, is_
 from segue.conversation.ids import is_minted
 from segue.conversation.message import Conversation, Message
 from segue.transcript.adopt import adopt, rebuild
-from segue.transcript.value_text import arguments_of
+from segue.transcript.blocks.value_text import arguments_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

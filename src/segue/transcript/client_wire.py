@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, final
 from msgspec import Struct
 
 from segue.conversation.tools import ToolSpec
-from segue.transcript.citations import SourceKind
+from segue.transcript.blocks.citations import SourceKind
 from segue.transcript.reply_call import ArgumentsForm
 from segue.transcript.rules import Rules
 

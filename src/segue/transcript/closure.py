@@ -13,8 +13,8 @@ from msgspec import structs
 
 from segue.conversation.blocks import ToolCall, ToolResult, is_real, status_of
 from segue.errors import TranscriptError
+from segue.transcript.blocks.outcomes import is_placeholder, outcome_of, same_outcome, words_of
 from segue.transcript.drafts import Note
-from segue.transcript.outcomes import is_placeholder, outcome_of, same_outcome, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

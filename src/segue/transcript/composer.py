@@ -13,9 +13,7 @@ from msgspec import structs
 
 from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall
 from segue.conversation.json_safe import encodable
-from segue.transcript.closure import recover_call, settle
-from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, repair_from, repair_of
-from segue.transcript.foreign_fields import (
+from segue.transcript.blocks.foreign_fields import (
     folded,
     may_end,
     report_losses,
@@ -24,11 +22,13 @@ from segue.transcript.foreign_fields import (
     travels,
     uncontained,
 )
+from segue.transcript.blocks.shown_blocks import completion_of, fit_block
+from segue.transcript.blocks.value_text import arguments_of
+from segue.transcript.closure import recover_call, settle
+from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, repair_from, repair_of
 from segue.transcript.projection import IdProjection, offered_names
 from segue.transcript.reasoning import Dropped, Makers, lacks_thought
-from segue.transcript.shown_blocks import completion_of, fit_block
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Step, StepBlock, UserStep
-from segue.transcript.value_text import arguments_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,9 +25,9 @@ from segue.conversation.blocks import (
     is_real,
 )
 from segue.errors import TranscriptError
+from segue.transcript.blocks.outcomes import is_placeholder, outcome_of, same_outcome, tells_nothing
+from segue.transcript.blocks.value_text import arguments_of
 from segue.transcript.drafts import CallDraft, CallQueue, Draft, ModelDraft, Note, ResultDraft, UserDraft
-from segue.transcript.outcomes import is_placeholder, outcome_of, same_outcome, tells_nothing
-from segue.transcript.value_text import arguments_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence

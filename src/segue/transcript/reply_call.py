@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from segue.conversation.events import Sealed
 from segue.errors import ProtocolError
-from segue.transcript.value_text import WRAPPED, is_object_text, json_of
+from segue.transcript.blocks.value_text import WRAPPED, is_object_text, json_of
 
 if TYPE_CHECKING:
     from segue.conversation.events import FinishReason

@@ -26,13 +26,13 @@ from segue.conversation.events import (
 )
 from segue.conversation.ids import mint
 from segue.errors import ProtocolError, ProviderError, SegueError
-from segue.transcript.citations import is_listed, source_list, suits
-from segue.transcript.media import describe_in_reply, document_text
+from segue.transcript.blocks.citations import is_listed, source_list, suits
+from segue.transcript.blocks.media import describe_in_reply, document_text
+from segue.transcript.blocks.value_text import is_object_text
 from segue.transcript.projection import MintedIds, offered_names
 from segue.transcript.repairs import Kind, Repair
 from segue.transcript.reply_call import ReplyCall
 from segue.transcript.rules import media_type
-from segue.transcript.value_text import is_object_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, assert_never
 
 from segue.conversation.blocks import Block, Code, Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message, user
-from segue.transcript.outcomes import WORDING
-from segue.transcript.value_text import arguments_of, text_of
+from segue.transcript.blocks.outcomes import WORDING
+from segue.transcript.blocks.value_text import arguments_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

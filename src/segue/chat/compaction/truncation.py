@@ -15,7 +15,7 @@ from segue.chat.compaction.units import last_prompt, units_of
 from segue.conversation.blocks import Block, Reasoning, Text, ToolResult, is_real
 from segue.conversation.ids import next_ordinal
 from segue.conversation.message import Conversation, Message
-from segue.transcript.value_text import text_of
+from segue.transcript.blocks.value_text import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

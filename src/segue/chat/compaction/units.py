@@ -12,8 +12,8 @@ from msgspec import structs
 
 from segue.conversation.blocks import Code, Media, Text, is_real
 from segue.conversation.message import Conversation, Message
+from segue.transcript.blocks.outcomes import same_outcome
 from segue.transcript.drafts import CallDraft
-from segue.transcript.outcomes import same_outcome
 from segue.transcript.pairing import DraftBuilder
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from segue.conversation.blocks import status_of
 from segue.text.terminal_text import sanitised
-from segue.transcript.value_text import json_of, text_of
+from segue.transcript.blocks.value_text import json_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ from msgspec import Struct
 from segue.cli.display.call_text import call_words
 from segue.conversation.blocks import Media, Text, ToolResult
 from segue.text.terminal_text import sanitised
+from segue.transcript.blocks.value_text import text_of
 from segue.transcript.repairs import LOSSY, SENTENCES
-from segue.transcript.value_text import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -17,7 +17,7 @@ from segue.events import (
     Warned,
 )
 from segue.text.terminal_text import sanitised
-from segue.transcript.value_text import text_of
+from segue.transcript.blocks.value_text import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.input import Input
 
     from segue.chat.chat import Chat
-    from segue.chat.event_stream import EventStream
+    from segue.chat.turn import EventStream
     from segue.cli.interactive.prompts.questions import Question
     from segue.cli.interactive.views.screen import Screen
     from segue.cli.runtime import Runtime

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 from msgspec import Struct
 
 from segue.errors import Remedy
-from segue.transcript.citations import is_listed
+from segue.transcript.blocks.citations import is_listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -33,7 +33,7 @@ from segue.events import (
     Warned,
 )
 from segue.text.terminal_text import ControlSequence, Sanitiser, safe_json
-from segue.transcript.citations import source_list
+from segue.transcript.blocks.citations import source_list
 
 if TYPE_CHECKING:
     import argparse

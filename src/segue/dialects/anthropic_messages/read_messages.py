@@ -22,8 +22,8 @@ from segue.dialects.requests.json_fields import items, record, text, unknown, wr
 from segue.dialects.requests.messages import split_by_speaker
 from segue.dialects.requests.opaque_blocks import seal_block
 from segue.dialects.requests.seal_makers import seal_origin
+from segue.transcript.blocks.value_text import json_of
 from segue.transcript.fast import fast_paths
-from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

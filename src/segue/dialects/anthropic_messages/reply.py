@@ -30,8 +30,8 @@ from segue.dialects.replies.finish_reasons import FinishReasons
 from segue.dialects.replies.usage_counts import count, counted, with_price_facts
 from segue.dialects.requests.opaque_blocks import KIND, opaque_block
 from segue.errors import ProtocolError
-from segue.transcript.media import describe, written_out
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.media import describe, written_out
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -33,7 +33,7 @@ from segue.dialects.streams.garbled_lines import (
     reply_garbled,
 )
 from segue.dialects.streams.repeated_chunk import Delta, RepeatedChunkDecoder
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event

@@ -9,7 +9,7 @@ import msgspec
 from segue.conversation.blocks import Citation, SourcePlace
 from segue.dialects.converse.rules import NAME
 from segue.dialects.replies.citations import number_in, text_in, unknown_citation
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

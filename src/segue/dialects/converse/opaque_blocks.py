@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from segue.conversation.blocks import Seal, Text
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -31,8 +31,8 @@ from segue.dialects.requests.settings import (
 )
 from segue.dialects.schemas import flavours
 from segue.dialects.schemas.strict import closed_schema
+from segue.transcript.blocks.value_text import json_of
 from segue.transcript.steps import AnsweredCall, ModelStep
-from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

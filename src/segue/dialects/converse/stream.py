@@ -26,7 +26,7 @@ from segue.dialects.converse.opaque_blocks import KIND
 from segue.dialects.converse.reply import finished, usage_of
 from segue.dialects.streams.amazon_event_stream import BrokenFrameError, EventFrame, EventFrameDecoder
 from segue.dialects.streams.garbled_lines import check_encoding, read_garbled, reply_cut_off, reply_garbled
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

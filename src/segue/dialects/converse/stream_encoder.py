@@ -23,8 +23,8 @@ from segue.dialects.converse.opaque_blocks import opaque_block
 from segue.dialects.converse.reply import FINISHES, counts_of, finished
 from segue.dialects.streams.amazon_event_stream import event_frame, exception_frame
 from segue.dialects.streams.chunk_streams import ChunkEncoder
-from segue.transcript.media import describe
-from segue.transcript.value_text import is_object_text
+from segue.transcript.blocks.media import describe
+from segue.transcript.blocks.value_text import is_object_text
 
 if TYPE_CHECKING:
     from segue.conversation.events import Event

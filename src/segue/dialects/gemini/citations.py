@@ -9,8 +9,8 @@ from msgspec import structs
 from segue.conversation.blocks import Citation
 from segue.dialects.gemini.rules import NAME
 from segue.dialects.replies.citations import natives, text_in
-from segue.transcript.citations import place_in
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.citations import place_in
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,8 +13,8 @@ from msgspec import Raw
 
 from segue.conversation.blocks import Code, Seal, Text
 from segue.dialects.gemini.wire import camel, field
-from segue.transcript.media import written_out
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.media import written_out
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -32,9 +32,9 @@ from segue.dialects.requests.data_urls import kind_of
 from segue.dialects.streams.chunk_streams import ChunkReader
 from segue.dialects.streams.garbled_lines import UNREADABLE, check_encoding
 from segue.errors import ProtocolError
-from segue.transcript.media import written_out
+from segue.transcript.blocks.media import written_out
+from segue.transcript.blocks.value_text import json_of
 from segue.transcript.rules import media_type
-from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

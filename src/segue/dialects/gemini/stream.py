@@ -28,7 +28,7 @@ from segue.dialects.replies.calls import PendingCall, compact_arguments
 from segue.dialects.streams import sse
 from segue.dialects.streams.chunk_streams import ChunkDecoder, ChunkEncoder
 from segue.dialects.streams.chunk_template import MARK, template
-from segue.transcript.value_text import is_object_text
+from segue.transcript.blocks.value_text import is_object_text
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import Citation

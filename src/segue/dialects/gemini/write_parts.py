@@ -11,8 +11,8 @@ from segue.conversation.blocks import Media, Reasoning, Seal, Text
 from segue.dialects.gemini import opaque_parts, wire
 from segue.dialects.gemini.reply import media_part
 from segue.dialects.gemini.rules import GEMINI, NAME
+from segue.transcript.blocks.value_text import is_deeper, json_of
 from segue.transcript.steps import AnsweredCall
-from segue.transcript.value_text import is_deeper, json_of
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import ToolResult

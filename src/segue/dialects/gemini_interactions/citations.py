@@ -7,8 +7,8 @@ from typing import Any
 from segue.conversation.blocks import Citation
 from segue.dialects.gemini_interactions.rules import NAME
 from segue.dialects.replies.citations import natives, number_in, text_in, unknown_citation
-from segue.transcript.citations import place_in
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.citations import place_in
+from segue.transcript.blocks.value_text import json_of
 
 
 def read_citations(listed: Any, said: str) -> list[Citation]:

@@ -28,7 +28,7 @@ from segue.dialects.replies.usage_counts import count, counted, total, with_pric
 from segue.dialects.requests.data_urls import kind_of
 from segue.dialects.requests.opaque_blocks import KIND
 from segue.errors import ProtocolError
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

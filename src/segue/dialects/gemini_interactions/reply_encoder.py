@@ -14,7 +14,7 @@ from segue.dialects.gemini_interactions.reply import FILTERED
 from segue.dialects.replies.calls import compact_arguments
 from segue.dialects.requests.extra_fields import plain
 from segue.dialects.requests.opaque_blocks import opaque_block
-from segue.transcript.media import describe, written_out
+from segue.transcript.blocks.media import describe, written_out
 
 if TYPE_CHECKING:
     from msgspec import Raw

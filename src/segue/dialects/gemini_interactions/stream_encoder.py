@@ -29,8 +29,8 @@ from segue.dialects.requests.opaque_blocks import is_opaque
 from segue.dialects.streams import sse
 from segue.dialects.streams.chunk_streams import ChunkEncoder
 from segue.dialects.streams.chunk_template import ChunkTemplate, json_text
-from segue.transcript.media import describe
-from segue.transcript.value_text import is_object_text
+from segue.transcript.blocks.media import describe
+from segue.transcript.blocks.value_text import is_object_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,8 +28,8 @@ from segue.dialects.requests.messages import (
     take_system,
 )
 from segue.dialects.requests.shapes import Fitting, Shape, fit_tools
+from segue.transcript.blocks.foreign_fields import runs
 from segue.transcript.fast import fast_paths
-from segue.transcript.foreign_fields import runs
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import AnsweredCall, StepBlock, UserStep
 

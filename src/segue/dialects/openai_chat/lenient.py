@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from segue.dialects.openai_chat.wire import Chunk, Piece, Portion
 from segue.dialects.streams.garbled_lines import UNREADABLE, check_encoding
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ from segue.dialects.requests.data_urls import media_from
 from segue.dialects.requests.extra_fields import FieldKinds, with_parts
 from segue.dialects.requests.json_fields import items, listed, record, text, unknown, wrong_type
 from segue.dialects.requests.messages import begun_blocks
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import Block, Origin

@@ -16,7 +16,7 @@ from segue.dialects.openai_chat.wire import sealed
 from segue.dialects.replies.finish_reasons import FinishReasons
 from segue.dialects.requests.data_urls import url_of
 from segue.errors import ProtocolError
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import ToolCall

@@ -28,8 +28,8 @@ from segue.dialects.requests.messages import (
     model_field,
 )
 from segue.dialects.requests.shapes import Fitting
+from segue.transcript.blocks.foreign_fields import runs
 from segue.transcript.fast import fast_paths
-from segue.transcript.foreign_fields import runs
 from segue.transcript.reasoning import lacks_thought
 from segue.transcript.repairs import Repair
 from segue.transcript.rules import media_type

@@ -13,9 +13,9 @@ from segue.dialects.openai_responses import wire
 from segue.dialects.requests.data_urls import media_from, url_of
 from segue.dialects.requests.json_fields import text as text_in
 from segue.dialects.requests.messages import outcome_text
-from segue.transcript.media import describe
-from segue.transcript.outcomes import NOTES
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.media import describe
+from segue.transcript.blocks.outcomes import NOTES
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

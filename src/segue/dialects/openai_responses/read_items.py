@@ -21,7 +21,7 @@ from segue.dialects.requests.messages import begun_blocks
 from segue.dialects.requests.opaque_blocks import seal_block
 from segue.dialects.requests.seal_makers import seal_origin
 from segue.errors import TranscriptError
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -30,7 +30,7 @@ from segue.dialects.replies.citations import read_annotations
 from segue.dialects.replies.usage_counts import XAI_TICKS, count, counted, with_price_facts
 from segue.dialects.requests.opaque_blocks import KIND
 from segue.errors import ProtocolError
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,9 +13,9 @@ from segue.dialects.openai_responses.reply import INCOMPLETE, REFUSED
 from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.replies.citations import natives, url_annotation
 from segue.dialects.requests.opaque_blocks import opaque_block
-from segue.transcript.citations import place_in
-from segue.transcript.media import describe, written_out
-from segue.transcript.value_text import arguments_of
+from segue.transcript.blocks.citations import place_in
+from segue.transcript.blocks.media import describe, written_out
+from segue.transcript.blocks.value_text import arguments_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

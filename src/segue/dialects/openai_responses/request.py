@@ -29,10 +29,10 @@ from segue.dialects.requests.json_fields import items, record, text
 from segue.dialects.requests.messages import check_target, leading_system, outcome_text, take_system
 from segue.dialects.requests.opaque_blocks import OpaqueBlockFilter, is_opaque, opaque_block
 from segue.dialects.requests.shapes import UNFIT, Fitting, fit_tools
+from segue.transcript.blocks.value_text import json_of
 from segue.transcript.fast import fast_paths
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import AnsweredCall, ModelStep, UserStep
-from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

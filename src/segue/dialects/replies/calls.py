@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 
 from segue.conversation.blocks import ToolCall
 from segue.conversation.events import parse_arguments
-from segue.transcript.value_text import arguments_of
+from segue.transcript.blocks.value_text import arguments_of
 
 if TYPE_CHECKING:
     from segue.conversation.events import CallStarted

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import structs
 
 from segue.conversation.blocks import Citation
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

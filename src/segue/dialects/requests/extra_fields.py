@@ -15,12 +15,12 @@ from msgspec import Struct, structs
 from segue.conversation.blocks import Reasoning
 from segue.conversation.extra import Extra
 from segue.conversation.json_safe import is_json_safe, json_safe
-from segue.transcript.value_text import is_object_text
+from segue.transcript.blocks.value_text import is_object_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from segue.transcript.foreign_fields import HasExtra
+    from segue.transcript.blocks.foreign_fields import HasExtra
 
 
 _EMPTY: tuple[Any, ...] = (None, False, "", [], {})

@@ -24,7 +24,7 @@ from segue.gateway.memory.recent import RecentConversations
 from segue.gateway.memory.replies import RememberedReply, decode_reply, encode_reply, sound_id
 from segue.gateway.memory.store import ConversationInfo, GatewayStore, MemoryRecord
 from segue.gateway.requests.byte_budget import weight_of
-from segue.transcript.citations import without_source_list
+from segue.transcript.blocks.citations import without_source_list
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,7 +20,7 @@ from segue.gateway.memory.fingerprints import HistoryFingerprints, is_unique
 from segue.gateway.memory.histories import KnownHistory, Maker
 from segue.gateway.memory.replies import RememberedReply, sound_id
 from segue.gateway.requests.large_bodies import read_beside
-from segue.transcript.citations import without_source_list
+from segue.transcript.blocks.citations import without_source_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -19,7 +19,7 @@ from segue.inspector.views.change_list import change_items, changes_of
 from segue.inspector.views.chat_view import about, short_result
 from segue.inspector.views.wire_rows import BodyLine, Side, StepRow, rows_of
 from segue.text.redaction import redact_text
-from segue.transcript.value_text import text_of
+from segue.transcript.blocks.value_text import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

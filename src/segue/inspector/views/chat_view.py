@@ -11,8 +11,8 @@ from msgspec import Struct, structs
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult, status_of
 from segue.conversation.usage import NO_USAGE, Usage
 from segue.inspector.markup import words
-from segue.transcript.media import describe
-from segue.transcript.value_text import text_of
+from segue.transcript.blocks.media import describe
+from segue.transcript.blocks.value_text import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

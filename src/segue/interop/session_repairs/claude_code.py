@@ -18,7 +18,7 @@ from segue.interop.session_repairs.session_draft import (
     new_id,
     rename_calls,
 )
-from segue.transcript.outcomes import WORDING
+from segue.transcript.blocks.outcomes import WORDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,8 @@ from segue.interop.session_repairs.session_draft import (
     at,
     new_id,
 )
-from segue.transcript.outcomes import WORDING
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.outcomes import WORDING
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from segue.interop.session_repairs.session_draft import (
     put,
     rename_calls,
 )
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,9 @@ from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, To
 from segue.conversation.json_text import parse_json
 from segue.errors import TranscriptError
 from segue.interop.session_repairs.session_draft import is_legal_id, new_id
-from segue.transcript.outcomes import WORDING
-from segue.transcript.value_text import arguments_of, json_of
-from segue.transcript.value_text import text_of as value_text
+from segue.transcript.blocks.outcomes import WORDING
+from segue.transcript.blocks.value_text import arguments_of, json_of
+from segue.transcript.blocks.value_text import text_of as value_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,10 +9,10 @@ from msgspec import Struct, structs
 
 from segue.errors import UsageError
 from segue.providers.embedded.grammar import Grammar, quoted
+from segue.transcript.blocks.value_text import json_of
 from segue.transcript.text_tools.form import Form, Offer, offer_of
 from segue.transcript.text_tools.json_calls import JSON_CALLS, parameters_of
 from segue.transcript.text_tools.react import SHORT_REACT
-from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from segue.conversation.options import Options

@@ -10,8 +10,8 @@ from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, To
 from segue.conversation.json_safe import encodable
 from segue.sessions.pages.page_order import Aside, page_of
 from segue.text.terminal_text import sanitised
-from segue.transcript.media import describe
-from segue.transcript.value_text import arguments_of, text_of
+from segue.transcript.blocks.media import describe
+from segue.transcript.blocks.value_text import arguments_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

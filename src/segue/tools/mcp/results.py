@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from segue.conversation.blocks import Media
 from segue.conversation.json_safe import encodable
 from segue.tools.definition import Output
-from segue.transcript.value_text import json_of
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock

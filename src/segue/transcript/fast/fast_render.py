@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from segue.conversation.blocks import Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.json_safe import encodable, is_encodable
+from segue.transcript.blocks.foreign_fields import folded, losses, stays_in_place, travels
+from segue.transcript.blocks.outcomes import same_outcome
+from segue.transcript.blocks.value_text import arguments_of, is_object_text, plain_text, text_form
 from segue.transcript.drafts import Note
-from segue.transcript.foreign_fields import folded, losses, stays_in_place, travels
-from segue.transcript.outcomes import same_outcome
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, StepBlock
-from segue.transcript.value_text import arguments_of, is_object_text, plain_text, text_form
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, structs
 
+from segue.transcript.blocks.value_text import json_of
 from segue.transcript.text_tools.form import Form, ParsedReply
-from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

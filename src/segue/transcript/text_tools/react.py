@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from segue.transcript.blocks.value_text import json_of
 from segue.transcript.text_tools.form import Form, ParsedReply, ParseProblem, Section
 from segue.transcript.text_tools.json_calls import list_tools
-from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -41,7 +41,7 @@ from segue.events import (
     Warned,
 )
 from segue.text.terminal_text import sanitised
-from segue.transcript.citations import source_list
+from segue.transcript.blocks.citations import source_list
 
 if TYPE_CHECKING:
     from segue.cli.interactive.prompts.question_view import QuestionView

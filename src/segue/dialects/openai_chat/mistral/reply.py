@@ -35,8 +35,8 @@ from segue.dialects.streams.chunk_streams import ChunkDecoder, ChunkEncoder, Chu
 from segue.dialects.streams.chunk_template import MARK, template
 from segue.dialects.streams.garbled_lines import UNREADABLE, check_encoding
 from segue.errors import ProtocolError
-from segue.transcript.media import describe, written_out
-from segue.transcript.value_text import arguments_of, json_of
+from segue.transcript.blocks.media import describe, written_out
+from segue.transcript.blocks.value_text import arguments_of, json_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -47,10 +47,10 @@ from segue.dialects.requests.value_shapes import (
     WORDS,
     only,
 )
+from segue.transcript.blocks.value_text import json_of
 from segue.transcript.repairs import Repair
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall
-from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

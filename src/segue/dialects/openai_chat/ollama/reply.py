@@ -34,7 +34,7 @@ from segue.dialects.streams.chunk_template import MARK, template
 from segue.dialects.streams.garbled_lines import UNREADABLE, check_encoding
 from segue.dialects.streams.ndjson import LineDecoder
 from segue.errors import ProtocolError
-from segue.transcript.media import describe, written_out
+from segue.transcript.blocks.media import describe, written_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

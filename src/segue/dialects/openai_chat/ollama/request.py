@@ -42,9 +42,9 @@ from segue.dialects.requests.value_shapes import (
     WORDS,
     matching,
 )
+from segue.transcript.blocks.value_text import json_of
 from segue.transcript.rules import media_type
 from segue.transcript.steps import AnsweredCall
-from segue.transcript.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from segue.conversation.blocks import Reason, is_real
-from segue.transcript.value_text import text_of
+from segue.transcript.blocks.value_text import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -8,9 +8,9 @@ from msgspec import structs
 
 from segue.conversation.blocks import Code, Media, Text
 from segue.conversation.json_safe import encodable, is_encodable
-from segue.transcript.citations import fit_citations
-from segue.transcript.foreign_fields import losses, travels
-from segue.transcript.media import (
+from segue.transcript.blocks.citations import fit_citations
+from segue.transcript.blocks.foreign_fields import losses, travels
+from segue.transcript.blocks.media import (
     caption,
     sort_media,
     stand_in,
@@ -18,10 +18,10 @@ from segue.transcript.media import (
     without_lost_title,
     written_out,
 )
-from segue.transcript.outcomes import NO_OUTPUT, WORDING
+from segue.transcript.blocks.outcomes import NO_OUTPUT, WORDING
+from segue.transcript.blocks.value_text import text_form
 from segue.transcript.rules import accepts_media
 from segue.transcript.steps import Completion
-from segue.transcript.value_text import text_form
 
 if TYPE_CHECKING:
     from segue.conversation.blocks import ToolResult

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, final
 from msgspec import structs
 
 from segue.chat.output_type import ANSWER_CORRECTED, OutputMismatch, correction_of
-from segue.chat.partial_json import NOTHING
 from segue.chat.roles import checked_output
 from segue.conversation.blocks import Reasoning, Text, ToolCall
 from segue.conversation.events import (
@@ -43,7 +42,8 @@ from segue.routing.route import provider_of
 from segue.routing.router import GoTo, Retry
 from segue.sessions.entries import ModelReplied, NoteAdded, Switched
 from segue.telemetry.switch import UNSEEN, observer
-from segue.transcript.citations import is_listed
+from segue.text.partial_json import NOTHING
+from segue.transcript.blocks.citations import is_listed
 
 if TYPE_CHECKING:
     import asyncio
