@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.model_view import read_by_model
 from gateway.world import ROUTES, GatewayWorld
 from segue.config.schema import CallerSettings
 from segue.emulators.faults import Fault
@@ -154,14 +155,114 @@ def test_objects_are_made_shown_changed_and_deleted() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(("first", "later"), [(A, B), (B, B), (A, A), (B, A)])
+def test_what_was_deleted_is_gone_for_whatever_continues_a_later_reply(first: str, later: str) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        name = await made(world, "One.", "Secret.", "Two.")
+        before = await turn(world, name, "Three.", first)
+        secret = next(item for item in (await listed(world, name))["data"] if "Secret." in json.dumps(item))
+        await world.ask(f"{OBJECTS}/{name}/items/{secret['id']}", method="DELETE")
+        reply = await turn(world, name, "Four.", first)
+        sent = json.dumps((await world.ask(f"{PATH}/{reply['id']}/input_items", method="GET")).json())
+        assert "One." in sent
+        assert "Secret." not in sent
+        for told, parent in ((False, reply), (True, before)):
+            body = {"model": later, "input": [message("Five.")], "previous_response_id": parent["id"]}
+            assert (await world.ask(PATH, body)).status == 200
+            read, _ = read_by_model(world.emulator, world.emulator.log[-1])
+            assert ("Secret." in json.dumps(read)) is told, "an earlier reply was made with it"
+            assert "Two." in json.dumps(read)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_conversation_that_is_deleted_during_a_turn_does_not_come_back(stream: bool) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        name = await made(world, "One.")
+        running = asyncio.ensure_future(turn(world, name, "Two.", B, stream=stream))
+        while not world.emulator.log:
+            await asyncio.sleep(0)
+        assert (await world.ask(f"{OBJECTS}/{name}", method="DELETE")).status == 200
+        reply = await running
+        assert (await world.ask(f"{OBJECTS}/{name}", method="GET")).status == 404
+        assert (await world.ask(f"{OBJECTS}/{name}", method="DELETE")).status == 404
+        assert (await world.ask(f"{PATH}/{reply['id']}", method="GET")).status == 200, "it has its own id"
+
+    asyncio.run(main())
+
+
+def test_a_deleted_conversation_leaves_nothing_in_the_store() -> None:
+    async def count(world: GatewayWorld) -> int:
+        number: int = await world.store._file.read(
+            lambda connection: connection.execute("SELECT count(*) FROM records").fetchone()[0]
+        )
+        return number
+
+    async def main() -> None:
+        world = GatewayWorld()
+        await world.ask(PATH, {"model": B, "input": "Hello."})
+        before = await count(world)
+        name = await made(world, metadata={"topic": "a"})
+        assert await count(world) > before
+        assert (await world.ask(f"{OBJECTS}/{name}", method="DELETE")).status == 200
+        assert await count(world) == before
+
+    asyncio.run(main())
+
+
+def test_a_conversation_of_which_a_reply_was_deleted_can_be_deleted() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        name = await made(world, "One.")
+        reply = await turn(world, name, "Two.", B)
+        assert (await world.ask(f"{PATH}/{reply['id']}", method="DELETE")).status == 200
+        body = {"model": B, "input": "x", "conversation": name}
+        assert (await world.ask(PATH, body)).status == 404, (
+            "nobody gets an answer to a shortened conversation"
+        )
+        assert (await world.ask(f"{OBJECTS}/{name}", method="DELETE")).status == 200
+
+    asyncio.run(main())
+
+
+def test_items_that_came_with_one_id_are_listed_each_with_its_own() -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        items = [{**message(text), "id": "msg_1"} for text in ("One.", "Two.", "Three.")]
+        name = (await world.ask(OBJECTS, {"items": items})).json()["id"]
+        found, after = list[Any](), ""
+        while len(found) < 4:
+            page = await listed(world, name, f"?order=asc&limit=1{after}")
+            found += page["data"]
+            after = f"&after={page['last_id']}"
+            if not page["has_more"]:
+                break
+        assert texts_in(found) == ["One.", "Two.", "Three."]
+        await world.ask(f"{OBJECTS}/{name}/items/{found[1]['id']}", method="DELETE")
+        assert texts_in((await listed(world, name))["data"]) == ["One.", "Three."]
+
+    asyncio.run(main())
+
+
 def test_what_is_wrong_with_a_request_is_said() -> None:
     async def main() -> None:
         world = GatewayWorld()
         many = {"items": [message("x")] * 21}
-        for body, param in ((many, "items"), ({"items": "x"}, "items"), ({"metadata": 1}, "metadata")):
+        for body, param in (
+            (many, "items"),
+            ({"items": "x"}, "items"),
+            ({"metadata": 1}, "metadata"),
+            ({"items": [message("x"), {"role": "user", "content": 5}]}, "items[1].content"),
+            ({"inputs": "Hello.", "model": A}, "inputs"),  # of Mistral's conversations
+        ):
             reply = await world.ask(OBJECTS, body)
             assert reply.status == 400
             assert reply.json()["error"]["param"] == param
+        lost = {"items": [{"type": "item_reference", "id": "msg_unknown"}]}
+        assert (await world.ask(OBJECTS, lost)).status == 404
         name = await made(world)
         body = {"model": B, "input": "x", "conversation": name, "previous_response_id": "resp_1"}
         assert (await world.ask(PATH, body)).status == 400

@@ -33,8 +33,10 @@ class HeldConversation(Struct, frozen=True):
     """All items, each with its id; the oldest first."""
     given: tuple[Any, ...]
     """The same as they came, for a model."""
+    removed: tuple[int, ...] = ()
+    """The places of those that were deleted, among all that there were."""
     origin: ReplyOrigin | None = None
-    """Who made the reply that it ends with; None if it ends with something else, or something of it was deleted."""
+    """Who made the reply that it ends with; None if it ends with something else, or something was deleted behind that."""
 
     def shown(self) -> dict[str, Any]:
         return {

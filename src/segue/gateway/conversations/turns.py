@@ -100,6 +100,11 @@ class PreparedRequest(Struct, frozen=True):
     """Whether no provider is asked to hold the conversation, because the last one refused that."""
 
     @property
+    def removed(self) -> list[int]:
+        """The places of items that were deleted from its conversation, among all before it."""
+        return [] if self.held is None else [*self.held.removed]
+
+    @property
     def is_part(self) -> bool:
         """Whether the request is only the end of a conversation whose beginning its provider holds."""
         return any(reference.stands_for == "history" for reference in self.references)

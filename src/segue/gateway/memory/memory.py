@@ -27,7 +27,7 @@ from segue.gateway.requests.byte_budget import weight_of
 from segue.transcript.blocks.citations import without_source_list
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from segue.conversation.message import Message
     from segue.gateway.memory.installation_key import InstallationKey
@@ -251,6 +251,12 @@ class Memory:
         known = bool(await self.store.read([key]))
         await self.store.delete([key])
         return known
+
+    async def delete_objects(self, caller: str, objects: Iterable[tuple[str, str]]) -> None:
+        """Delete objects by kind and id."""
+        await self.store.delete(
+            [self._key.digest("object", caller, kind, object_id) for kind, object_id in objects]
+        )
 
     async def remember_words(self, caller: str, message: Message) -> None:
         """Keep what a reply says in sounds that its client may return by their ids alone. If the store fails, the reply is not

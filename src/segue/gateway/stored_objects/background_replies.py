@@ -58,7 +58,7 @@ class _Job:
         wire = stored_wire(turn.dialect.name)
         self.events = wire.new_events(self.id, turn.asked, int(time()))
         prepared = turn.prepared
-        self.parent = prepared.parent
+        self.parent, self.removed = prepared.parent, prepared.removed
         new = wire.input_items(turn.fields)[prepared.before :]
         self.input = [msgspec.Raw(msgspec.json.encode(item)) for item in new]
         self.done = False
@@ -108,6 +108,7 @@ class _Job:
             reply=msgspec.Raw(body),
             input=self.input,
             parent=self.parent,
+            removed=self.removed,
             wire=self.dialect.name,
             whole=self.whole,
             beat=0.0 if self.done else time(),

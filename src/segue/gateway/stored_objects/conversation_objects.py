@@ -16,23 +16,24 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from segue.dialects.server_side import stored_replies as stored
-from segue.errors import InvalidRequestError, JournalError, OverloadError
+from segue.errors import InvalidRequestError, JournalError, OverloadError, TranscriptError
 from segue.gateway.conversations.held import HeldConversation, Revision
 from segue.gateway.conversations.turns import read_fields
 from segue.gateway.requests.web import json_response
-from segue.gateway.stored_objects.reply_archive import ReplyNode, history
+from segue.gateway.stored_objects.reply_archive import ReplyNode, full_history
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from segue.gateway.doors.paths import Door
     from segue.gateway.memory.memory import Memory
     from segue.gateway.requests.web import WebRequest, WebResponse
-    from segue.gateway.stored_objects.reply_archive import ReplyArchive, ReplyOrigin
+    from segue.gateway.stored_objects.reply_archive import ReplyArchive
 
 MOST_ITEMS: Final = 20
 _KIND: Final = "conversation object"
 _REVISION: Final = "revision of a conversation"
+_LATEST: Final = "latest revision of a conversation"
 _LEASE: Final = "lease of a conversation"
 _OVER: Final = "end of a lease"
 _STEP: Final = 16
@@ -44,8 +45,9 @@ class _Object(Struct):
     """A conversation. It is kept as JSON."""
 
     created: int
-    revision: int = 0
-    """It has at least so many."""
+    revision: int | None = None
+    """In records of earlier versions: it has at least so many. Now the number is beside it, so that a turn that ends after its
+    conversation was deleted does not bring it back."""
 
 
 class _Lease(Struct):
@@ -100,23 +102,21 @@ class ConversationObjects:
         if data is None:
             return None
         known = msgspec.json.decode(data, type=_Object)
-        number, revision = await self._latest(caller, name, known.revision)
+        number, revision = await self._latest(caller, name, known)
         if revision is None:
             return None
         items: list[dict[str, Any]] = []
         given: list[Any] = []
-        origin: ReplyOrigin | None = None
+        last: ReplyNode | None = None
         if revision.head:
             last = await self._archive.find(caller, revision.head)
             chain = await self._archive.chain(caller, last) if last is not None else None
-            if last is None or chain is None:
+            if chain is None:
                 return None
-            origin = last.origin if not revision.removed else None
-            for item in map(msgspec.json.decode, history(chain, stored.reply_items)):
-                shown = _listed(item, name, len(items))
-                items.append(shown)
-                given.append(item)
-        kept = [at for at, item in enumerate(items) if item["id"] not in revision.removed]
+            given = [*map(msgspec.json.decode, full_history(chain, stored.reply_items))]
+            items = _listed_items(given, name)
+        removed = {at for at, item in enumerate(items) if item["id"] in revision.removed}
+        kept = [at for at in range(len(items)) if at not in removed]
         return HeldConversation(
             name,
             known.created,
@@ -124,10 +124,19 @@ class ConversationObjects:
             revision,
             tuple(items[at] for at in kept),
             tuple(given[at] for at in kept),
-            origin,
+            tuple(sorted(removed)),
+            last.origin if last is not None and removed == {*last.removed} else None,
         )
 
-    async def _latest(self, caller: str, name: str, number: int) -> tuple[int, Revision | None]:
+    async def _latest(self, caller: str, name: str, known: _Object) -> tuple[int, Revision | None]:
+        """Its number, and None if it is not there: an older one is never taken for it."""
+        counted = await self._memory.get_object(caller, _LATEST, name)
+        if counted is None and known.revision is None:
+            return 0, None
+        number = max(int(counted or 0), known.revision or 0)
+        return await self._latest_from(caller, name, number)
+
+    async def _latest_from(self, caller: str, name: str, number: int) -> tuple[int, Revision | None]:
         latest: bytes | None = None
         while True:
             wanted = [f"{name} {at}" for at in range(number, number + _STEP)]
@@ -152,7 +161,7 @@ class ConversationObjects:
                 await self._memory.put_first(caller, _LEASE, name, mine), type=_Lease
             )
             if theirs.token == token:
-                if (await self._latest(caller, held.id, held.number))[0] == held.number:
+                if (await self._latest_from(caller, held.id, held.number))[0] == held.number:
                     return ConversationLease(self, caller, held, name)
                 await self.end_lease(caller, name)
                 break
@@ -170,8 +179,7 @@ class ConversationObjects:
         )
         if msgspec.json.decode(written, type=Revision).token != made.token:
             raise locked(held.id)
-        record = msgspec.json.encode(_Object(held.created, number))
-        await self._memory.put_object(caller, _KIND, held.id, record)
+        await self._memory.put_object(caller, _LATEST, held.id, str(number).encode())
 
     # What clients ask
 
@@ -180,18 +188,19 @@ class ConversationObjects:
         adds = request.method == "POST"
         fields = read_fields(request.body or b"{}") if adds else {}
         if not name:
-            return json_response((await self._create(caller, fields)).shown())
+            return json_response((await self._create(door, caller, fields)).shown())
+        if request.method == "DELETE" and not item:
+            await self._delete(caller, name)
+            return json_response({"id": name, "object": "conversation.deleted", "deleted": True})
         held = await self._known(caller, name)
         if item:
             return await self._one_item(caller, held, item, request.method)
         if request.path.rstrip("/").endswith("/items"):
             if not adds:
                 return json_response(Raw(stored.encode_page(held.items, request.query)))
-            return await self._add_items(caller, held, fields)
-        if request.method == "DELETE":
-            await self._memory.delete_object(caller, _KIND, name)
-            return json_response({"id": name, "object": "conversation.deleted", "deleted": True})
+            return await self._add_items(door, caller, held, fields)
         if adds:
+            _refuse_others(fields, "metadata")
             await self._change(caller, held, metadata=_metadata(fields))
             held = await self._known(caller, name)
         return json_response(held.shown())
@@ -202,8 +211,9 @@ class ConversationObjects:
             raise not_found(name)
         return held
 
-    async def _create(self, caller: str, fields: Mapping[str, Any]) -> HeldConversation:
-        items, metadata = _items(fields, required=False), _metadata(fields)
+    async def _create(self, door: Door, caller: str, fields: Mapping[str, Any]) -> HeldConversation:
+        _refuse_others(fields, "items", "metadata")
+        items, metadata = await self._items(door, caller, fields, required=False), _metadata(fields)
         name = f"conv_{token_hex(24)}"
         head = await self._add(caller, "", items) if items else ""
         first = Revision(token_hex(8), head, metadata)
@@ -212,6 +222,7 @@ class ConversationObjects:
             caller,
             {
                 (_REVISION, f"{name} 0"): msgspec.json.encode(first),
+                (_LATEST, name): b"0",
                 (_KIND, name): msgspec.json.encode(_Object(created)),
             },
         )
@@ -224,8 +235,46 @@ class ConversationObjects:
         await self._archive.add(caller, node_id, ReplyNode(input=new, parent=parent))
         return node_id
 
-    async def _add_items(self, caller: str, held: HeldConversation, fields: Mapping[str, Any]) -> WebResponse:
-        items = _items(fields, required=True)
+    async def _items(
+        self, door: Door, caller: str, fields: Mapping[str, Any], *, required: bool
+    ) -> list[Any]:
+        """The items that a client adds. Raises for one that cannot be read: every turn would be refused because of it."""
+        given = {"model": "", "input": _items(fields, required=required)}
+        whole, unknown = stored.with_items(
+            given,
+            {
+                name: item
+                for name, (item, _) in (await self._archive.items(caller, stored.references(given))).items()
+            },
+        )
+        if unknown is not None:
+            raise unknown
+        items: list[Any] = whole["input"]
+        if items:
+            try:
+                door.dialect.decode_request(whole)
+            except TranscriptError as error:
+                error.path = error.path.replace("input", "items", 1)
+                raise
+        return items
+
+    async def _delete(self, caller: str, name: str) -> None:
+        """With all of its revisions. Replies in it have ids of their own, and stay."""
+        data = await self._memory.get_object(caller, _KIND, name)
+        if data is None:
+            raise not_found(name)
+        known = msgspec.json.decode(data, type=_Object)
+        number, _ = await self._latest(caller, name, known)
+        await self._memory.delete_objects(
+            caller,
+            [(_KIND, name), (_LATEST, name), *((_REVISION, f"{name} {at}") for at in range(number + 1))],
+        )
+
+    async def _add_items(
+        self, door: Door, caller: str, held: HeldConversation, fields: Mapping[str, Any]
+    ) -> WebResponse:
+        _refuse_others(fields, "items")
+        items = await self._items(door, caller, fields, required=True)
         lease = await self.lease(caller, held)
         try:
             await lease.advance(await self._add(caller, held.revision.head, items))
@@ -252,13 +301,23 @@ class ConversationObjects:
             await lease.close()
 
 
-def _listed(item: Any, name: str, position: int) -> dict[str, Any]:
-    """An item as clients list it. One that came without an id has one by its place in the conversation, which never changes."""
+def _listed_items(items: Sequence[Any], name: str) -> list[dict[str, Any]]:
+    """All items of a conversation as clients list them, each with an id that no other one has."""
+    taken, listed = set[str](), list[dict[str, Any]]()
+    for item in items:
+        shown = _listed(item, name, len(listed), taken)
+        taken.add(shown["id"])
+        listed.append(shown)
+    return listed
+
+
+def _listed(item: Any, name: str, position: int, taken: Collection[str]) -> dict[str, Any]:
+    """One that came without an id, or with one that is taken, has one by its place in the conversation, which never changes."""
     shown = dict(item) if isinstance(item, dict) else {"content": item}
     kind = shown.setdefault("type", "message")
-    if not isinstance(shown.get("id"), str):
+    if not isinstance(given := shown.get("id"), str) or given in taken:
         digest = blake2b(f"{name} {position}".encode(), digest_size=20).hexdigest()
-        shown = {"id": f"{'msg' if kind == 'message' else 'item'}_{digest}", **shown}
+        shown = {**shown, "id": f"{'msg' if kind == 'message' else 'item'}_{digest}"}
     if kind == "message":
         shown.setdefault("status", "completed")
         if isinstance(shown.get("content"), str):
@@ -280,6 +339,17 @@ def _items(fields: Mapping[str, Any], *, required: bool) -> list[Any]:
     if len(items) > MOST_ITEMS:
         raise _invalid("items", f"Expected an array with maximum length {MOST_ITEMS}, but got {len(items)}.")
     return items
+
+
+def _refuse_others(fields: Mapping[str, Any], *known: str) -> None:
+    """Raises for a field of another request: what it stands for would be lost."""
+    if other := next((name for name in fields if name not in known), None):
+        raise InvalidRequestError(
+            f"Unknown parameter: '{other}'.",
+            code="unknown_parameter",
+            path=other,
+            hint=f"A request to this path has {' and '.join(known)}.",
+        )
 
 
 def _metadata(fields: Mapping[str, Any]) -> dict[str, str]:

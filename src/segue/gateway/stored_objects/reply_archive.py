@@ -84,6 +84,8 @@ class ReplyNode(Struct, kw_only=True, omit_defaults=True):
     """The ids of the nodes before it, the parent first, as far as they are known here."""
     began: float = 0.0
     """When the first of them was written."""
+    removed: list[int] = []
+    """The places of items before it that had been deleted from its conversation: it is continued without them."""
     conversation: str = ""
     """The id of the conversation that it belongs to, as operators see it."""
     settings: str = ""
@@ -198,6 +200,7 @@ class ReplyArchive:
             reply=Raw(body),
             input=new,
             parent=prepared.parent,
+            removed=prepared.removed,
             conversation=turn.conversation_id,
             wire=turn.dialect.name,
             whole=not prepared.is_part,
@@ -328,7 +331,19 @@ class ReplyArchive:
 def history(
     chain: Sequence[ReplyNode], added: Callable[[Raw], list[Raw]], *, end: ReplyNode | None = None
 ) -> list[Raw]:
-    """All messages of these nodes, each with those that its reply adds. `end`: the node behind them, if it is not among them."""
+    """All messages of these nodes, each with those that its reply adds, but for those that were deleted before the last node.
+    `end`: the node behind them, if it is not among them."""
+    messages = full_history(chain, added, end=end)
+    nodes = chain if end is None else (*chain, end)
+    if not (removed := {place for node in nodes for place in node.removed}):
+        return messages
+    return [message for place, message in enumerate(messages) if place not in removed]
+
+
+def full_history(
+    chain: Sequence[ReplyNode], added: Callable[[Raw], list[Raw]], *, end: ReplyNode | None = None
+) -> list[Raw]:
+    """The same with what was deleted: the place of a message in it never changes."""
     messages: list[Raw] = []
     for node, following in zip(chain, (*chain[1:], end), strict=True):
         messages += node.input
