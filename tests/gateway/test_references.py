@@ -276,6 +276,44 @@ def test_the_customer_who_pays_is_named_to_the_provider() -> None:
     asyncio.run(main())
 
 
+# Values of no kind that they may have
+
+
+@pytest.mark.parametrize("target", ["anthropic", "chat", "gemini", "kimi"])
+@pytest.mark.parametrize(
+    ("wire", "fields"),
+    [
+        ("openai_responses", {"previous_response_id": 5}),
+        ("openai_responses", {"previous_response_id": ""}),
+        ("openai_responses", {"conversation": 5}),
+        ("openai_responses", {"conversation": []}),
+        ("openai_responses", {"conversation": {"id": ""}}),
+        ("openai_responses", {"prompt": {}}),
+        ("anthropic", {"thread": 5}),
+        ("anthropic", {"thread": {}}),
+        ("anthropic", {"thread": "continue"}),
+        ("gemini", {"cachedContent": 5}),
+        ("mistral", {"agent_id": ""}),
+    ],
+)
+def test_what_names_nothing_that_can_be_held_is_no_reason_to_leave_it_out(
+    wire: str, fields: dict[str, Any], target: str
+) -> None:
+    async def main() -> None:
+        case = next(case for case in REFERRING if case.wire == wire and case.fields.keys() & fields.keys())
+        if is_home(ROUTES[target].partition("/")[0], wire):
+            return  # it says itself what is wrong
+        for strict in ({}, {"x-segue-strict": "true"}):
+            world = GatewayWorld()
+            body = {**case.body(ROUTES[target], stream=False), **fields}
+            path = case.path(ROUTES[target], stream=False)
+            reply = await world.ask(path, body, headers={**case.headers, **strict})
+            assert reply.status == case.status, reply.body
+            assert not world.emulator.log
+
+    asyncio.run(main())
+
+
 # Counts and compaction
 
 

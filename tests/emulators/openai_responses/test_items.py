@@ -28,6 +28,16 @@ def test_a_body_has_its_shape() -> None:
         "Invalid type for 'store': expected a boolean, but got a string instead.",
         code="invalid_type",
     )
+    for path, expected, given, fields in (
+        ("conversation", "one of a string or an object", "an integer", {"conversation": 5}),
+        ("conversation.id", "a string", "an integer", {"conversation": {"id": 5}}),
+        ("prompt", "an object", "a string", {"prompt": "pmpt_1"}),
+    ):
+        words = f"Invalid type for '{path}': expected {expected}, but got {given} instead."
+        judge.refuses(body(USER, **fields), "RESP-00", words, param=path, code="invalid_type")
+    for field in ("conversation", "prompt"):
+        words = f"Missing required parameter: '{field}.id'."
+        judge.refuses(body(USER, **{field: {}}), "RESP-00", words, code="missing_required_parameter")
     judge.refuses(
         body(USER, messages=[]),
         "RESP-00",

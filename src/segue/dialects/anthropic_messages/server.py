@@ -36,9 +36,9 @@ _file: Final = member_name("file_id")
 
 def _continued(thread: Any) -> str:
     """THR-02: a thread that is created has nothing before it."""
-    if not isinstance(thread, dict) or thread.get("type") == "create":
+    if isinstance(thread, dict) and thread.get("type") == "create":
         return ""
-    previous = thread.get("previous_message_id")
+    previous = thread.get("previous_message_id") if isinstance(thread, dict) else None
     return previous if isinstance(previous, str) and previous else UNNAMED
 
 

@@ -10,7 +10,7 @@ import msgspec
 from segue.dialects.gemini.errors import encode_error
 from segue.dialects.gemini.vertex import vertex_reply
 from segue.dialects.gemini.wire import field
-from segue.dialects.server_side.references import ReferenceField, text_name, whole_name
+from segue.dialects.server_side.references import ReferenceField, name_unless_empty, whole_name
 from segue.dialects.server_side.wire_server import (
     EmbeddingRequest,
     Operation,
@@ -46,7 +46,7 @@ def _cached(place: str) -> ReferenceField:
     return ReferenceField(
         place=place,
         stands_for="history",
-        names=text_name,
+        names=name_unless_empty,
         message="The cached content {name} is held by the provider that made it, and another one answers here.",
         code="cached_content_not_held",
         hint="Send the contents, the system instruction and the tools themselves.",

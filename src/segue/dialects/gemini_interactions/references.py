@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from segue.dialects.server_side.references import ReferenceField, text_name, whole_name
+from segue.dialects.server_side.references import ReferenceField, name_unless_empty, whole_name
 
 if TYPE_CHECKING:
     from segue.dialects.server_side.references import Substance
@@ -44,7 +44,7 @@ def _there(place: str, what: str, hint: str, stands_for: Substance = "history") 
     return ReferenceField(
         place=place,
         stands_for=stands_for,
-        names=text_name,
+        names=name_unless_empty,
         message=f"{what} {{name}} is held by the provider that made it, and another one answers here.",
         hint=hint,
         members=_CODE,
@@ -55,7 +55,7 @@ REFERENCES: Final = (
     ReferenceField(
         place="previous_interaction_id",
         stands_for="history",
-        names=text_name,
+        names=name_unless_empty,
         message="Interaction {name} not found.",
         status=404,  # INT-10
         code="not_found",

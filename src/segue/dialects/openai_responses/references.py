@@ -25,7 +25,7 @@ _place: Final = member_name("container_id", "file_ids", "skills")
 
 
 def _prompt(prompt: Any) -> str:
-    return (member_name("id")(prompt) or UNNAMED) if prompt else ""
+    return member_name("id")(prompt) or UNNAMED
 
 
 def _compacted(item: Any) -> str:

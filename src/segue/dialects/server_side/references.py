@@ -33,7 +33,7 @@ class ReferenceField(Struct, frozen=True, kw_only=True):
     """Where it is: `thread`, or `messages[].content[].source` for one in lists."""
     stands_for: Substance
     names: Callable[[Any], str]
-    """What a value at this place refers to; empty if the value holds all there is."""
+    """What a value at this place refers to, null excepted; empty if the value holds all there is."""
     marks: tuple[bytes, ...] = ()
     """For one among the messages: no body refers to anything there without one of them."""
     message: str
@@ -140,8 +140,13 @@ def _changed(value: Any, steps: list[str], fill: Callable[[Any, str], Any], word
 
 
 def text_name(value: Any) -> str:
-    """A name is all there is."""
-    return value if isinstance(value, str) else "" if not value else UNNAMED
+    """A name is all there is, and anything else is a mistake that only a refusal shows."""
+    return value if isinstance(value, str) and value else UNNAMED
+
+
+def name_unless_empty(value: Any) -> str:
+    """The same where an empty text says nothing, as in the JSON of Google's APIs."""
+    return "" if value == "" else text_name(value)
 
 
 def member_name(*members: str) -> Callable[[Any], str]:
@@ -157,7 +162,7 @@ def member_name(*members: str) -> Callable[[Any], str]:
 def name_or_member(*members: str) -> Callable[[Any], str]:
     """A name by itself, or a value with a member that holds it."""
     inner = member_name(*members)
-    return lambda value: value if isinstance(value, str) else inner(value)
+    return lambda value: (value if isinstance(value, str) else inner(value)) or UNNAMED
 
 
 def whole_name(value: Any) -> str:

@@ -97,6 +97,8 @@ def unstored(body: Mapping[str, Any]) -> Complaints:
 @rule("INT-08")
 @rule("INT-10")
 def unknown_parent(body: Mapping[str, Any], context: Context) -> Complaints:
+    if body.get("continuation_token") is not None:  # none was given out
+        yield refused("INT-08", "Invalid continuation token.")
     parent = body.get("previous_interaction_id")
     held = context.memory.get(HELD)
     if parent is None or held is None:
@@ -108,8 +110,6 @@ def unknown_parent(body: Mapping[str, Any], context: Context) -> Complaints:
         yield refused("INT-06", f"Interaction {parent} is still in progress.", "M")
     elif record["interaction"]["status"] in ("failed", "cancelled"):
         yield refused("INT-06", f"Interaction {parent} did not complete.", "M")
-    if body.get("continuation_token") is not None:
-        yield refused("INT-08", "Invalid continuation token.")
 
 
 @rule("INT-03")

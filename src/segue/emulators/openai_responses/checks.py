@@ -21,6 +21,8 @@ TYPES: wording.Types = {
     "top_p": ((int, float), "a decimal"),
     "instructions": ((str, list), "a string"),
     "previous_response_id": (str, "a string"),
+    "conversation": ((str, dict), "one of a string or an object"),
+    "prompt": (dict, "an object"),
     "reasoning": (dict, "an object"),
     "text": (dict, "an object"),
     "include": (list, "an array of strings"),
@@ -87,6 +89,12 @@ def wrong_parameters(body: Mapping[str, Any]) -> Complaints:
     elif not isinstance(body["model"], str):
         yield wording.wrong_type("RESP-00", "model", "a string", body["model"])
     yield from wording.wrong_types("RESP-00", body, TYPES)
+    for name in ("conversation", "prompt"):
+        if isinstance(named := body.get(name), Mapping):
+            if named.get("id") is None:
+                yield wording.missing("RESP-00", f"{name}.id")
+            elif not isinstance(named["id"], str):
+                yield wording.wrong_type("RESP-00", f"{name}.id", "a string", named["id"])
 
 
 @rule("RESP-05", "H")
