@@ -18,6 +18,7 @@ from segue.config.schema import CallerSettings, GatewaySettings
 from segue.emulators.model.model_reply import Reply, Say
 from segue.emulators.model.responder import ScriptedResponder
 from segue.gateway.accounts.account import digest_of
+from segue.gateway.requests.byte_budget import ByteBudget
 from segue.gateway.server import response_socket
 from segue.gateway.server.process import http_server
 from segue.gateway.server.response_socket import ResponseSocket
@@ -198,6 +199,22 @@ def test_an_unknown_parent_is_an_error_and_the_connection_stays() -> None:
         ('{"type": "response.create", "previous_response_id": ["r"], "input": "x"}', "invalid_type"),
         ('{"type": "response.create", "generate": false, "previous_response_id": 7}', "invalid_type"),
         ("[" * 100_000, "invalid_json"),
+        ('{"type": "error", "status": 200, "error": {"code": "mine"}}', "invalid_event"),
+        (
+            json.dumps(
+                {
+                    "type": "response.create",
+                    "model": ROUTES["anthropic"],
+                    "previous_response_id": "",
+                    "input": "x",
+                }
+            ),
+            "previous_response_not_found",
+        ),
+        ('{"type": "response.create", "store": false, "include": [["x"]], "input": "x"}', "invalid_type"),
+        ('{"type": "response.create", "include": "x", "input": "x"}', "invalid_type"),
+        ('{"type": "response.create", "generate": false, "conversation": "conv_1"}', "unsupported_parameter"),
+        ('{"type": "response.create", "generate": false, "prompt": {"id": "p"}}', "unsupported_parameter"),
     ],
 )
 def test_what_cannot_be_understood_is_refused_and_the_connection_stays(
@@ -292,6 +309,27 @@ def test_trouble_of_ours_closes_the_socket_so_that_the_client_begins_anew() -> N
                 await socket.recv()
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 1011
+
+    run(test())
+
+
+def test_a_defect_of_ours_leaves_nobody_waiting() -> None:
+    async def broken(*_: Any) -> None:
+        raise ValueError("a defect")
+
+    async def test() -> None:
+        sent: asyncio.Queue[Any] = asyncio.Queue()
+        given: asyncio.Queue[Any] = asyncio.Queue()
+        scope = {"path": "/v1/responses", "headers": []}
+        socket = ResponseSocket(broken, scope, ByteBudget(1 << 20), "")
+        task = asyncio.create_task(socket.converse(given.get, sent.put))
+        asked = {"type": "response.create", "model": "m", "input": "x"}
+        given.put_nowait({"type": "websocket.receive", "text": json.dumps(asked)})
+        async with asyncio.timeout(5):
+            assert (await sent.get())["type"] == "websocket.accept"
+            assert (await sent.get())["code"] == 1011, "the client connects anew, and sends everything"
+        given.put_nowait({"type": "websocket.disconnect"})
+        await task
 
     run(test())
 

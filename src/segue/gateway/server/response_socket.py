@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
+from contextlib import suppress
 from secrets import token_hex
 from time import time
 from typing import TYPE_CHECKING, Any, Final, final
@@ -20,6 +21,7 @@ from msgspec import Struct
 from segue.dialects.streams.sse import FrameDecoder
 from segue.errors import SegueError
 from segue.gateway.requests.byte_budget import Holding, weight_of
+from segue.gateway.requests.client_errors import unexpected
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -52,9 +54,15 @@ class _Kept(Struct, frozen=True):
     """A reply of this connection, or what was announced: all items up to its end, behind those of a stored reply."""
 
     items: tuple[msgspec.Raw, ...]
-    stored: str
-    """The id of the stored reply that all of it continues; empty if there is none."""
+    stored: str | None
+    """The id of the stored reply that all of it continues; None if there is none."""
     holding: Holding
+
+
+class _Refused(Struct, frozen=True):
+    """A message that is not served."""
+
+    event: dict[str, Any]
 
 
 class _Reply(Struct):
@@ -103,10 +111,10 @@ class ResponseSocket:
                 self._take(message, send)
         except TimeoutError:
             await asyncio.gather(*self._lanes.values(), return_exceptions=True)
-            over = _error(
-                400, "websocket_connection_limit_reached", "This connection has reached its 60 minutes."
+            over = _refused(
+                "websocket_connection_limit_reached", "This connection has reached its 60 minutes."
             )
-            await send({"type": "websocket.send", "text": _text(over)})
+            await send({"type": "websocket.send", "text": _text(over.event)})
             await send({"type": "websocket.close", "code": _AGAIN, "reason": "connection limit reached"})
         finally:
             self._gone.set()  # what is under way ends as any request does whose client has left
@@ -117,16 +125,17 @@ class ResponseSocket:
     def _take(self, message: Mapping[str, Any], send: Send) -> None:
         """Begin with a message; those of one lane run one after another."""
         asked = _decoded(message)
-        lane = asked.get("stream_id", "") if isinstance(asked, dict) else ""
+        lane = asked.get("stream_id") if isinstance(asked, dict) else None
+        lane = "" if lane is None else lane
         if not isinstance(lane, str) or (lane and not _LANE.fullmatch(lane)):
-            lane, asked = "", _error(400, "invalid_stream_id", "stream_id is 1 to 256 of A-Z a-z 0-9 _ . -")
+            asked = _refused("invalid_stream_id", "stream_id is 1 to 256 of A-Z a-z 0-9 _ . -")
+            lane = ""
         elif lane not in self._lanes and len(self._lanes) >= MOST_LANES:
-            asked = _error(400, "too_many_streams", f"One connection has at most {MOST_LANES} streams.")
+            asked = _refused("too_many_streams", f"One connection has at most {MOST_LANES} streams.")
             lane = ""  # what concerns the connection has no stream (WS-06)
         elif self._waiting >= MOST_WAITING:
-            asked = _error(
-                429, "too_many_requests", f"{MOST_WAITING} messages wait on this connection already."
-            )
+            why = f"{MOST_WAITING} messages wait on this connection already."
+            asked = _refused("too_many_requests", why, status=429)
         self._waiting += 1
         earlier = self._lanes.get(lane)
         self._lanes[lane] = asyncio.create_task(self._in_turn(earlier, asked, lane, send))
@@ -137,28 +146,34 @@ class ResponseSocket:
         try:
             if not self._gone.is_set():
                 await self._answer(asked, _Lane(lane, send))
+        except OSError:
+            return  # the client has left, and its request has ended with that
+        except Exception as error:
+            defect = unexpected(error, lane)
+            with suppress(OSError):  # nobody waits for an answer that does not come
+                await _Lane(lane, send).close(defect.message)
         finally:
             self._waiting -= 1
 
     async def _answer(self, asked: Any, lane: _Lane) -> None:
         match asked:
-            case {"type": "error"}:
-                await lane.write(asked)
+            case _Refused(event):
+                await lane.write(event)
             case {"type": "response.create"} if (refused := _unreadable(asked)) is not None:
-                await lane.write(refused)
+                await lane.write(refused.event)
             case {"type": "response.create", "generate": False}:
                 await self._announce(asked, lane)
             case {"type": "response.create"}:
                 await self._create(asked, lane)
             case {"type": "response.steer"}:
-                refused = {
+                why = {
                     "code": "steering_not_supported",
                     "message": "A running reply cannot be steered here.",
                 }
                 given = {name: asked.get(name) for name in ("previous_response_id", "input")}
-                await lane.write({"type": "response.steer.failed", **given, "error": refused})
+                await lane.write({"type": "response.steer.failed", **given, "error": why})
             case _:
-                await lane.write(_error(400, "invalid_event", f"Expected an event of type '{CREATE}'."))
+                await lane.write(_refused("invalid_event", f"Expected an event of type '{CREATE}'.").event)
 
     async def _announce(self, asked: dict[str, Any], lane: _Lane) -> None:
         """What a request will begin with, sent before it: no model is asked, and its id can be continued (WS-04)."""
@@ -175,15 +190,15 @@ class ResponseSocket:
         body = {name: value for name, value in asked.items() if name not in _OF_THE_SOCKET}
         body["stream"] = True
         parent = body.pop("previous_response_id", None)
-        if stored:
+        if stored is not None:
             body["previous_response_id"] = stored
         if items:
             body["input"] = items
         if body.get("store") is False:
             # Nobody but this connection has the thoughts of such a reply: they must come with it.
-            included = body.get("include")
-            wanted = included if isinstance(included, list) else []
-            body["include"] = list(dict.fromkeys([*wanted, "reasoning.encrypted_content"]))
+            body["include"] = list(
+                dict.fromkeys([*(body.get("include") or ()), "reasoning.encrypted_content"])
+            )
         reply = await self._post(body, lane)
         if reply.status < _SERVER_ERROR and reply.body:
             await lane.write(_refusal(reply))
@@ -195,8 +210,9 @@ class ResponseSocket:
             output = [msgspec.Raw(msgspec.json.encode(item)) for item in reply.end.get("output", [])]
             self._keep(reply.end.get("id", ""), (*items, *output), stored)
 
-    def _whole(self, asked: dict[str, Any]) -> tuple[tuple[msgspec.Raw, ...], str]:
-        """All items of a request, with those that it continues on this connection; and the id of what it continues elsewhere."""
+    def _whole(self, asked: dict[str, Any]) -> tuple[tuple[msgspec.Raw, ...], str | None]:
+        """All items of a request, with those that it continues on this connection; and the id of what it continues elsewhere,
+        None if that is nothing."""
         parent = asked.get("previous_response_id")
         kept = self._kept.get(parent) if isinstance(parent, str) else None
         given = asked.get("input")
@@ -205,9 +221,9 @@ class ResponseSocket:
         new = [msgspec.Raw(msgspec.json.encode(item)) for item in given] if isinstance(given, list) else []
         if kept is not None:
             return (*kept.items, *new), kept.stored
-        return tuple(new), parent if isinstance(parent, str) else ""
+        return tuple(new), parent
 
-    def _keep(self, name: str, items: tuple[msgspec.Raw, ...], stored: str) -> bool:
+    def _keep(self, name: str, items: tuple[msgspec.Raw, ...], stored: str | None) -> bool:
         """Whether there was room for it. A client that continues what is gone is refused so that it sends everything."""
         holding = self._budget.open(self._caller)
         try:
@@ -308,23 +324,33 @@ def _decoded(message: Mapping[str, Any]) -> Any:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         asked = None
     if not isinstance(asked, dict):
-        return _error(400, "invalid_json", "A message is one JSON object, as text.")
+        return _refused("invalid_json", "A message is one JSON object, as text.")
     return asked
 
 
-def _unreadable(asked: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The error about a field that stands for content and is none of its kinds: it must not be left out."""
+def _unreadable(asked: Mapping[str, Any]) -> _Refused | None:
+    """The error about a field that is none of its kinds, or stands for what a mere announcement cannot hold: it must not be left
+    out."""
     kinds = {"previous_response_id": (str, "a string"), "input": (str | list, "a string or an array")}
     for name, (kind, expected) in kinds.items():
         given = asked.get(name)
         if given is not None and not isinstance(given, kind):
-            return _error(400, "invalid_type", f"Invalid type for '{name}': expected {expected}.", name)
+            return _refused("invalid_type", f"Invalid type for '{name}': expected {expected}.", name)
+    included = asked.get("include") or []
+    if not isinstance(included, list) or not all(isinstance(one, str) for one in included):
+        return _refused(
+            "invalid_type", "Invalid type for 'include': expected an array of strings.", "include"
+        )
+    for name in ("conversation", "prompt") if asked.get("generate") is False else ():
+        if asked.get(name) is not None:
+            why = f"Unsupported parameter: '{name}' is sent with the request that asks for a reply."
+            return _refused("unsupported_parameter", why, name)
     return None
 
 
-def _error(status: int, code: str, message: str, param: str | None = None) -> dict[str, Any]:
+def _refused(code: str, message: str, param: str | None = None, *, status: int = 400) -> _Refused:
     error = {"type": "invalid_request_error", "code": code, "message": message, "param": param}
-    return {"type": "error", "status": status, "error": error}
+    return _Refused({"type": "error", "status": status, "error": error})
 
 
 def _refusal(reply: _Reply) -> dict[str, Any]:
@@ -342,6 +368,7 @@ def _reason(reply: _Reply) -> str:
 
 
 def _empty_response(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What is announced is stored nowhere, whatever its client asks for: it can be continued on its connection."""
     return {
         "id": f"resp_{token_hex(24)}",
         "object": "response",
@@ -355,7 +382,7 @@ def _empty_response(asked: Mapping[str, Any]) -> dict[str, Any]:
         "metadata": asked.get("metadata") or {},
         "parallel_tool_calls": asked.get("parallel_tool_calls", True),
         "previous_response_id": asked.get("previous_response_id"),
-        "store": asked.get("store", True),
+        "store": False,
         "temperature": asked.get("temperature"),
         "tool_choice": asked.get("tool_choice", "auto"),
         "tools": asked.get("tools") or [],
