@@ -65,6 +65,8 @@ def _fit_text(block: Text, makers: Makers) -> tuple[Text | None, Changes]:
         if makers.opens(seal) and is_encodable(text):
             return block, ()
         changes = (("seal_dropped", ""),)
+        if not text:  # it stood there for its seal, as at the end of a stream of Gemini
+            return None, changes
         block = Text(text, citations=block.citations)
     if not text or text.isspace():
         if makers.rules.blank_text:
