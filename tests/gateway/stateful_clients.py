@@ -21,6 +21,12 @@ from gateway.world import GatewayResponse, GatewayWorld
 Items: TypeAlias = list[Any]
 SYSTEM = "You are Bob."
 ABOUT = "The weather of a city."
+TWINS: Mapping[str, str] = {
+    "anthropic/claude-sonnet-4-6": "anthropic/claude-opus-4-6",
+    "openai/gpt-5.5": "openai/gpt-5.4",
+    "gemini/gemini-3.5-flash": "gemini/gemini-3.1-pro-preview",
+}
+"""Of a home, another model of the same provider."""
 
 
 class Answer(Struct, frozen=True):
@@ -61,12 +67,21 @@ class StatefulClient:
         self.world = world
         self.tools = tools
         self.system = SYSTEM
+        self.about = ABOUT
+        """What its tool is said to be for."""
         self.last = ""
         """The id of the last reply."""
         self.kept: Items = []
         """All items up to and including it."""
         self.answer: Answer | None = None
         self.own_headers: Mapping[str, str] = {}
+
+    def change(self, kind: str, number: int) -> None:
+        """Its system prompt, or its tool, from the next request on."""
+        if kind == "system":
+            self.system = f"You are Bob, and it is {number} o'clock."
+        else:
+            self.about = f"The weather of {number} cities."
 
     def fork(self) -> StatefulClient:
         """Another client that goes on from here."""
@@ -143,6 +158,10 @@ class ThreadClient(StatefulClient):
         "anthropic-beta": "message-threads-2026-08-12",
     }
 
+    def __init__(self, world: GatewayWorld, *, tools: bool = True) -> None:
+        super().__init__(world, tools=tools)
+        self._changed = False
+
     def path(self, model: str, *, stream: bool = False) -> str:
         del model, stream
         return "/v1/messages"
@@ -151,13 +170,24 @@ class ThreadClient(StatefulClient):
         body = {**self._settings(model, stream=stream), "messages": new}
         if not self.last:
             return {**body, **self._fixed(), "thread": {"type": "create"}}
-        return {**body, "thread": {"type": "continue", "previous_message_id": self.last}}
+        changed = self._fixed() if self._changed else {}
+        return {**body, **changed, "thread": {"type": "continue", "previous_message_id": self.last}}
+
+    async def send(self, new: Items, model: str, *, stream: bool = False) -> Answer:
+        answer = await super().send(new, model, stream=stream)
+        self._changed = False
+        return answer
+
+    def change(self, kind: str, number: int) -> None:
+        """A request has only what is not as it was in the last one."""
+        super().change(kind, number)
+        self._changed = True
 
     def whole(self, new: Items, model: str, *, stream: bool = False) -> dict[str, Any]:
         return {**self._settings(model, stream=stream), **self._fixed(), "messages": [*self.kept, *new]}
 
     def _fixed(self) -> dict[str, Any]:
-        tool = {"name": "weather", "description": ABOUT, "input_schema": SCHEMA}
+        tool = {"name": "weather", "description": self.about, "input_schema": SCHEMA}
         return {"system": self.system, **({"tools": [tool]} if self.tools else {})}
 
     def _settings(self, model: str, *, stream: bool) -> dict[str, Any]:
@@ -203,7 +233,7 @@ class ChainClient(StatefulClient):
         tool = {
             "type": "function",
             "name": "weather",
-            "description": ABOUT,
+            "description": self.about,
             "parameters": SCHEMA,
             "strict": False,
         }
@@ -287,7 +317,7 @@ class InteractionClient(StatefulClient):
         return {**self._settings(model, stream=stream), "input": [*self.kept, *new]}
 
     def _settings(self, model: str, *, stream: bool) -> dict[str, Any]:
-        tool = {"type": "function", "name": "weather", "description": ABOUT, "parameters": SCHEMA}
+        tool = {"type": "function", "name": "weather", "description": self.about, "parameters": SCHEMA}
         return {
             "model": model,
             "system_instruction": self.system,
@@ -359,6 +389,9 @@ class CacheClient(StatefulClient):
         self.name = ""
         self.made_for = made_for
         self.thinks = True
+
+    def change(self, kind: str, number: int) -> None:
+        """What is cached stays as it is."""
 
     async def begin(self) -> None:
         cached = {"model": f"models/{self.made_for}", **self._cached(), "ttl": "600s"}

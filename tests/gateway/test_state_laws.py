@@ -1,7 +1,7 @@
 """The law of all wires that hold conversations: a provider reads exactly what it would have read had the client sent everything.
 
 Arbitrary conversations, cut into turns at arbitrary places, on every stateful wire, with every provider behind it: forked, gone on with
-from an older reply, restarted, served by two gateways, lost by the provider, dropped from our memory. What cannot be continued is
+from an older reply, with another system prompt or tool, restarted, served by two gateways, lost by the provider, dropped from our memory. What cannot be continued is
 refused in words after which clients send everything. Its long form: make gateway-laws.
 """
 
@@ -19,15 +19,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.model_view import read_by_model, wire_of
-from gateway.stateful_clients import CLIENTS, RefusedError, StatefulClient
+from gateway.stateful_clients import CLIENTS, TWINS, RefusedError, StatefulClient
 from gateway.world import INTERACTIONS, ROUTES, GatewayWorld, InteractionsWorld
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "laws"
 TARGETS = (*ROUTES.values(), INTERACTIONS)
-KINDS = ("say", "look", "several", "fork", "older", "restart", "second", "lost there", "late there", "evict")
+KINDS = (
+    *("say", "look", "several", "fork", "older", "restart", "second", "lost there", "late there", "evict"),
+    *("system", "tools"),
+)
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(KINDS), st.sampled_from(("home", *TARGETS)), st.booleans(), st.integers(0, 1 << 16)
+        st.sampled_from(KINDS),
+        st.sampled_from(("home", "twin", *TARGETS)),
+        st.booleans(),
+        st.integers(0, 1 << 16),
     ),
     min_size=2,
     max_size=7,
@@ -54,7 +60,7 @@ class Course:
         await self.clients[0].begin()
         for number, (kind, target, stream, chance) in enumerate(steps):
             client = self.clients[number % len(self.clients)]
-            route = client.home if target == "home" else target
+            route = {"home": client.home, "twin": TWINS[client.home]}.get(target, target)
             await self.happen(kind, client, chance)
             if kind == "older" and self.older:
                 client = self.older[chance % len(self.older)].fork()
@@ -71,6 +77,8 @@ class Course:
     async def happen(self, kind: str, client: StatefulClient, chance: int) -> None:
         """What comes before a turn."""
         match kind:
+            case "system" | "tools":
+                client.change(kind, chance % 3)
             case "fork" if client.kept:
                 self.clients.append(client.fork())
             case "restart":
@@ -111,6 +119,8 @@ class Course:
         self.deltas += is_delta
         # What we do not hold goes to the provider whose API this is, if its client had it stored there.
         assert self.state == "use" or self.evicted or not is_delta
+        if self.evicted and is_delta and route == TWINS[client.home]:
+            return  # what we have forgotten its provider itself continues, and with thoughts of its other model
         assert read == wire_of(entry)(expected, delta=is_delta), (client.wire, route)
 
 

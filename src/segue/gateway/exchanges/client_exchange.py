@@ -215,7 +215,11 @@ class ClientExchange(ReportingAsker):
 
     async def send_whole(self, route: Route, attempt: Attempt) -> bool:
         del route, attempt
-        prepared = structs.replace(self._asking.prepared, native=None, changed=True)
+        prepared = self._asking.prepared
+        changed = (
+            prepared.changed or prepared.whole is None
+        )  # else its bytes were made whole, and can be forwarded
+        prepared = structs.replace(prepared, native=None, changed=changed)
         self._asking = structs.replace(self._asking, prepared=prepared)
         return True
 
