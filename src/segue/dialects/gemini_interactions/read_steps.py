@@ -8,7 +8,6 @@ from msgspec import structs
 
 from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.extra import Extra
-from segue.conversation.message import Message
 from segue.dialects.gemini_interactions import wire
 from segue.dialects.gemini_interactions.citations import read_citations
 from segue.dialects.gemini_interactions.rules import NAME
@@ -17,7 +16,7 @@ from segue.dialects.replies.citations import with_citations
 from segue.dialects.requests.data_urls import kind_of
 from segue.dialects.requests.extra_fields import FieldKinds, plain, with_parts
 from segue.dialects.requests.json_fields import items, record, text, wrong_type
-from segue.dialects.requests.messages import begun_blocks
+from segue.dialects.requests.messages import begun_blocks, messages_of_items
 from segue.dialects.requests.opaque_blocks import seal_block
 from segue.dialects.requests.seal_makers import seal_origin
 from segue.transcript.blocks.value_text import json_of
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from segue.conversation.blocks import Block, Origin
-    from segue.conversation.message import Speaker
+    from segue.conversation.message import Message, Speaker
 
 _STEPS = FieldKinds(NAME, form=frozenset({"type", "error"}))
 _PARTS = FieldKinds(
@@ -35,33 +34,14 @@ _PARTS = FieldKinds(
 
 
 def read_steps(given: list[Any], origin: Origin) -> tuple[list[Message], list[int]]:
-    """Steps of the model in a row are one message, and so are results in a row: the messages, and the index of the step with
-    which each begins."""
-    messages: list[Message] = []
-    starts: list[int] = []
-    speaker: Speaker = "user"
-    run: list[Block] = []
+    """The messages, and the index of the step with which each begins."""
+    return messages_of_items(_decode_steps(given, origin), origin)
+
+
+def _decode_steps(given: list[Any], origin: Origin) -> Iterator[tuple[int, Speaker, Sequence[Block], bool]]:
     for index, item in enumerate(given):
         path = f"input[{index}]"
-        who, blocks = _decode_step(record(item, path), path, origin)
-        if run and (who != speaker or who == "user"):
-            messages.append(_message(speaker, run, origin))
-            run = []
-        if who == "user":
-            messages.append(Message("user", tuple(blocks)))
-            starts.append(index)
-        elif blocks:
-            if not run:
-                starts.append(index)
-            speaker = who
-            run += blocks
-    if run:
-        messages.append(_message(speaker, run, origin))
-    return messages, starts
-
-
-def _message(speaker: Speaker, blocks: list[Block], origin: Origin) -> Message:
-    return Message(speaker, tuple(blocks), origin if speaker == "model" else None)
+        yield index, *_decode_step(record(item, path), path, origin), False
 
 
 def _decode_step(step: dict[str, Any], path: str, origin: Origin) -> tuple[Speaker, Sequence[Block]]:

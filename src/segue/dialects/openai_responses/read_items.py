@@ -8,7 +8,6 @@ from msgspec import structs
 
 from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.extra import Extra
-from segue.conversation.message import Message
 from segue.dialects.openai_responses import client_calls, wire
 from segue.dialects.openai_responses.rules import NAME
 from segue.dialects.openai_responses.tools import is_additional
@@ -17,7 +16,7 @@ from segue.dialects.replies.citations import read_annotations, with_citations
 from segue.dialects.requests.data_urls import media_from
 from segue.dialects.requests.extra_fields import FieldKinds, plain, with_parts
 from segue.dialects.requests.json_fields import items, record, text, unknown, wrong_type
-from segue.dialects.requests.messages import begun_blocks
+from segue.dialects.requests.messages import begun_blocks, messages_of_items
 from segue.dialects.requests.opaque_blocks import seal_block
 from segue.dialects.requests.seal_makers import seal_origin
 from segue.errors import TranscriptError
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from segue.conversation.blocks import Block, Origin
-    from segue.conversation.message import Speaker
+    from segue.conversation.message import Message, Speaker
 
 _ITEMS = FieldKinds(
     NAME,
@@ -47,37 +46,20 @@ _PARTS = FieldKinds(
 
 
 def read_items(given: list[Any], origin: Origin, there: frozenset[str]) -> tuple[list[Message], list[int]]:
-    """Items of the model in a row are one message, and so are results in a row: the messages, and the index of the item with which
-    each begins. `there`: ids of calls that the provider performs."""
-    messages: list[Message] = []
-    starts: list[int] = []
-    speaker: Speaker = "user"
-    run: list[Block] = []
+    """The messages, and the index of the item with which each begins. `there`: ids of calls that the provider performs."""
+    return messages_of_items(_decode_items(given, origin, there), origin)
+
+
+def _decode_items(
+    given: list[Any], origin: Origin, there: frozenset[str]
+) -> Iterator[tuple[int, Speaker, Sequence[Block], bool]]:
     for index, item in enumerate(given):
         if is_additional(item):
             continue  # tools, and no message
         path = f"input[{index}]"
         fields = record(item, path)
-        who, blocks = _decode_item(fields, path, origin, there)
-        if run and (who != speaker or who == "user"):
-            messages.append(_message(speaker, run, origin))
-            run = []
-        if who == "user":
-            instruction = fields.get("role") in ("system", "developer")
-            messages.append(Message("user", tuple(blocks), instruction=instruction))
-            starts.append(index)
-        elif blocks:
-            if not run:
-                starts.append(index)
-            speaker = who
-            run += blocks
-    if run:
-        messages.append(_message(speaker, run, origin))
-    return messages, starts
-
-
-def _message(speaker: Speaker, blocks: list[Block], origin: Origin) -> Message:
-    return Message(speaker, tuple(blocks), origin if speaker == "model" else None)
+        speaker, blocks = _decode_item(fields, path, origin, there)
+        yield index, speaker, blocks, fields.get("role") in ("system", "developer")
 
 
 def _decode_item(

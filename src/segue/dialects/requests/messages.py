@@ -16,7 +16,8 @@ from segue.transcript.steps import UserStep
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from segue.conversation.blocks import Block
+    from segue.conversation.blocks import Block, Origin
+    from segue.conversation.message import Speaker
     from segue.conversation.options import Options
     from segue.transcript.steps import Completion, Step, Transcript
 
@@ -150,3 +151,36 @@ def take_system(system: str, messages: list[Message]) -> tuple[str, tuple[Messag
 
 def _is_note(message: Message) -> bool:
     return message.instruction and all(type(block) is Text for block in message.blocks)
+
+
+def messages_of_items(
+    decoded: Iterable[tuple[int, Speaker, Sequence[Block], bool]], origin: Origin
+) -> tuple[list[Message], list[int]]:
+    """The messages of a wire whose history is a list of items, and the index of the item with which each begins.
+
+    Items of the model in a row are one message, and so are results in a row. `decoded`: of each item its index, speaker and blocks, and
+    whether it is an instruction.
+    """
+    messages: list[Message] = []
+    starts: list[int] = []
+    speaker: Speaker = "user"
+    run: list[Block] = []
+
+    def end_run() -> None:
+        if run:
+            messages.append(Message(speaker, tuple(run), origin if speaker == "model" else None))
+            run.clear()
+
+    for index, who, blocks, instruction in decoded:
+        if who != speaker or who == "user":
+            end_run()
+        if who == "user":
+            messages.append(Message("user", tuple(blocks), instruction=instruction))
+            starts.append(index)
+        elif blocks:
+            if not run:
+                starts.append(index)
+            speaker = who
+            run += blocks
+    end_run()
+    return messages, starts
