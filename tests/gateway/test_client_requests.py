@@ -13,7 +13,7 @@ from gateway.world import ROUTES, GatewayWorld
 from segue.conversation.blocks import Origin, Text, ToolCall
 from segue.conversation.message import Message
 from segue.dialects.caches.read_cache import ReadRequest
-from segue.gateway.conversations.client_requests import RequestReader
+from segue.gateway.conversations.reader import RequestReader
 from segue.gateway.conversations.turns import ClientTurn, PreparedRequest, read_turn
 from segue.gateway.doors.paths import Doors
 from segue.gateway.exchanges.model_field import renamed

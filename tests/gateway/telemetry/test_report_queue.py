@@ -10,7 +10,7 @@ import pytest
 from segue.conversation.blocks import Text
 from segue.conversation.message import Message
 from segue.gateway.telemetry.report import RequestReport
-from segue.gateway.telemetry.report_queue import MOST, SECONDS, ReportQueue
+from segue.gateway.telemetry.reporters import MOST, SECONDS, ReportQueue
 
 
 def test_all_reports_are_recorded_in_order_when_it_is_closed() -> None:

@@ -11,9 +11,12 @@ import os
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar, cast, final
 
-from segue.errors import JournalError
+import msgspec
+from msgspec import Struct
+
+from segue.errors import JournalError, UsageError
 from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Entry, Record, SessionStarted
 from segue.sessions.entry_codec import EncodedEntry, decode_entry, decode_stored
@@ -29,7 +32,6 @@ from segue.sessions.stores.jsonl_lines import (
     report_torn,
     report_unreadable,
 )
-from segue.sessions.stores.lock_file import LockFile, lock
 from segue.sessions.stores.store import SessionInfo, check_session_id, intact
 from segue.system.worker_threads import Worker
 
@@ -37,6 +39,73 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from segue.sessions.leases import Owner
+
+
+_SIZE: Final = 1024
+"""The file is written in one piece of this size, so that no crash leaves half of it."""
+
+
+@final
+class _Content(Struct, frozen=True, omit_defaults=True):
+    epoch: int = 0
+    claim: Claim | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Content)
+
+
+class LockFile:
+    """What the file holds, to be read and written under the lock only."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        content = _read(descriptor)
+        self.epoch = content.epoch
+        self.claim = content.claim
+
+    def write(self, epoch: int, claim: Claim | None, *, durably: bool) -> None:
+        self.epoch, self.claim = epoch, claim
+        os.pwrite(self._descriptor, msgspec.json.encode(_Content(epoch, claim)).ljust(_SIZE - 1) + b"\n", 0)
+        if durably:
+            os.fsync(self._descriptor)
+
+
+@contextmanager
+def lock(file: Path) -> Iterator[LockFile]:
+    """Wait for the lock. The kernel takes it back from a process that dies."""
+    try:
+        from fcntl import LOCK_EX, flock  # noqa: PLC0415 - not every system has it
+    except ImportError as error:
+        raise UsageError(
+            "This system has no POSIX locks, which sessions in text files need.",
+            code="no_file_locks",
+            hint="Keep sessions in SQLite.",
+        ) from error
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            flock(descriptor, LOCK_EX)
+            if not _is_at(file, descriptor):
+                continue  # it was deleted while we waited
+            yield LockFile(descriptor)
+            return
+        finally:
+            os.close(descriptor)
+
+
+def _is_at(file: Path, descriptor: int) -> bool:
+    try:
+        return file.stat().st_ino == os.fstat(descriptor).st_ino
+    except FileNotFoundError:
+        return False
+
+
+def _read(descriptor: int) -> _Content:
+    try:
+        return _DECODER.decode(os.pread(descriptor, _SIZE, 0))
+    except msgspec.DecodeError:
+        return _Content()  # new, or lost in a power cut
+
 
 # The size counts as data; the time of the last write, which fsync waits for as well, does not matter.
 _SYNC: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)

@@ -2,6 +2,10 @@
 
 Who may write is decided by compare-and-set on the epoch, inside the transaction that writes: a writer that was taken over
 while it stalled is refused, whatever it believes. Leases are measured by the database's clock.
+
+Each entry has a checksum: the digest of the body is made by the writer, and that of the whole row by the database, which alone knows
+its number and time. So an entry is checked from the writer to the reader, and an append takes one round trip. Where the database is
+damaged, rows are read one by one.
 """
 
 from __future__ import annotations
@@ -9,18 +13,23 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from zlib import crc32
+
+import psycopg
 
 from segue.conversation.json_safe import encodable
 from segue.databases.postgres.connection import bytes_array, number_array, read_number, text_array
 from segue.databases.postgres.database import PATIENCE, Database
+from segue.databases.postgres.errors import is_corrupt
 from segue.databases.postgres.migrations import read_steps
 from segue.sessions import errors
 from segue.sessions.entries import DamagedEntry, Entry, Link, Record, SessionStarted
+from segue.sessions.entry_codec import decode_stored
 from segue.sessions.leases import LEASE_SECONDS, Claim, Lease, Owner, refuse_busy, stored_claim
 from segue.sessions.listing import fold_text, info_in_row, is_use, last_use, listing_change
-from segue.sessions.stores.postgres_rows import MICROSECONDS, body_digest, read_records, salvage_records
 from segue.sessions.stores.store import SessionInfo, check_session_id, intact, outlast
 
 if TYPE_CHECKING:
@@ -28,6 +37,78 @@ if TYPE_CHECKING:
 
     from segue.databases.postgres.connection import DatabaseConnection
     from segue.sessions.entry_codec import EncodedEntry
+
+
+EntryRow: TypeAlias = tuple[int, int, int, Any, Any]
+"""Sequence number, time, epoch, body, checksum."""
+
+MICROSECONDS: Final = 1_000_000
+_COLUMNS: Final = "SELECT seq, at, epoch, body, checksum FROM {schema}.entries WHERE number = %s"
+
+
+def body_digest(body: bytes) -> int:
+    return crc32(body)
+
+
+def read_records(
+    connection: DatabaseConnection, shown: str, number: int, after: int, last: int
+) -> list[Record | DamagedEntry]:
+    """The entries after `after`; there are at least those up to `last`."""
+    rows = connection.fetch(f"{_COLUMNS} AND seq > %s ORDER BY seq", number, after)
+    return list(_records(rows, shown, number, after, last))
+
+
+def salvage_records(
+    connection: DatabaseConnection, shown: str, number: int, last: int
+) -> list[Record | DamagedEntry]:
+    """The entries as far as they can be read. Where a page is damaged, every row is tried by itself."""
+    try:
+        return read_records(connection, shown, number, 0, last)
+    except psycopg.Error as error:
+        if not is_corrupt(error):
+            raise
+    rows: list[Any] = []
+    for seq in range(1, last + 1):
+        try:
+            rows += connection.fetch(f"{_COLUMNS} AND seq = %s", number, seq)
+        except psycopg.Error as error:
+            if not is_corrupt(error):
+                raise
+            rows.append((seq, 0, 0, None, None))
+    return list(_records(rows, shown, number, 0, last))
+
+
+def _records(
+    rows: list[EntryRow], shown: str, number: int, after: int, last: int
+) -> Iterator[Record | DamagedEntry]:
+    expected = after + 1
+    for row in rows:
+        yield from _missing(shown, number, expected, row[0])
+        yield _stored_record(row, shown, number)
+        expected = row[0] + 1
+    yield from _missing(shown, number, expected, last + 1)
+
+
+def _missing(shown: str, number: int, first: int, end: int) -> Iterator[DamagedEntry]:
+    for seq in range(first, end):
+        yield DamagedEntry(seq, _where(shown, number, seq), "it is missing")
+
+
+def _stored_record(row: EntryRow, shown: str, number: int) -> Record | DamagedEntry:
+    """What a row holds. Raises JournalError `newer_entry`."""
+    seq, at, epoch, body, checksum = row
+    where = _where(shown, number, seq)
+    if body is None:
+        return DamagedEntry(seq, where, "it cannot be read")
+    head = f"{number} {seq} {at} {epoch} {body_digest(body)}"
+    if checksum != sha256(head.encode()).digest()[:8]:
+        return DamagedEntry(seq, where, "its checksum is another one", body)
+    return decode_stored(body, seq, at / MICROSECONDS, where)
+
+
+def _where(shown: str, number: int, seq: int) -> str:
+    return f"{shown}, entries ({number}, {seq})"
+
 
 PART: Final = "sessions"
 _SECOND: Final = f"{MICROSECONDS}::float8"
