@@ -108,6 +108,20 @@ def test_cancelling_keeps_what_is_answered_and_hands_nothing_more_over(world: Wo
     assert {result.status for result in batch.results()} <= {"succeeded", "cancelled"}
 
 
+def test_a_batch_that_is_too_large_for_the_body_goes_to_gemini_as_one_file(world: World) -> None:
+    world.emulator.batch_faults += [Fault(status=500), Fault(status=400)]
+    long = "word " * 96_000
+    lines = "".join(f'{{"prompt": "{long}question {n}"}}\n' for n in range(40))
+    batch = world.batch(lines, "gemini/gemini-2.5-flash")
+    status = run(batch)
+    assert (status.succeeded, status.failed, world.created("gemini")) == (39, 1, 2)
+    # 19 MB in pieces of 8. What is asked again is small enough for the body.
+    assert sum(entry.path == "/upload/v1beta/files" for entry in world.emulator.log) == 1 + 3
+    for n, result in enumerate(batch.results()):
+        good = (f"answer {n}", "batch", False)
+        assert result.status == "failed" or (result.text, result.usage.tier, result.cost is None) == good
+
+
 def test_tools_schemas_attachments_and_repairs_are_rendered_as_in_any_request(world: World) -> None:
     (world.directory / "dot.png").write_bytes(b64decode(PIXEL))
     responder: Any = world.emulator.responder

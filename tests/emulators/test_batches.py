@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 anthropic: Any = pytest.importorskip("anthropic", reason="Anthropic's client is not installed")
+httpx: Any = pytest.importorskip("httpx", reason="httpx is not installed")
 genai: Any = pytest.importorskip("google.genai", reason="Google's client is not installed")
 mistralai: Any = pytest.importorskip("mistralai.client", reason="Mistral's client is not installed")
 openai: Any = pytest.importorskip("openai", reason="OpenAI's client is not installed")
@@ -331,7 +332,6 @@ def test_a_batch_of_gemini_is_an_operation_whose_responses_are_in_it(gemini: Any
 def test_a_wrong_batch_of_gemini_is_refused(gemini: Any) -> None:
     for wrong in (
         {"src": [], "config": {"display_name": "a"}},
-        {"src": "files/none", "config": {"display_name": "a"}},
         {
             "src": [{"contents": [{"parts": [{"text": "x" * (21 << 20)}]}]}],
             "config": {"display_name": "a"},
@@ -357,6 +357,59 @@ def test_a_batch_of_gemini_that_expires_or_is_cancelled_has_no_results(
     second = gemini.batches.create(model=GEMINI, src=gemini_requests(3), config=config)
     gemini.batches.cancel(name=second.name)
     assert gemini.batches.get(name=second.name).state.name == "JOB_STATE_CANCELLED"
+
+
+def gemini_file(gemini: Any, content: bytes) -> Any:
+    return gemini.files.upload(
+        file=io.BytesIO(content), config={"mime_type": "jsonl", "display_name": "requests"}
+    )
+
+
+@pytest.mark.rule("GEM-B07", "GEM-F01", "GEM-F02", "GEM-F03")
+def test_a_batch_of_gemini_in_a_file_has_its_responses_in_a_file(gemini: Any, clock: Clock) -> None:
+    lines = [
+        {"key": one["metadata"]["key"], "request": {"contents": one["contents"]}}
+        for one in gemini_requests(3)
+    ]
+    lines[1]["request"]["contents"] = [{"role": "robot", "parts": [{"text": "x"}]}]
+    written = b"\n".join(json.dumps(line).encode() for line in lines)
+    file = gemini_file(gemini, b" " * (9 << 20) + written)  # more than the client sends at once
+    assert (file.display_name, file.state.name, file.source.name) == ("requests", "ACTIVE", "UPLOADED")
+    made = gemini.batches.create(model=GEMINI, src=file.name, config={"display_name": "mine"})
+    done = gemini.batches.get(name=made.name)
+    assert (done.state.name, done.dest.inlined_responses) == ("JOB_STATE_SUCCEEDED", None)
+    received = gemini.files.download(file=done.dest.file_name).decode().splitlines()
+    answers = {answer["key"]: answer for answer in map(json.loads, received)}
+    assert answers["r2"]["response"]["candidates"][0]["content"]["parts"][0]["text"] == "answer 2"
+    assert answers["r1"]["error"]["code"] == 3
+    assert {one.name for one in gemini.files.list()} == {file.name, done.dest.file_name}
+    gemini.files.delete(name=file.name)
+    with pytest.raises(genai.errors.ClientError):
+        gemini.files.get(name=file.name)
+    clock.now += 2 * DAY
+    with pytest.raises(genai.errors.ClientError):
+        gemini.files.download(file=done.dest.file_name)
+
+
+@pytest.mark.rule("GEM-B07", "GEM-F01", "GEM-F03")
+def test_a_wrong_file_of_gemini_is_refused_or_fails_its_batch(gemini: Any, served: Served) -> None:
+    config = {"display_name": "a"}
+    with pytest.raises(genai.errors.ClientError):
+        gemini.batches.create(model=GEMINI, src="files/none", config=config)
+    file = gemini_file(gemini, b'{"key": "a", "request": {}}\nnot json\n')
+    made = gemini.batches.create(model=GEMINI, src=file.name, config=config)
+    assert gemini.batches.get(name=made.name).state.name == "JOB_STATE_FAILED"
+    url, key = served.url("gemini"), {"x-goog-api-key": "k"}
+    shown = httpx.get(f"{url}/v1beta/{made.name}", headers=key).json()
+    assert shown["error"]["message"].startswith("Line 2 of the input file")
+    assert httpx.get(f"{url}/v1beta/{file.name}:download?alt=media", headers=key).status_code == 400
+    started = {**key, "x-goog-upload-command": "start", "x-goog-upload-header-content-type": "text/plain"}
+    address = httpx.post(f"{url}/upload/v1beta/files", headers=started).headers["x-goog-upload-url"]
+    ahead = {**key, "x-goog-upload-command": "upload, finalize", "x-goog-upload-offset": "5"}
+    assert httpx.post(address, headers=ahead, content=b"late").status_code == 400
+    assert httpx.post(f"{url}/upload/v1beta/files?upload_id=none", headers=ahead).status_code == 404
+    untyped = {**key, "x-goog-upload-command": "start"}
+    assert httpx.post(f"{url}/upload/v1beta/files", headers=untyped).status_code == 400
 
 
 # Mistral

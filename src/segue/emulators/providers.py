@@ -15,7 +15,7 @@ from segue.emulators.http import Handler, Route, find_route
 MODULES: Mapping[str, tuple[str, ...]] = {
     "openai": ("openai_chat.routes", "openai_responses.routes", "openai_chat.batch_routes"),
     "anthropic": ("anthropic.routes", "anthropic.batch_routes", "anthropic.file_routes"),
-    "gemini": ("gemini.routes", "gemini_interactions.routes", "gemini.batch_routes"),
+    "gemini": ("gemini.routes", "gemini_interactions.routes", "gemini.batch_routes", "gemini.file_routes"),
     "mistral": ("mistral.routes", "mistral.batch_routes"),
     "kimi": ("kimi.routes",),
     "deepseek": ("deepseek.routes",),

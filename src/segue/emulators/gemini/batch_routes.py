@@ -1,6 +1,6 @@
 """Batches of requests.
 
-`models/{model}:batchGenerateContent` and `batches` of Gemini, with the requests in the body (GEM-B01 to GEM-B06).
+`models/{model}:batchGenerateContent` and `batches` of Gemini, with the requests in the body or in a file (GEM-B01 to GEM-B07).
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from datetime import UTC, datetime
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from segue.emulators import batch_jobs
 from segue.emulators.batch_jobs import DAY, Job, Task
-from segue.emulators.gemini import errors, settings
+from segue.emulators.gemini import errors, file_routes, settings
 from segue.emulators.gemini.typed_contents import refused
 from segue.emulators.http import Request, Response, Route, json_response
 from segue.emulators.request_checks import admitted, permitted
@@ -46,10 +48,7 @@ def complaints(body: object, context: Context) -> Complaints:
     if not isinstance(config, dict) or not config:
         yield refused("GEM-B01", "* BatchGenerateContentRequest.batch.input_config: input_config is required")
         return
-    if "fileName" in config:
-        text = f"File {config['fileName']} not found"
-        yield Refusal("GEM-B01", text, status=404, type="NOT_FOUND")
-    if not _requests(body):
+    if not _requests(body) and "fileName" not in config:
         place = "BatchGenerateContentRequest.batch.input_config.requests.requests"
         yield refused("GEM-B01", f"* {place}: requests is not specified")
 
@@ -92,9 +91,14 @@ def create(request: Request, emulator: Emulator) -> Response:
         raise RefusedError(refused("GEM-B02", text), context)
     body, context = admitted(request, emulator, PROVIDER, errors, complaints)
     version = request.path.split("/")[1]
+    config, problem = body["batch"]["inputConfig"], ""
+    if "fileName" in config:
+        entries, problem = _lines_of(config["fileName"], request, emulator, context)
+    else:
+        entries = _requests(body)
     tasks = [
         Task(str(place), f"/{version}/models/{context.model}:generateContent", _request(one))
-        for place, one in enumerate(_requests(body))
+        for place, one in enumerate(entries)
     ]
     job = Job(
         id=context.reply_id,
@@ -106,11 +110,34 @@ def create(request: Request, emulator: Emulator) -> Response:
         record={
             "model": f"models/{context.model}",
             "name": body["batch"].get("displayName", ""),
-            "metadata": [one.get("metadata") for one in _requests(body)],
+            "metadata": [one.get("metadata") for one in entries],
+            "keys": [one.get("key") for one in entries] if "fileName" in config else None,
+            "problem": problem,
         },
     )
     batch_jobs.keep(job, emulator, PROVIDER)
     return json_response(_shown(job, emulator, looked=False), headers=errors.headers(None, context))
+
+
+@rule("GEM-B07")
+def _lines_of(
+    name: str, request: Request, emulator: Emulator, context: Context
+) -> tuple[list[dict[str, Any]], str]:
+    """The requests in a file, and what is wrong with it: then the batch fails as a whole."""
+    file = file_routes.held(name, request, emulator)
+    if file is None:
+        text = f"File {name} not found"
+        raise RefusedError(Refusal("GEM-B07", text, status=404, type="NOT_FOUND"), context)
+    entries = list[dict[str, Any]]()
+    for number, line in enumerate(file.content.splitlines(), 1):
+        try:
+            entry = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            entry = None
+        if not isinstance(entry, dict) or not isinstance(entry.get("request"), dict):
+            return [], f"Line {number} of the input file is not a request with a key."
+        entries.append(entry)
+    return entries, "" if entries else "The input file has no requests."
 
 
 def _request(one: dict[str, Any]) -> dict[str, Any]:
@@ -124,6 +151,7 @@ def _request(one: dict[str, Any]) -> dict[str, Any]:
 def _shown(job: Job, emulator: Emulator, *, looked: bool = True) -> dict[str, Any]:
     """An operation. A batch that expired or was cancelled has no results, not even those that were made."""
     state = batch_jobs.advance(job, emulator) if looked else "running"
+    problem = job.record["problem"] if looked else ""
     good = sum(answer.status == 200 for answer in job.answers)
     stats = {
         "requestCount": len(job.tasks),
@@ -138,7 +166,7 @@ def _shown(job: Job, emulator: Emulator, *, looked: bool = True) -> dict[str, An
         "createTime": _time(job.created),
         "updateTime": _time(emulator.clock()),
         "batchStats": {name: str(count) for name, count in stats.items() if count},
-        "state": f"BATCH_STATE_{_STATES[state] if looked else 'PENDING'}",
+        "state": f"BATCH_STATE_{'FAILED' if problem else _STATES[state] if looked else 'PENDING'}",
         "name": f"batches/{job.id}",
     }
     shown: dict[str, Any] = {"name": f"batches/{job.id}", "metadata": metadata}
@@ -146,12 +174,10 @@ def _shown(job: Job, emulator: Emulator, *, looked: bool = True) -> dict[str, An
         return shown
     metadata["endTime"] = _time(job.ended)
     shown["done"] = True
-    if state == "done":
-        output = {
-            "inlinedResponses": {
-                "inlinedResponses": [_response(job, place) for place in range(len(job.tasks))]
-            }
-        }
+    if problem:
+        shown["error"] = {"code": 3, "message": problem}
+    elif state == "done":
+        output = _output(job, emulator)
         metadata["output"] = output
         shown["response"] = {"@type": f"{TYPE}Output", **output}
     else:
@@ -163,9 +189,23 @@ def _shown(job: Job, emulator: Emulator, *, looked: bool = True) -> dict[str, An
     return shown
 
 
+def _output(job: Job, emulator: Emulator) -> dict[str, Any]:
+    """Responses are where the requests were: in the body, or in a file, there in no order."""
+    if job.record["keys"] is None:
+        responses = [_response(job, place) for place in range(len(job.tasks))]
+        return {"inlinedResponses": {"inlinedResponses": responses}}
+    if "responses" not in job.record:
+        lines = [msgspec.json.encode(_response(job, place)) for place in batch_jobs.in_other_order(job)]
+        content = b"".join(line + b"\n" for line in lines)
+        job.record["responses"] = file_routes.written_by_batch(job.id, content, job.account, emulator)
+    return {"responsesFile": job.record["responses"]}
+
+
 def _response(job: Job, place: int) -> dict[str, Any]:
-    answer, metadata = job.answers[place], job.record["metadata"][place]
+    answer, metadata, keys = job.answers[place], job.record["metadata"][place], job.record["keys"]
     told = {} if metadata is None else {"metadata": metadata}
+    if keys is not None and keys[place] is not None:
+        told["key"] = keys[place]
     if answer.status == 200:
         return {"response": answer.body, **told}
     error = answer.body.get("error", {})

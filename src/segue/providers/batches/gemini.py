@@ -1,8 +1,9 @@
-"""Gemini's batches: an operation whose requests and responses stand in it, up to 20 MB."""
+"""Gemini's batches: an operation whose requests and responses stand in it, up to 20 MB, or in files."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -15,10 +16,12 @@ from segue.providers.batches.wire_batch import (
     WireResult,
     count,
     error_of,
+    raw_line,
+    result_lines,
     roomy,
     seconds_of,
 )
-from segue.providers.services.json_answer import in_path, request_json
+from segue.providers.services.json_answer import in_path, request_json, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -31,6 +34,10 @@ _STATUS: Final = {3: 400, 4: 504, 5: 404, 7: 403, 8: 429, 10: 409, 13: 500, 14: 
 """Codes of google.rpc.Status."""
 _LIFE: Final = 48 * 3600.0
 _PAGES: Final = 20
+_INLINE_BYTES: Final = 18 << 20
+"""Of the bodies of a batch that is sent as one request; it may have 20 MB."""
+_PIECE: Final = 8 << 20
+"""Of an upload, at once."""
 
 
 class _Stats(Struct, rename="camel"):
@@ -40,6 +47,7 @@ class _Stats(Struct, rename="camel"):
 
 
 class _Response(Struct):
+    key: str = ""
     response: msgspec.Raw = msgspec.Raw(b"")
     error: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
@@ -51,6 +59,7 @@ class _Responses(Struct, rename="camel"):
 
 class _Output(Struct, rename="camel"):
     inlined_responses: _Responses | None = None
+    responses_file: str = ""
 
 
 class _Metadata(Struct, rename="camel"):
@@ -67,6 +76,14 @@ class _Operation(Struct):
     error: dict[str, Any] | None = None
 
 
+class _File(Struct):
+    name: str
+
+
+class _Uploaded(Struct):
+    file: _File
+
+
 class _Page(Struct, rename="camel"):
     operations: list[_Operation] = []
     next_page_token: str = ""
@@ -78,10 +95,48 @@ async def mark(endpoint: Endpoint) -> str:
 
 
 async def hand_over(endpoint: Endpoint, given: BatchHandover) -> WireBatch:
-    requests = [{"request": msgspec.Raw(body), "metadata": {"key": name}} for name, body in given.lines]
-    batch = {"displayName": given.token, "inputConfig": {"requests": {"requests": requests}}}
+    config: dict[str, Any]
+    if sum(len(body) for _, body in given.lines) <= _INLINE_BYTES:
+        requests = [{"request": msgspec.Raw(body), "metadata": {"key": name}} for name, body in given.lines]
+        config = {"requests": {"requests": requests}}
+    else:
+        lines = [raw_line({"key": name}, "request", body) for name, body in given.lines]
+        config = {"fileName": await _upload(endpoint, given.token, b"\n".join(lines))}
+    batch = {"displayName": given.token, "inputConfig": config}
     path = f"/models/{in_path(given.model)}:batchGenerateContent"
     return _read(await request_json(endpoint, "POST", path, _Operation, {"batch": batch}))
+
+
+async def _upload(endpoint: Endpoint, token: str, content: bytes) -> str:
+    """A resumable upload. The address that Gemini gives for its bytes is taken without its host, where a proxy may be."""
+    version = endpoint.base_url.rpartition("/")[2]
+    start = {
+        "x-goog-upload-protocol": "resumable",
+        "x-goog-upload-command": "start",
+        "x-goog-upload-header-content-length": str(len(content)),
+        "x-goog-upload-header-content-type": "application/jsonl",
+    }
+    about = msgspec.json.encode({"file": {"displayName": token, "mimeType": "application/jsonl"}})
+    async with endpoint.ask("POST", f"/../upload/{version}/files", about, headers=start) as answer:
+        await answer.read()
+        named = urlsplit(answer.headers.get("x-goog-upload-url", ""))
+    if not named.path:
+        raise unreadable(endpoint, "the beginning of an upload", "there is no address to upload to")
+    there, received = endpoint.at("{0.scheme}://{0.netloc}".format(urlsplit(endpoint.base_url))), b""
+    for offset in range(0, len(content), _PIECE):
+        last = offset + _PIECE >= len(content)
+        headers = {
+            "content-type": "application/octet-stream",
+            "x-goog-upload-command": "upload, finalize" if last else "upload",
+            "x-goog-upload-offset": str(offset),
+        }
+        piece = content[offset : offset + _PIECE]
+        async with there.ask("POST", f"{named.path}?{named.query}", piece, headers=headers) as answer:
+            received = await answer.read()
+    try:
+        return msgspec.json.decode(received, type=_Uploaded).file.name
+    except msgspec.DecodeError as error:
+        raise unreadable(endpoint, "an upload", str(error)) from error
 
 
 async def find(endpoint: Endpoint, sought: Sought) -> WireBatch | None:
@@ -123,15 +178,23 @@ def _read(operation: _Operation) -> WireBatch:
     )
 
 
+_LINE: Final = msgspec.json.Decoder(_Response)
+
+
 async def results(endpoint: Endpoint, batch: WireBatch) -> AsyncIterator[WireResult]:
     output = (await _operation(endpoint, batch.id)).metadata.output
+    if output is not None and output.responses_file:
+        async with result_lines(endpoint, f"/{output.responses_file}:download?alt=media") as lines:
+            async for line in lines:
+                yield read_response(endpoint, _LINE.decode(line))
+        return
     inlined = output.inlined_responses if output is not None else None
     for one in inlined.inlined_responses if inlined is not None else ():
         yield read_response(endpoint, one)
 
 
 def read_response(endpoint: Endpoint, one: _Response) -> WireResult:
-    name = str((one.metadata or {}).get("key", ""))
+    name = one.key or str((one.metadata or {}).get("key", ""))
     if bytes(one.response):
         return WireResult(name=name, outcome="succeeded", body=bytes(one.response))
     error = one.error or {}
@@ -148,7 +211,7 @@ async def cancel(endpoint: Endpoint, name: str) -> None:
 
 SERVICE: Final = BatchService(
     most_requests=50_000,
-    most_bytes=18 << 20,
+    most_bytes=190 << 20,
     mark=mark,
     hand_over=hand_over,
     find=find,
