@@ -58,6 +58,12 @@ class DBOSEngine:
         assert not failed, [(turn, status[turn]) for turn in failed]
         return {turn for turn in turns if status.get(turn) != "SUCCESS"}
 
+    def described(self, turns: Collection[str]) -> str:
+        listed = self._patiently(lambda client: client.list_workflows(workflow_ids=list(turns)))
+        return "\n".join(
+            f"{one.workflow_id}: {one.status} at {one.executor_id} in {one.queue_name}" for one in listed
+        )
+
     def fail(self, chance: random.Random) -> bool:
         if (server := self._server) is None:
             return False
@@ -70,7 +76,7 @@ class DBOSEngine:
                 with server.frozen():
                     time.sleep(chance.uniform(0.5, 4.0))
                 return True
-        time.sleep(chance.uniform(0.0, 4.0))
+        time.sleep(chance.uniform(0.0, 8.0))
         server.start()
         return True
 

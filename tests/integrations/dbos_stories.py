@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from dbos import DBOS
 
 from segue.chat.chat import Chat
+from segue.errors import UsageError
+from segue.integrations import _dbos_recovery
 from segue.integrations.dbos import AskLimits, DBOSAgents
 from segue.providers.scripted import ScriptedProvider, calls, says
 from segue.sessions.entries import ApprovalGiven, TurnEnded
@@ -36,6 +40,7 @@ class Story:
                 "name": "stories",
                 "system_database_url": f"sqlite:///{folder}/dbos.db",
                 "log_level": "ERROR",
+                "executor_id": "one",
             }
         )
         self.agents = DBOSAgents(self.chat, asks=asks, polling_seconds=0.05)
@@ -64,6 +69,8 @@ async def approval(folder: Path) -> None:
     handle = await story.agents.send("s", "Send it.", turn="t")
     (call,) = await story.agents.approvals("t", seconds=30)
     assert (call["name"], done) == ("send", [])
+    with pytest.raises(UsageError, match="No call"):
+        await story.agents.approve("t", "another", by="carol")
     await story.agents.approve("t", call["id"], by="carol")
     result = await handle.get_result()
     assert (result["finish"], result["text"], done) == ("complete", "It is sent.", ["ann"])
@@ -111,6 +118,23 @@ async def one_after_another(folder: Path) -> None:
     assert sorted(results) == ["a", "b", "c"]
     ends = [one.entry.finish for one in await story.store.read("s") if isinstance(one.entry, TurnEnded)]
     assert ends == ["complete"] * 3
+
+
+async def lost(folder: Path) -> None:
+    """A turn that this process has claimed, as the database knows, and that does not run in it."""
+    _dbos_recovery.LOOK_SECONDS = 0.2
+    story = await Story(folder, says("a"), says("b")).launch()
+    for turn in ("t", "u"):
+        await (await story.agents.send("s", "Hello.", turn=turn)).get_result()
+    database = sqlite3.connect(folder / "dbos.db", timeout=30)
+    with database:
+        database.execute(
+            "UPDATE workflow_status SET status = 'PENDING', output = NULL WHERE workflow_uuid = 'u'"
+        )
+    database.close()
+    again: Any = await DBOS.retrieve_workflow_async("u")
+    assert (await again.get_result())["text"] == "b"
+    assert len(story.provider.requests) == 2
 
 
 if __name__ == "__main__":

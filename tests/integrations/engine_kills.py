@@ -101,6 +101,10 @@ class Worker:
         if self._parent is not None:
             self._tell("kill")
 
+    def last_words(self) -> str:
+        """Of its present life."""
+        return self._place.read_bytes()[self._begun_at :].decode(errors="replace")[-3000:]
+
     def close(self) -> None:
         """For good."""
         if (parent := self._parent) is not None:
@@ -136,6 +140,9 @@ class Engine(Protocol):
     def unfinished(self, turns: Collection[str]) -> set[str]:
         """Raises where one has failed."""
 
+    def described(self, turns: Collection[str]) -> str:
+        """What the engine knows of turns that do not end."""
+
     def fail(self, chance: random.Random) -> bool:
         """Let the database or the server be away for a while; False if there is none."""
 
@@ -157,6 +164,8 @@ def kill_workers(engine: Engine, folder: Path, kills: int, seed: int, minutes: f
                 found.outages += 1
         for worker in engine.workers:
             worker.await_ready()
+        crowd.keep_busy()
+        found.outages += engine.fail(chance)  # no worker starts again after this one
         crowd.await_all(300)
     finally:
         for worker in engine.workers:
@@ -200,7 +209,11 @@ class Crowd:
             self._open[turn], self.sent[turn] = agent, session
 
     def await_all(self, seconds: float) -> None:
-        until(lambda: not self._see_who_is_done(), seconds, lambda: f"stuck: {sorted(self._open)}")
+        until(lambda: not self._see_who_is_done(), seconds, self._stuck)
+
+    def _stuck(self) -> str:
+        logs = "\n".join(worker.last_words() for worker in self._engine.workers)
+        return f"stuck: {self._engine.described(self._open.keys())}\n{logs}"
 
     def _see_who_is_done(self) -> Collection[str]:
         still = self._engine.unfinished(self._open.keys())

@@ -140,6 +140,14 @@ class RestateEngine:
         assert not failed, failed
         return set(turns) - ended.keys()
 
+    def described(self, turns: Collection[str]) -> str:
+        listed = ", ".join(f"'{turn}'" for turn in turns)
+        query = f"SELECT id, status, retry_count, last_failure FROM sys_invocation WHERE id IN ({listed})"  # noqa: S608
+        answer = self.ask(
+            "/query", {"query": query}, port=self._admin, headers={"accept": "application/json"}
+        )
+        return "\n".join(map(str, answer["rows"]))
+
     def fail(self, chance: random.Random) -> bool:
         self.stop(chance.choice((signal.SIGKILL, signal.SIGTERM)))
         time.sleep(chance.uniform(0.0, 3.0))

@@ -20,6 +20,7 @@ from dbos import DBOS, SetEnqueueOptions, SetWorkflowID, StepOptions
 from msgspec import Struct
 
 from segue.errors import UsageError
+from segue.integrations._dbos_recovery import Recovery
 from segue.integrations._turns import Turns
 
 if TYPE_CHECKING:
@@ -68,12 +69,20 @@ class DBOSAgents:
         self._polling = polling_seconds
         self._turns_queue, self._asks_queue = f"segue.{name}.turns", f"segue.{name}.asks"
 
-        @DBOS.workflow(name=f"segue.{name}.ask", max_recovery_attempts=None)
-        async def ask(session: str, key: str, step: dict[str, Any]) -> dict[str, Any]:
-            return await self._step("perform", turns.perform, session, key, step)
+        turn_name, ask_name = f"segue.{name}.turn", f"segue.{name}.ask"
+        self._recovery = recovery = Recovery({turn_name: self._turns_queue, ask_name: self._asks_queue})
 
-        @DBOS.workflow(name=f"segue.{name}.turn", max_recovery_attempts=None)
+        @DBOS.workflow(name=ask_name, max_recovery_attempts=None)
+        async def ask(session: str, key: str, step: dict[str, Any]) -> dict[str, Any]:
+            async with recovery.running(ask_name):
+                return await self._step("perform", turns.perform, session, key, step)
+
+        @DBOS.workflow(name=turn_name, max_recovery_attempts=None)
         async def turn(session: str, text: str) -> dict[str, Any]:
+            async with recovery.running(turn_name):
+                return await take_turn(session, text)
+
+        async def take_turn(session: str, text: str) -> dict[str, Any]:
             key = DBOS.workflow_id or ""
             step = await self._step("begin", turns.begin, session, key, text)
             while step["type"] != "done":
@@ -101,11 +110,13 @@ class DBOSAgents:
         """After `DBOS.launch()`: turns of one session run one after another, and requests to models within their limits."""
         for name, limits in self._queues.items():
             DBOS.register_queue(name, polling_interval_sec=self._polling, **limits)
+        self._recovery.watch()
 
     async def register_queues_async(self) -> None:
         """The same, where an event loop runs."""
         for name, limits in self._queues.items():
             await DBOS.register_queue_async(name, polling_interval_sec=self._polling, **limits)
+        self._recovery.watch()
 
     @property
     def _queues(self) -> dict[str, dict[str, Any]]:
@@ -131,16 +142,24 @@ class DBOSAgents:
         deadline = time.monotonic() + seconds
         while True:
             left = max(deadline - time.monotonic(), 0.0)
-            calls = await DBOS.get_event_async(turn, _TOPIC, timeout_seconds=left) or []
+            calls = [*(await DBOS.get_event_async(turn, _TOPIC, timeout_seconds=left) or ())]
             if calls or not left:
                 return calls
             await asyncio.sleep(min(left, self._polling))  # earlier ones are answered
 
     async def approve(self, turn: str, call_id: str, *, by: str, allow: bool = True, why: str = "") -> None:
-        """Say whether a call may run, from any process, also days later. The journal keeps who said so."""
+        """Say whether a call may run, from any process, also days later. The journal keeps who said so. Raises UsageError if no such
+        call of the turn waits."""
         if not by:
             raise UsageError(
                 "Nobody is named who answers.", code="bad_option", path="by", hint="Give a name."
+            )
+        if all(call["id"] != call_id for call in await self.approvals(turn)):
+            raise UsageError(
+                f'No call "{call_id}" of turn "{turn}" waits for an answer.',
+                code="unknown_call",
+                path="call_id",
+                hint="It is answered, or its turn is over. `approvals(turn)` lists those that wait.",
             )
         answer = {"call_id": call_id, "by": by, "allow": allow, "why": why}
         await DBOS.send_async(turn, answer, _TOPIC, idempotency_key=f"{turn}.{call_id}")
