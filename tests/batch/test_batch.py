@@ -108,6 +108,19 @@ def test_cancelling_keeps_what_is_answered_and_hands_nothing_more_over(world: Wo
     assert {result.status for result in batch.results()} <= {"succeeded", "cancelled"}
 
 
+@EACH
+def test_cancelling_what_has_ended_meanwhile_keeps_its_results(world: World, model: str) -> None:
+    world.emulator.batch_delay = 60
+    batch = world.batch(prompts(3), model)
+    assert run(batch, wait=False).running == 3
+    world.emulator.faults.append(Fault(status=503, path="cancel"))
+    with pytest.raises(SegueError):  # nobody knows what became of that
+        asyncio.run(batch.cancel())
+    world.clock.now += 100
+    status = asyncio.run(batch.cancel())
+    assert (status.stopped, run(batch).succeeded) == (True, 3)
+
+
 def test_a_batch_that_is_too_large_for_the_body_goes_to_gemini_as_one_file(world: World) -> None:
     world.emulator.batch_faults += [Fault(status=500), Fault(status=400)]
     long = "word " * 96_000

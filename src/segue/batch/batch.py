@@ -63,6 +63,8 @@ class BatchStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The provider's ids of what runs."""
     cost: float | None = None
     """Dollars for what has a result. None: a price is unknown."""
+    trouble: str = ""
+    """Why the last step failed, while it is tried again."""
 
     @property
     def done(self) -> int:
@@ -196,8 +198,13 @@ class Batch:
         """
         report = on_progress or (lambda _: None)
         runner = BatchRunner(self._state, self.route, self._providers, pace=pace, concurrency=concurrency)
+
+        def changed() -> None:
+            report(structs.replace(self.status(), trouble=runner.trouble))
+
         with self._state.locked():
-            await runner.run(lambda: report(self.status()), wait=wait)
+            changed()
+            await runner.run(changed, wait=wait)
         return self.status()
 
     async def cancel(self) -> BatchStatus:

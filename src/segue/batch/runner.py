@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from contextlib import suppress
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, assert_never, final
 
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
 
 _NO_ENDPOINT: Final = (404, 405, 501)
 _GONE: Final = 404
+_OVER: Final = (400, 404, 409)
+"""What a provider answers to whoever cancels a batch that has ended by itself."""
 _CHUNK: Final = 500
 """Results that are written at once."""
 _LINE_BYTES: Final = 200
@@ -82,6 +83,8 @@ class BatchRunner:
         self._concurrency = concurrency
         self._retries = state.facts.retries
         self._report: Callable[[], None] = lambda: None
+        self.trouble = ""
+        """Why the last step failed, while it is tried again."""
 
     async def run(self, report: Callable[[], None], *, wait: bool) -> None:
         self._report = report
@@ -96,13 +99,15 @@ class BatchRunner:
             looked = isinstance(step, steps.Look)
             try:
                 await self._perform(step)
-                failures = 0
+                failures, self.trouble = 0, ""
             except SegueError as error:
                 # What was begun stays begun, and the next step recovers it.
                 failures += 1
                 late = pause_before(failures, error, 0.0, self._pace.retry, random.random)
                 if late is None or not is_transient(error):
                     raise
+                self.trouble = error.message
+                report()
                 await asyncio.sleep(late)
             if state.cancelled:
                 state.cancel()  # what waits again by now
@@ -232,8 +237,11 @@ class BatchRunner:
 
     async def _cancel(self, part: Part) -> None:
         if part.batch is not None:
-            with suppress(InvalidRequestError):  # it has ended by itself
+            try:
                 await self._batches().cancel(self._route.model, part.batch.id)
+            except ProviderError as error:
+                if error.status not in _OVER:
+                    raise
         self._state.cancel_part(part)
 
     async def _take(self, part: Part) -> None:

@@ -189,6 +189,8 @@ def _open(name: str, providers: KnownProviders) -> Batch:
 
 
 def _finish(arguments: argparse.Namespace, config: Config, batch: Batch, *, wait: bool) -> int:
+    if arguments.output != "-" and not (folder := Path(arguments.output).absolute().parent).is_dir():
+        raise UsageError(f"There is no folder {folder} for the results.", code="no_folder", path="--output")
     try:
         status = asyncio.run(_work(arguments, config, batch, wait=wait))
     except KeyboardInterrupt:
@@ -285,6 +287,8 @@ def _summary(status: BatchStatus) -> str:
         if count
     ]
     words = ", ".join(counts)
+    if status.trouble:
+        words += f"; trying again: {status.trouble}"
     if status.mode == "single":
         words += "; one by one, for the provider has no batch endpoint"
     if status.expires is not None:
@@ -293,6 +297,12 @@ def _summary(status: BatchStatus) -> str:
     if status.cost is not None and status.succeeded:
         words += f"; ${status.cost:.4f}"
     return f"Batch {status.id}: {words}"
+
+
+def _phase(status: BatchStatus) -> str:
+    if status.mode == "single":
+        return "one by one"
+    return "running" if status.running and not status.waiting else "handing over"
 
 
 @contextmanager
@@ -306,7 +316,7 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[BatchStatus], None]]:
 
         def report(status: BatchStatus) -> None:
             line = _summary(status)
-            if line not in shown[-1:]:
+            if line not in shown[-1:] and not status.is_complete:  # its summary follows
                 shown.append(line)
                 print_status(line)
 
@@ -323,12 +333,17 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[BatchStatus], None]]:
     )
     with parts.Progress(*columns, console=Console(file=ungated(sys.stderr)), transient=True) as bar:
         task = bar.add_task("", total=None)
+        trouble = ""
 
         def show(status: BatchStatus) -> None:
-            trouble = f", {status.failed} failed" if status.failed else ""
+            nonlocal trouble
+            if status.trouble not in ("", trouble):
+                bar.print(sanitised(f"Trying again: {status.trouble}"), markup=False, highlight=False)
+            trouble = status.trouble
+            failed = f", {status.failed} failed" if status.failed else ""
             bar.update(
                 task,
-                description=sanitised(f"{status.model}{trouble}"),
+                description=sanitised(f"{status.model}: {_phase(status)}{failed}"),
                 completed=status.done + status.answered,
                 total=status.total,
             )
