@@ -159,6 +159,9 @@ def test_gemini_batches(world: GatewayWorld, address: str) -> None:
         ):
             bob.batches.get(name=made.name)
         ann.batches.delete(name=made.name)
+        # Files cannot be uploaded here, so whoever names one means somebody else's.
+        with pytest.raises(genai.errors.ClientError, match="There is no batch or file"):
+            ann.batches.create(model=model, src="files/other", config={"display_name": "mine"})
     assert [(caller, route) for caller, route, _ in charges(world)] == [("ann", ROUTES["gemini"])]
 
 

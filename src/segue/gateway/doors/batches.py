@@ -147,7 +147,11 @@ class ClientBatches:
     async def _input_file(self, door: Door, request: WebRequest, account: Account) -> _Held | None:
         """The file that a batch is made of; None if it is made of none."""
         fields = _fields(request.body)
-        names = [fields.get("input_file_id"), *(fields.get("input_files") or ())]
+        names = [
+            fields.get("input_file_id"),
+            *(fields.get("input_files") or ()),
+            _of(_of(fields.get("batch"), "inputConfig", "input_config"), "fileName", "file_name"),
+        ]
         named = [name for name in names if isinstance(name, str)]
         found = [await self._find(account, door, name) for name in named]
         if fields.get("model") and found:  # the job names the model, not its file
@@ -315,6 +319,11 @@ class ClientBatches:
         async with access.ask(request.method, target, body, headers=_sent_headers(request)) as answer:
             received = await answer.read()
             return WebResponse(status=answer.status, headers=_returned_headers(answer.headers), body=received)
+
+
+def _of(fields: Any, *names: str) -> Any:
+    """The value of a field that is written in one of two ways."""
+    return next((fields[name] for name in names if name in fields), None) if isinstance(fields, dict) else None
 
 
 def _results_of(batch: str, fields: dict[str, Any]) -> str:
