@@ -45,6 +45,7 @@ class Kind(Struct, frozen=True):
     script: str
     name: str
     whole: str
+    """It streams if the other one does: a provider divides a reply into other parts then, and gets these back."""
     own: str
     """The route of its own provider, which may hold the state itself."""
 
@@ -57,11 +58,13 @@ _CLAUDE, _GPT, _GEMINI = SEALING
 KINDS = (
     *(
         Kind("anthropic", "turns_anthropic.py", name, "whole", _CLAUDE)
-        for name in ("thread", "thread streamed", "thread runner", "runner")
+        for name in ("thread", "thread runner", "runner")
     ),
+    Kind("anthropic", "turns_anthropic.py", "thread streamed", "whole streamed", _CLAUDE),
+    *(Kind("responses", "turns_openai.py", name, "whole", _GPT) for name in ("conversation", "reply before")),
     *(
-        Kind("responses", "turns_openai.py", name, "whole", _GPT)
-        for name in ("conversation", "reply before", "socket", "socket unstored")
+        Kind("responses", "turns_openai.py", name, "whole streamed", _GPT)
+        for name in ("socket", "socket unstored")
     ),
     Kind("google", "turns_google.py", "cache", "whole", _GEMINI),
     Kind("google", "turns_google.py", "interactions", "interactions whole", INTERACTIONS),

@@ -4,6 +4,8 @@ python -m scripts.drift            install the newest SDKs, print news that scri
 python -m scripts.drift --all      print listed news, too, with their reasons
 
 A word of an SDK (see read_sdks.py) is known where a dialect or an emulator of its wire names it. `make clients` asks the same.
+A field that looks like the name of something held elsewhere (see read_references.py) is known where the references of its wire find it
+in a request, or where identifiers.toml says why it stands for no content.
 """
 
 from __future__ import annotations
@@ -21,6 +23,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from segue.dialects.registry import DIALECTS
+from segue.dialects.server_side.references import references_in
+
 HERE = Path(__file__).parent
 SOURCE = HERE.parent.parent / "src" / "segue"
 SDKS = ("anthropic", "openai", "google-genai", "mistralai", "ollama")
@@ -33,6 +38,7 @@ FOLDERS: Mapping[str, tuple[str, ...]] = {
     "openai_chat": (FAMILY, "emulators/openai_chat"),
     "openai_responses": ("dialects/openai_responses", "emulators/openai_responses"),
     "gemini": ("dialects/gemini", "emulators/gemini"),
+    "gemini_interactions": ("dialects/gemini_interactions", "emulators/gemini_interactions"),
     "mistral": (
         "dialects/openai_chat/mistral",
         "emulators/mistral",
@@ -81,9 +87,25 @@ def main() -> int:
     for one in found if asked.all else unlisted:
         reason = listed.get((one.wire, one.word), "NOT LISTED: support it, or list it with a reason")
         sys.stdout.write(f"{one}: {reason}\n")
+    unnamed = list(unnamed_references(sdks))
+    for reference in unnamed:
+        sys.stdout.write(f"{reference}: name it in the references of its wire, or list it with a reason\n")
     for wire, word in sorted(set(listed) - {(one.wire, one.word) for one in found}):
         sys.stdout.write(f'{wire}: "{word}" is listed in scripts/drift/known.toml and is no news\n')
-    return 1 if unlisted else 0
+    return 1 if unlisted or unnamed else 0
+
+
+def unnamed_references(sdks: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
+    """Fields of requests that no table of references names, and that are not listed as ones that stand for no content."""
+    table = tomllib.loads((HERE / "identifiers.toml").read_text("utf-8"))
+    for wire, sdk in sdks.items():
+        known = {field for group in table.get(wire, {}).values() for field in group["fields"]}
+        requests = sdk.get("references")
+        for field, request in requests.items() if isinstance(requests, dict) else ():
+            if field.partition(" at ")[0] in known:
+                continue
+            if not references_in(request, DIALECTS[wire].server.references, wire):
+                yield f"{wire}: {field}"
 
 
 def read_sdks() -> dict[str, dict[str, object]]:
@@ -94,11 +116,17 @@ def read_sdks() -> dict[str, dict[str, object]]:
     python = str(folder / "bin" / "python")
     install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--upgrade", *SDKS]
     subprocess.run(install, check=True, timeout=SECONDS)
-    read = subprocess.run(
-        [python, str(HERE / "read_sdks.py")], check=True, capture_output=True, timeout=SECONDS
-    )
-    told: dict[str, dict[str, object]] = json.loads(read.stdout)
+    told: dict[str, dict[str, object]] = _printed(python, "read_sdks.py")
+    for wire, requests in _printed(python, "read_references.py").items():
+        told.setdefault(wire, {**told["gemini"], "words": {}})
+        told[wire]["references"] = requests
     return told
+
+
+def _printed(python: str, program: str) -> dict[str, dict[str, object]]:
+    read = subprocess.run([python, str(HERE / program)], check=True, capture_output=True, timeout=SECONDS)
+    printed: dict[str, dict[str, object]] = json.loads(read.stdout)
+    return printed
 
 
 def read_listed(table: Mapping[str, Mapping[str, Mapping[str, object]]]) -> dict[tuple[str, str], str]:

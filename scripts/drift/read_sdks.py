@@ -72,7 +72,7 @@ class Reader:
         self._camel = camel
 
     def read(self, kind: object, where: str) -> None:
-        kind = _plain(kind)
+        kind = plain(kind)
         for part in typing.get_args(kind):
             if typing.get_origin(kind) is typing.Literal:
                 self._note(part, where)
@@ -87,7 +87,7 @@ class Reader:
             for member in kind:
                 self._note(member.value, kind.__name__)
             return
-        for name, annotation in _fields(kind):
+        for name, annotation in fields_of(kind):
             if name in _NOT_SENT or name.startswith("_"):
                 continue
             if where == REQUEST:
@@ -100,14 +100,15 @@ class Reader:
             self.words.setdefault(word, set()).add(where)
 
 
-def _plain(kind: object) -> object:
+def plain(kind: object) -> object:
     while typing.get_origin(kind) in (typing.Annotated, typing.Required, typing.NotRequired):
         kind = typing.get_args(kind)[0]
-    supertype = getattr(kind, "__value__", None)
-    return _plain(supertype) if supertype is not None else kind
+    # Of an alias with arguments the arguments are read.
+    supertype = None if typing.get_args(kind) else getattr(kind, "__value__", None)
+    return plain(supertype) if supertype is not None else kind
 
 
-def _fields(kind: type) -> Iterator[tuple[str, object]]:
+def fields_of(kind: type) -> Iterator[tuple[str, object]]:
     if kind.__module__ == "builtins":
         return
     models = getattr(kind, "model_fields", None)

@@ -163,6 +163,18 @@ REFERRING = (
         "file_held",
         "messages.0.content.0: ",
     ),
+    _block(
+        "file in a document",
+        {
+            "type": "document",
+            "source": {
+                "type": "content",
+                "content": [{"type": "image", "source": {"type": "file", "file_id": "file_held"}}],
+            },
+        },
+        "file_held",
+        "messages.0.content.0.source.content.0.source: ",
+    ),
     _messages(
         "file in a result",
         "file_held",
@@ -296,6 +308,23 @@ REFERRING = (
             }
         ],
     ),
+    _tool("mcp server behind a tunnel", "tunnel_held", type="mcp", server_label="m", tunnel_id="tunnel_held"),
+    _tool(
+        "mask of an image", "file-held", type="image_generation", input_image_mask={"file_id": "file-held"}
+    ),
+    _responses(
+        "tools that are added later",
+        "vs_held",
+        '"param": "input[0].tools[0]"',
+        input=[
+            {
+                "type": "additional_tools",
+                "role": "developer",
+                "tools": [{"type": "file_search", "vector_store_ids": ["vs_held"]}],
+            },
+            SHORT,
+        ],
+    ),
     _gemini("file search", "stores/held", tools=[{"fileSearch": {"fileSearchStoreNames": ["stores/held"]}}]),
     _chat(
         "file",
@@ -324,6 +353,9 @@ REFERRING = (
         ],
     ),
     _chat("agent", "mistral", "ag_held", "agent_id: ", agent_id="ag_held"),
+    _chat(
+        "library", "mistral", "lib_held", tools=[{"type": "document_library", "library_ids": ["lib_held"]}]
+    ),
     _chat("conversation of Mistral", "mistral", "conv_held", status=404, conversation_id="conv_held"),
     _chat(
         "file of Mistral",

@@ -29,7 +29,11 @@ def begin(model: str, keeps: str) -> Take:
             with thread.stream(new) as stream:
                 return stream.get_final_message()
         history.append(new)
-        reply = client.beta.messages.create(messages=history, tools=[TOOL], **settings)
+        if keeps == "whole streamed":
+            with client.beta.messages.stream(messages=history, tools=[TOOL], **settings) as stream:
+                reply = stream.get_final_message()
+        else:
+            reply = client.beta.messages.create(messages=history, tools=[TOOL], **settings)
         history.append({"role": "assistant", "content": reply.content})
         return reply
 

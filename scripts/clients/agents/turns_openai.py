@@ -15,7 +15,8 @@ ENDS = ("response.completed", "response.failed", "response.incomplete")
 
 
 def begin(model: str, keeps: str) -> Take:
-    settings = {"model": model, **SETTINGS, **(UNSTORED if keeps in ("whole", "socket unstored") else {})}
+    is_stored = keeps in ("conversation", "reply before", "socket")
+    settings = {"model": model, **SETTINGS, **({} if is_stored else UNSTORED)}
     held = {"conversation": client.conversations.create().id} if keeps == "conversation" else {}
     socket = client.responses.connect().enter() if keeps.startswith("socket") else None
     history: list = []
@@ -30,9 +31,13 @@ def begin(model: str, keeps: str) -> Take:
         raise RuntimeError("the connection ended")
 
     def send(new: list):
-        if keeps == "whole":
+        if keeps.startswith("whole"):
             history.extend(new)
-            reply = client.responses.create(input=history, **settings)
+            if keeps == "whole streamed":
+                with client.responses.stream(input=history, **settings) as stream:
+                    reply = stream.get_final_response()
+            else:
+                reply = client.responses.create(input=history, **settings)
             history.extend(item.model_dump(exclude_none=True) for item in reply.output)
             return reply
         reply = over_socket(new) if socket else client.responses.create(input=new, **settings, **held)

@@ -121,6 +121,8 @@ REFERENCES: Final = (
     ),
     _files("messages[].content[].source"),
     _files("messages[].content[].content[].source"),
+    _files("messages[].content[].source.content[].source"),
+    _files("messages[].content[].content[].source.content[].source"),
 )
 
 

@@ -67,7 +67,8 @@ def _files(place: str) -> ReferenceField:
 REFERENCES: Final = (
     *map(_cached, ("cachedContent", "cached_content")),
     *(
-        _files(f"contents[].parts[].{inner}{name}")
+        _files(f"{said}.parts[].{inner}{name}")
+        for said in ("contents[]", "systemInstruction", "system_instruction")
         for inner in ("", "functionResponse.parts[].", "function_response.parts[].")
         for name in ("fileData", "file_data")
     ),

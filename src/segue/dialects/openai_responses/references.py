@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _COMPACTED: Final = ("compaction", "compaction_summary")
 _file: Final = member_name("file_id")
-_stores: Final = member_name("vector_store_ids", "connector_id", "server_url")
+_stores: Final = member_name("vector_store_ids", "connector_id", "server_url", "tunnel_id")
 _place: Final = member_name("container_id", "file_ids", "skills")
 
 
@@ -54,9 +54,25 @@ def _tool(tool: Any) -> str:
     """Files, places and servers that a tool of the provider works with; one without any only runs there."""
     if not isinstance(tool, dict) or tool.get("type") in ("function", "custom", "namespace"):
         return ""
-    container, environment = tool.get("container"), tool.get("environment")
-    held = _stores(tool) or (container if isinstance(container, str) else _place(container))
-    return whole_name(tool) if held or _place(environment) else ""
+    container = tool.get("container")
+    held = (
+        _stores(tool)
+        or (container if isinstance(container, str) else _place(container))
+        or _place(tool.get("environment"))
+        or _file(tool.get("input_image_mask"))
+    )
+    return whole_name(tool) if held else ""
+
+
+def _tools(place: str, *marks: bytes) -> ReferenceField:
+    return ReferenceField(
+        place=place,
+        stands_for="tools",
+        names=_tool,
+        marks=marks,
+        message="The tool in {path} works with what only its provider reaches, and another one answers here.",
+        hint="Remove the tool or offer functions instead, or go back to a model of that provider.",
+    )
 
 
 def _files(place: str) -> ReferenceField:
@@ -103,11 +119,6 @@ REFERENCES: Final = (
     _files("input[].content[]"),
     _files("input[].output[]"),
     _files("input[].output"),
-    ReferenceField(
-        place="tools[]",
-        stands_for="tools",
-        names=_tool,
-        message="The tool in {path} works with what only its provider reaches, and another one answers here.",
-        hint="Remove the tool or offer functions instead, or go back to a model of that provider.",
-    ),
+    _tools("tools[]"),
+    _tools("input[].tools[]", b'"additional_tools"', b'"tool_search_output"'),
 )

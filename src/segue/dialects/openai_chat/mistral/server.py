@@ -57,6 +57,13 @@ _REFERENCES = (
         message="The file '{name}' is held by the provider that gave this id, and another one answers here.",
         hint="Send an address instead, remove the file, or go back to a model of that provider.",
     ),
+    ReferenceField(
+        place="tools[]",
+        stands_for="tools",
+        names=member_name("library_ids", "connector_id"),
+        message="The tool works with what only its provider reaches, and another one answers here.",
+        hint="Remove the tool or offer functions instead, or go back to a model of that provider.",
+    ),
 )
 
 
