@@ -64,7 +64,7 @@ def test_an_agent_may_have_another_model_and_a_limit(cloud: Cloud, asked: Here) 
     cloud.reply(Call("guesser", {"task": "Guess"}))
     cloud.reply(Call("list_dir", {}))
     cloud.reply("No luck.")
-    asked("ask", "-m", "anthropic/claude-sonnet-4-6", "-T", "agents")
+    asked("look", "-m", "anthropic/claude-sonnet-4-6", "-T", "agents")
     _, child, last = cloud.bodies()
     assert child["model"] == "gpt-4.1"
     assert "its limit" in json.dumps(last["messages"])

@@ -14,7 +14,7 @@ from segue.cli.exit_codes import Exit
     ("name", "model"),
     [
         ("gpt-4.1", "gpt-4.1"),
-        ("anthropic", "claude-sonnet-4-6"),
+        ("anthropic", "claude-sonnet-5-5"),
         ("claude-opus-5-5", "claude-opus-5-5"),
         ("claude-opus-5-5[1m]", "claude-opus-5-5"),
         ("anthropic/claude-opus-5-5[1m]", "claude-opus-5-5"),
@@ -63,7 +63,7 @@ def test_the_default_model_is_kept_and_shown(cloud: Cloud, asked: Here) -> None:
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        (("chat",), "without a prompt starts a chat"),
+        (("chat",), "Start a chat: segue, without a prompt"),
         (("session", "list"), 'Did you mean "sessions list"?'),
         (("model",), 'Did you mean "models"?'),
         (("key", "set", "openai"), 'Did you mean "keys set openai"?'),
@@ -90,10 +90,42 @@ def test_near_misses_of_commands_are_caught(
 
 
 @pytest.mark.parametrize(
-    "words", [("session", "ideas", "please"), ("chat with me",), ("list", "three", "birds")]
+    ("words", "advice"),
+    [
+        (("logs", "-f"), "segue sessions list"),
+        (("logs", "--since", "1d"), "segue sessions list"),
+        (("chat", "-m", "openai/gpt-4.1"), "Start a chat: segue, without a prompt"),
+        (("-m", "openai/gpt-4.1", "mcp", "list"), ".mcp.json"),
+        (("-s", "Be brief.", "stats"), "segue usage"),
+        (("-m", "openai/gpt-4.1", "models"), "A command must be the first word: segue models"),
+    ],
+)
+def test_near_misses_of_commands_are_caught_beside_flags(
+    cloud: Cloud, asked: Here, words: tuple[str, ...], advice: str
+) -> None:
+    told = asked(*words)
+    assert told.code == Exit.USAGE
+    assert advice in told.err
+    assert cloud.bodies() == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("session", "ideas", "please"),
+        ("chat with me",),
+        ("list", "three", "birds"),
+        ("--no-session", "more"),
+        ("-m", "openai/gpt-4.1", "models", "of", "cars"),
+    ],
 )
 def test_other_prompts_are_sent(asked: Here, words: tuple[str, ...]) -> None:
     assert asked(*words).code == Exit.OK
+
+
+def test_a_word_for_a_session_that_goes_on_is_sent(asked: Here) -> None:
+    assert asked("hello").code == Exit.OK
+    assert asked("-c", "continue").code == Exit.OK
 
 
 def test_tab_completes_the_models_that_can_be_used(asked: Here) -> None:

@@ -205,13 +205,8 @@ def parser() -> argparse.ArgumentParser:
 def parse(words: list[str]) -> argparse.Namespace:
     """Wrong words end the program with exit 2."""
     made = parser()
+    _refuse_near_misses(made, words)
     arguments = made.parse_intermixed_args(words)
-    # One word with a space in it is a prompt.
-    is_prompt = "--" in words or any(" " in word for word in words)
-    if not is_prompt and (advice := near_miss(words)):
-        made.error(
-            f'"{words[0]}" is not a command.\n       {advice}\n       As a prompt: segue -- {" ".join(words)}'
-        )
     if arguments.version:
         made.error("--version takes no other arguments")
     if arguments.json and arguments.output_format not in ("", "json"):
@@ -230,6 +225,22 @@ def parse(words: list[str]) -> argparse.Namespace:
     if arguments.fork and not arguments.last and arguments.resume is None:
         made.error("--fork needs -c or -r: which session?")
     return arguments
+
+
+def _refuse_near_misses(made: argparse.ArgumentParser, words: list[str]) -> None:
+    """A prompt that is probably a command of another tool is not sent, whatever flags stand beside it."""
+    if "--" in words or not words:
+        return
+    known, unknown = made.parse_known_intermixed_args(words)
+    prompt: list[str] = known.words
+    # One word with a space in it is a prompt, and so is a word for a session that goes on: `-c continue`.
+    if any(" " in word for word in prompt) or known.last or known.resume is not None:
+        return
+    advice = near_miss(prompt, has_other_flags=bool(unknown), is_first=words[:1] == prompt[:1])
+    if not advice:
+        return
+    as_prompt = f"segue -- {' '.join(words)}" if words == prompt else "write -- before it"
+    made.error(f'"{prompt[0]}" is not a command.\n       {advice}\n       As a prompt: {as_prompt}')
 
 
 def has_prompt(arguments: argparse.Namespace) -> bool:

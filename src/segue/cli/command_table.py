@@ -171,65 +171,70 @@ def run_plugin_command(offered: Contribution, words: list[str]) -> int:
 
 
 NEAR_MISSES: Final[dict[str, str]] = {
-    "chat": "segue without a prompt starts a chat",
-    "repl": "segue without a prompt starts a chat",
-    "login": "store a key: segue keys set PROVIDER",
-    "auth": "store a key: segue keys set PROVIDER",
-    "resume": "resume a session: segue -r ID, or segue -c for the last one",
-    "continue": "resume the last session: segue -c",
-    "history": "list the sessions: segue sessions list",
-    "list": "list models or sessions: segue models, segue sessions list",
-    "ls": "list models or sessions: segue models, segue sessions list",
-    "providers": "list the providers that can be used: segue health",
-    "settings": "show the settings: segue config show",
-    "version": "segue --version",
-    "server": "serve the gateway: segue serve",
-    "proxy": "serve the gateway: segue serve",
-    "import": "import a session: segue sessions import FILE",
-    "export": "export a session: segue sessions export ID",
-    "logs": "list the sessions: segue sessions list; what the gateway did: segue usage, segue gateway ps",
-    "log": "list the sessions: segue sessions list; what the gateway did: segue usage, segue gateway ps",
-    "cost": "what your chats and the gateway's callers spent: segue usage; in a chat: /stats",
-    "costs": "what your chats and the gateway's callers spent: segue usage; in a chat: /stats",
-    "stats": "what your chats and the gateway's callers spent: segue usage; in a chat: /stats",
-    "spend": "what your chats and the gateway's callers spent: segue usage",
-    "init": "nothing has to be set up: store a key with segue keys set PROVIDER; settings: segue config",
-    "setup": "nothing has to be set up: store a key with segue keys set PROVIDER; settings: segue config",
-    "configure": "show and check the settings: segue config",
-    "mcp": "write MCP servers into .mcp.json and use their tools with -T SERVER; see docs/tools.md",
-    "tools": "offer tools with -T: segue -T all, -T read_file, -T file.py:function",
-    "update": "update the clone and install it again: git pull && python -m pip install '.[all]'",
-    "upgrade": "update the clone and install it again: git pull && python -m pip install '.[all]'",
-    "install": "download a model: segue models pull NAME; plugins are Python packages: pip install NAME",
-    "uninstall": "remove a model: segue models rm NAME; segue itself: pip uninstall segue-llm",
-    "pull": "download a model: segue models pull NAME",
-    "exec": 'give the prompt itself: segue "…"',
-    "ask": 'give the prompt itself: segue "…"',
-    "prompt": 'give the prompt itself: segue "…"',
-    "agent": "list your subagents: segue agents; start a program through the gateway: segue run PROGRAM",
-    "status": "check the providers: segue health; the gateway's conversations: segue gateway ps",
-    "ping": "check the providers: segue health",
-    "fix": "repair a transcript or a session: segue doctor --fix FILE",
-    "repair": "repair a transcript or a session: segue doctor --fix FILE",
-    "check": "check a transcript: segue doctor FILE; the settings: segue config check",
-    "start": "serve the gateway: segue serve; a chat: segue",
-    "stop": "stop the gateway with Ctrl-C, or end its process",
-    "test": "try segue without a key: segue demo",
-    "commands": "list the commands: segue --help",
+    "chat": "Start a chat: segue, without a prompt",
+    "repl": "Start a chat: segue, without a prompt",
+    "login": "Store a key: segue keys set PROVIDER",
+    "auth": "Store a key: segue keys set PROVIDER",
+    "resume": "Resume a session: segue -r ID, or segue -c for the last one",
+    "continue": "Resume the last session: segue -c",
+    "history": "List the sessions: segue sessions list",
+    "list": "List models or sessions: segue models, segue sessions list",
+    "ls": "List models or sessions: segue models, segue sessions list",
+    "providers": "List the providers that can be used: segue health",
+    "settings": "Show the settings: segue config show",
+    "version": "Print the version: segue --version",
+    "server": "Serve the gateway: segue serve",
+    "proxy": "Serve the gateway: segue serve",
+    "import": "Import a session: segue sessions import FILE",
+    "export": "Export a session: segue sessions export ID",
+    "logs": "List the sessions: segue sessions list; what the gateway did: segue usage, segue gateway ps",
+    "log": "List the sessions: segue sessions list; what the gateway did: segue usage, segue gateway ps",
+    "cost": "What your chats and the gateway's callers spent: segue usage; in a chat: /stats",
+    "costs": "What your chats and the gateway's callers spent: segue usage; in a chat: /stats",
+    "stats": "What your chats and the gateway's callers spent: segue usage; in a chat: /stats",
+    "spend": "What your chats and the gateway's callers spent: segue usage",
+    "init": "Nothing has to be set up: store a key with segue keys set PROVIDER; settings: segue config show",
+    "setup": "Nothing has to be set up: store a key with segue keys set PROVIDER; settings: segue config show",
+    "configure": "Show and check the settings: segue config show, segue config check",
+    "mcp": "Write MCP servers into .mcp.json and use their tools with -T SERVER; see docs/tools.md",
+    "tools": "Offer tools with -T: segue -T all, -T read_file, -T file.py:function",
+    "update": "Update the clone and install it again: git pull && python -m pip install '.[all]'",
+    "upgrade": "Update the clone and install it again: git pull && python -m pip install '.[all]'",
+    "install": "Download a model: segue models pull NAME; plugins are Python packages: pip install NAME",
+    "uninstall": "Remove a model: segue models rm NAME; segue itself: pip uninstall segue-llm",
+    "pull": "Download a model: segue models pull NAME",
+    "exec": 'Give the prompt itself: segue "…"',
+    "ask": 'Give the prompt itself: segue "…"',
+    "prompt": 'Give the prompt itself: segue "…"',
+    "agent": "List your subagents: segue agents; start a program through the gateway: segue run PROGRAM",
+    "status": "Check the providers: segue health; the gateway's conversations: segue gateway ps",
+    "ping": "Check the providers: segue health",
+    "fix": "Repair a transcript or a session: segue doctor --fix FILE",
+    "repair": "Repair a transcript or a session: segue doctor --fix FILE",
+    "check": "Check a transcript: segue doctor FILE; the settings: segue config check",
+    "start": "Serve the gateway: segue serve; a chat: segue",
+    "stop": "Stop the gateway with Ctrl-C, or end its process",
+    "test": "Try segue without a key: segue demo",
+    "commands": "List the commands: segue --help",
 }
 """Words that people take for commands, because other tools have them, and what they probably want."""
 _ACTIONS_ELSEWHERE: Final = frozenset(("add", "get", "list", "ls", "remove", "rm", "set", "show"))
 """What other tools take behind such a word: `mcp list`."""
 
 
-def near_miss(words: list[str]) -> str:
-    """What to do instead, if the words are probably a command that is misspelt or does not exist; else ""."""
+def near_miss(words: list[str], *, has_other_flags: bool, is_first: bool) -> str:
+    """What to do instead, if the words of a prompt are probably a command that is misspelt or does not exist; else "".
+
+    Flags that segue does not have are a sign of another tool's command: `logs --since 1d`.
+    """
     if not words:
         return ""
-    first, rest = words[0].lower(), [word for word in words[1:] if not word.startswith("-")]
-    if first in NEAR_MISSES and (not rest or rest[0] in _ACTIONS_ELSEWHERE):
-        advice = NEAR_MISSES[first]
-        return advice[0].upper() + advice[1:]
+    first, rest = words[0].lower(), words[1:]
+    if first in NEAR_MISSES and (not rest or rest[0] in _ACTIONS_ELSEWHERE or has_other_flags):
+        return NEAR_MISSES[first]
+    if not is_first:
+        is_command = first in COMMANDS and not rest
+        return f"A command must be the first word: segue {first} …" if is_command else ""
     from difflib import get_close_matches  # noqa: PLC0415
 
     near = get_close_matches(first, COMMANDS, 1, 0.75)
