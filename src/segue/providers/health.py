@@ -49,13 +49,25 @@ async def check_health(
     latency = time.perf_counter() - started
     if failure is None:
         return Health(status="healthy", provider=provider, timestamp=timestamp, latency=latency)
+    return _unhealthy(provider, timestamp, failure, advice_for(failure, address), latency)
+
+
+def health_of_settings(provider: str, error: SegueError) -> Health:
+    """Of a provider that cannot be asked, because a setting is missing or wrong."""
+    timestamp = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return _unhealthy(provider, timestamp, error, error.hint or _ADVICE["fix"])
+
+
+def _unhealthy(
+    provider: str, timestamp: str, failure: Exception, advice: str, latency: float | None = None
+) -> Health:
     return Health(
         status="unhealthy",
         provider=provider,
         timestamp=timestamp,
         latency=latency,
         error=failure.message if isinstance(failure, SegueError) else type(failure).__name__,
-        advice=advice_for(failure, address),
+        advice=advice,
     )
 
 

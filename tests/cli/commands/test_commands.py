@@ -73,6 +73,25 @@ def test_health_asks_everybody_side_by_side(cloud: Cloud, monkeypatch: pytest.Mo
     assert states["anthropic"]["status"] == "healthy"
 
 
+def test_a_provider_that_lacks_a_setting_leaves_the_others_in_the_list(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = cloud.home.here(
+        monkeypatch, ANTHROPIC_AWS_API_KEY="any", ANTHROPIC_AWS_BASE_URL="http://127.0.0.1:9"
+    )
+    told = here("health")
+    assert told.code == Exit.FINDINGS
+    assert "openai      healthy" in told.out
+    assert "Claude Platform on AWS needs a workspace." in told.out
+    assert "ANTHROPIC_AWS_WORKSPACE_ID" in told.out
+    assert "ANTHROPIC_AWS_BASE_URL" not in told.out  # it is set, and the workspace is sent in a header
+    told = here("models")
+    assert told.code == Exit.OK
+    assert "openai/gpt-4.1" in told.out
+    assert "Claude Platform on AWS needs a workspace." in told.err
+    assert here("health", "nope").code == Exit.USAGE
+
+
 def test_health_with_nobody_to_ask_is_exit_41(segue: Here) -> None:
     told = segue("health")
     # OLLAMA_HOST names a server that does not run: it was set up, so it is told.

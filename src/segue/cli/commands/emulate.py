@@ -58,12 +58,13 @@ def exports(url: str) -> list[str]:
         if address is None:
             continue
         path = urlsplit(address.base_url).path
+        needed = address.base_path + "".join(address.headers.values())
         if address.needs_key:
             lines.append(f"export {address.key_env[0]}=any")
         lines += [
             f"export {variables[0]}=any"
             for place, variables in address.places.items()
-            if f"{{{place}}}" in address.base_path and place not in address.usual_places
+            if f"{{{place}}}" in needed and place not in address.usual_places
         ]
         # Of the other paths the SDKs add the version themselves.
         lines.append(f"export {address.base_url_env[0]}={url}/{name}{path if path == '/v1' else ''}")

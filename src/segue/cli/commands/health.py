@@ -10,6 +10,7 @@ from segue.cli.command_table import add_set, read_settings
 from segue.cli.display.lists import print_json
 from segue.cli.display.terminal import Colours, print_status
 from segue.cli.exit_codes import Exit
+from segue.errors import UsageError
 from segue.text.terminal_text import sanitised
 
 if TYPE_CHECKING:
@@ -58,9 +59,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _ask(names: list[str], providers: KnownProviders) -> list[Health]:
     from segue.config.resources import require_provider  # noqa: PLC0415
+    from segue.providers.health import health_of_settings  # noqa: PLC0415
 
-    checks = [require_provider(name, providers).capabilities.health for name in names]
-    return list(await asyncio.gather(*(check() for check in checks if check is not None)))
+    async def ask(name: str) -> Health | None:
+        try:
+            check = require_provider(name, providers).capabilities.health
+        except UsageError as error:
+            if name not in providers.list():
+                raise
+            return health_of_settings(name, error)
+        return None if check is None else await check()
+
+    return [health for health in await asyncio.gather(*map(ask, names)) if health is not None]
 
 
 def _write(found: list[Health]) -> None:

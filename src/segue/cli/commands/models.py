@@ -92,11 +92,11 @@ async def _list(names: list[str], providers: KnownProviders, arguments: argparse
     from segue.config.resources import require_provider  # noqa: PLC0415
 
     async def ask(name: str) -> list[ModelInfo] | SegueError:
-        adapter = require_provider(name, providers)
-        list_models = adapter.capabilities.list_models
-        if list_models is None:
-            return _cannot(adapter, "list models")
         try:
+            adapter = require_provider(name, providers)
+            list_models = adapter.capabilities.list_models
+            if list_models is None:
+                return _cannot(adapter, "list models")
             return await list_models(refresh=arguments.refresh)
         except SegueError as error:
             return error

@@ -80,7 +80,8 @@ def _place(name: str, address: Address, config: ProviderConfig, environ: Mapping
             raise missing_region(address)
     setting = f"providers.{address.name}.{name}"
     if not value:
-        others = (*variables, *address.base_url_env)
+        of_address = address.base_url_env if f"{{{name}}}" in address.base_url + address.base_path else ()
+        others = (*variables, *of_address)
         named = f", or {' or '.join(others)}" if others else ""
         raise UsageError(
             f"{address.title} needs a {name}.",
