@@ -257,6 +257,27 @@ def test_segue_config_names_the_users_file(
     assert load_settings().config.model == "a/other"
 
 
+@pytest.mark.parametrize("name", ["segue.toml", "./segue.toml"])
+def test_the_file_that_segue_config_names_is_no_project_file(
+    segue: Here, home: Home, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    home.configure_project('[providers.openai]\nbase_url = "http://127.0.0.1:9"\n')
+    monkeypatch.setenv("SEGUE_CONFIG", name)
+    assert segue("config", "check").code == Exit.OK
+    monkeypatch.delenv("SEGUE_CONFIG")
+    assert segue("config", "check").code == Exit.CONFIG
+
+
+def test_settings_that_need_trust_are_one_error_with_their_lines(segue: Here, home: Home) -> None:
+    home.configure_project('store = "postgresql://a/b"\n[approval]\nmode = "yolo"\n')
+    told = segue("config", "check").err
+    assert "The configuration has an error" in told
+    assert "approval (line 2)" in told
+    assert "store (line 1)" in told
+    assert "can run programs or send keys elsewhere, so a project must be trusted to set them." in told
+    assert told.count("segue trust") == 1
+
+
 def test_a_misspelt_variable_is_a_fault_and_a_foreign_one_is_not(
     segue: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -301,10 +301,12 @@ general_settings: {master_key: os.environ/LITELLM_MASTER_KEY}
 def test_a_usual_configuration_is_served(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, segue_emulator_server: Served
 ) -> None:
-    file = tmp_path / "gateway.toml"
+    file = (
+        tmp_path / "segue.toml"
+    )  # the name of a project's file, which needs no trust where SEGUE_CONFIG names it
     file.write_text(translate(yaml.safe_load(USUAL[kind])).toml)
     for name, value in {
-        "SEGUE_CONFIG": str(file),
+        "SEGUE_CONFIG": file.name,
         "LITELLM_MASTER_KEY": "sk-master",
         "OPENAI_API_KEY": "any",
         "OPENAI_BASE_URL": segue_emulator_server.url("openai") + "/v1",

@@ -182,13 +182,25 @@ def _layer_faults(layer: Layer) -> Iterator[ConfigFault]:
     if not fits:  # only now: why not, all of it
         yield from config_faults(layer.table)
     if not layer.trusted:
-        for path, _, verdict in judged_settings(layer.table):
-            if verdict == "refused":
-                yield ConfigFault(
-                    path,
-                    f"{'.'.join(path)} can run programs or send keys elsewhere, so a project must be trusted to set it.",
-                    "Read the file, then: segue trust",
-                )
+        refused = [path for path, _, verdict in judged_settings(layer.table) if verdict == "refused"]
+        if refused:
+            yield ConfigFault(
+                refused[0],
+                f"{_named(refused, layer)} can run programs or send keys elsewhere, so a project must be trusted to set "
+                f"{'it' if len(refused) == 1 else 'them'}.",
+                "Read the file, then: segue trust",
+            )
+
+
+def _named(settings: Sequence[SettingPath], layer: Layer) -> str:
+    """The first of these settings with their lines, and how many there are besides."""
+    lines = lines_of(layer.text)
+    shown: list[str] = []
+    for path in settings[:_MOST_NAMED]:
+        line = line_of(path, lines)
+        shown.append(".".join(path) + (f" (line {line})" if line else ""))
+    more = [f"and {len(settings) - len(shown)} more"] if len(settings) > len(shown) else []
+    return ", ".join([*shown, *more])
 
 
 def _before_trust(layer: Layer) -> Layer:
@@ -208,10 +220,8 @@ def _ignored_line(layer: Layer) -> str:
             named += [(*path, name) for name in value] if isinstance(value, dict) and value else [path]
     if not named:
         return ""
-    shown = [f"{'.'.join(path)} (line {line_of(path, lines_of(layer.text))})" for path in named[:_MOST_NAMED]]
-    more = [f"and {len(named) - len(shown)} more"] if len(named) > len(shown) else []
     return (
-        f"{layer.name}: the file is not trusted, so this part of it is ignored: {', '.join([*shown, *more])}. "
+        f"{layer.name}: the file is not trusted, so this part of it is ignored: {_named(named, layer)}. "
         "To use it, read the file, then: segue trust"
     )
 
@@ -242,7 +252,7 @@ def _files(folders: Sequence[Path]) -> Iterator[Layer]:
         yield _from_file(user)
     elif "SEGUE_CONFIG" in os.environ:
         raise config_error([f"{user}: SEGUE_CONFIG names this file, but it does not exist."])
-    if project is not None and project != user:
+    if project is not None and project.resolve() != user.resolve():  # SEGUE_CONFIG may name it
         yield _from_file(project, project=True)
 
 
