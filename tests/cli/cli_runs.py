@@ -107,6 +107,7 @@ class Cloud:
         home.environment |= {
             "OPENAI_API_KEY": "sk-test-openai-0123456789",
             "OPENAI_BASE_URL": f"{served.url('openai')}/v1",
+            "SEGUE_PROVIDERS__OPENAI__MODEL": "gpt-4.1",  # on the Chat wire, which the tests read
             "ANTHROPIC_API_KEY": "sk-test-anthropic-0123456789",
             "ANTHROPIC_BASE_URL": served.url("anthropic"),
         }
