@@ -169,13 +169,16 @@ def test_other_machines_are_served_only_with_a_key(cloud: Cloud, start: Starter,
     refused = asked("serve", "--host", "0.0.0.0")  # noqa: S104
     assert refused.code == Exit.USAGE
     assert "segue gateway keys create NAME" in refused.err
+    assert "\nadmin = true" in asked("gateway", "keys", "create", "root", "--for-file", "--admin").err
     made = asked("gateway", "keys", "create", "alice", "--for-file")
     key = made.out.strip()
+    assert "admin" not in made.err
     assert hashlib.sha256(key.encode()).hexdigest() in made.err
     cloud.home.configure(
         '[gateway]\nport = 0\nmodel = "openai/gpt-4.1"\n'
         f'[gateway.callers.alice]\nkey_sha256 = "{hashlib.sha256(key.encode()).hexdigest()}"\n'
     )
+    assert "Callers of the configuration: alice." in asked("gateway", "keys", "list").err
     gateway = start("--host", "0.0.0.0", "--log", "off", SEGUE_GATEWAY_KEY="key-of-bob")  # noqa: S104
     gateway.url = gateway.url.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
     status, reply, headers = gateway.chat("x")
@@ -549,7 +552,6 @@ def _status_once_it_serves(url: str, process: subprocess.Popen[bytes]) -> int:
             "--dollars-per-day is nan; it must be more than 0",
         ),
         (("keys", "create", "a", "--dollars-per-day", "inf"), "--dollars-per-day is no limit"),
-        (("keys", "create", "a", "--for-file", "--admin"), "none is an operator"),
         (("keys", "create", "a", "--for-file", "--label", "x=y"), "have no labels"),
         (("keys", "create", "a", "--for-file", "--expires", "soon"), "is not a day or time"),
         (("keys", "create", "a b", "--for-file"), "cannot be the name of a caller"),

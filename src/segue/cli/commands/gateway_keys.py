@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from segue.cli.command_table import add_set, read_settings
 from segue.cli.display.lists import print_json, print_table
 from segue.cli.display.terminal import print_status
+from segue.cli.display.turn_summary import dollars
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
 
@@ -91,9 +92,9 @@ def _create(arguments: argparse.Namespace) -> int:
 
     limits = _allowance({}, arguments)
     if arguments.for_file:
-        if arguments.admin or arguments.label:
+        if arguments.label:
             raise UsageError(
-                "Callers in a config file have no labels, and none is an operator.",
+                "Callers in a config file have no labels.",
                 hint="Keep the caller in the store: without --for-file.",
             )
         check_name(arguments.name)
@@ -122,6 +123,8 @@ def _print_section(arguments: argparse.Namespace, limits: Allowance) -> int:
     print_status("This key is shown only now: give it to the caller. Add this to the configuration:")
     print_status(f"\n[gateway.callers.{json.dumps(arguments.name)}]")
     print_status(f'key_sha256 = "{digest_of(key)}"')
+    if arguments.admin:
+        print_status("admin = true")
     settings = {**structs.asdict(limits), "expires": arguments.expires}
     for name, value in settings.items():
         if value not in (None, [], ""):
@@ -200,7 +203,11 @@ def _list(arguments: argparse.Namespace) -> int:
         print_json(callers)
     elif callers:
         print_table([("NAME", "MODELS", "LIMITS", "TODAY", "MONTH", "RUNNING", "STATE"), *map(_row, callers)])
-    else:
+    in_file = read_settings(arguments.sets).config.gateway.callers
+    if in_file:
+        names = (f"{name} (operator)" if caller.admin else name for name, caller in sorted(in_file.items()))
+        print_status(f"Callers of the configuration: {', '.join(names)}. What they spent: segue usage")
+    elif not callers:
         print_status("No caller was made yet: segue gateway keys create NAME")
     return Exit.OK
 
@@ -216,7 +223,7 @@ def _row(caller: CallerInfo) -> tuple[str, ...]:
     if caller.revoked is None and caller.expires is not None:
         day = time.strftime("%Y-%m-%d", time.gmtime(caller.expires))
         state = f"until {day}" if caller.expires > time.time() else f"expired {day}"
-    spent = (f"${caller.dollars_today:.2f}", f"${caller.dollars_this_month:.2f}", str(caller.running))
+    spent = (dollars(caller.dollars_today), dollars(caller.dollars_this_month), str(caller.running))
     return (caller.name, ", ".join(limits.models) or "all", ", ".join(shown) or "-", *spent, state)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from segue.cli.command_table import add_set, read_settings
 from segue.cli.display.lists import print_json, print_table
 from segue.cli.display.terminal import print_status
+from segue.cli.display.turn_summary import dollars
 from segue.cli.exit_codes import Exit
 from segue.text.terminal_text import sanitised
 
@@ -61,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif rows:
         _print_sums(rows, _BY[arguments.by])
     else:
-        print_status("Nothing was used in these days.")
+        print_status("No requests in this period.")
     return Exit.OK
 
 
@@ -129,8 +130,8 @@ def _print_sums(rows: Sequence[UsageRow], by: tuple[str, ...]) -> None:
     )
     table = [(*(name.upper() for name in by), *heads)]
     for place, row in sorted(sums.items()):
-        cost = f"${row.micros / 1_000_000:.4f}" + ("+?" if row.unpriced else "")
-        lost = f"{row.lost_tokens} (${row.lost_micros / 1_000_000:.4f})" if row.lost_tokens else "0"
+        cost = dollars(row.micros / 1_000_000) + ("+?" if row.unpriced else "")
+        lost = f"{row.lost_tokens} ({dollars(row.lost_micros / 1_000_000)})" if row.lost_tokens else "0"
         tokens = (row.input_tokens, row.cached_tokens, lost, row.output_tokens, row.reasoning_tokens)
         numbers = (row.requests, row.errors, *tokens, cost, row.repairs, row.failovers)
         table.append((*place, *map(str, numbers)))
