@@ -12,6 +12,7 @@ from segue.cli.model_choice import default_model_of
 from segue.dialects.registry import DIALECTS
 from segue.errors import UsageError
 from segue.interop.convert import convert
+from segue.providers.hosts.addresses import find_address
 from segue.text.terminal_text import sanitised
 
 if TYPE_CHECKING:
@@ -61,9 +62,11 @@ async def view(interactive: InteractiveChat, words: list[str]) -> None:
         hidden = sum(bool(line.mark) for line in earlier) - sum(bool(line.mark) for line in page)
         changes = f", {counted(hidden, 'change')}" if hidden else ""
         screen.line(f"… {count - _MESSAGES} earlier{changes} · /view all", "dim")
+    address = find_address(target.partition("/")[0])
     for line in page:
         if line.mark:
-            screen.paragraph(f"    {line.mark} {line.text}", _COLOURS[line.mark], 6)
+            text = line.text.replace("the target", address.title) if address is not None else line.text
+            screen.paragraph(f"    {line.mark} {text}", _COLOURS[line.mark], 6)
         else:
             screen.line(screen.shortened(line.text))
     screen.line()
