@@ -1,6 +1,6 @@
 """A server for pages of the AI SDK (`useChat`): each chat is a session, and a page may choose another model for each turn.
 
-Run: pip install segue-llm starlette httpx2; python with_ai_sdk.py (in your own program: uvicorn with_ai_sdk:site)
+Run: python -m pip install . starlette httpx2; python with_ai_sdk.py (in your own program: uvicorn with_ai_sdk:site)
 """
 
 from __future__ import annotations

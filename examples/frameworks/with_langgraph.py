@@ -1,6 +1,6 @@
 """LangGraph with any model: a graph with a tool and a checkpoint, whose model changes from turn to turn.
 
-Run: pip install segue-llm langchain-openai langgraph; python with_langgraph.py
+Run: python -m pip install . langchain-openai langgraph; python with_langgraph.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`llm` with any model: its plugin finds the models of all providers that have a key, as `segue/provider/model`.
 
-Run: pip install segue-llm llm; python with_llm.py
+Run: python -m pip install . llm; python with_llm.py
 """
 
 from __future__ import annotations

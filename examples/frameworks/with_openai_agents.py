@@ -1,6 +1,6 @@
 """The OpenAI Agents SDK with any model: two agents of different models, a tool, and a session.
 
-Run: pip install segue-llm openai-agents; python with_openai_agents.py
+Run: python -m pip install . openai-agents; python with_openai_agents.py
 """
 
 from __future__ import annotations

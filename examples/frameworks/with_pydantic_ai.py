@@ -1,6 +1,6 @@
 """pydantic-ai with any model: a tool, a switch in the middle of the conversation, and a typed answer.
 
-Run: pip install segue-llm 'pydantic-ai-slim[openai]'; python with_pydantic_ai.py
+Run: python -m pip install . 'pydantic-ai-slim[openai]'; python with_pydantic_ai.py
 """
 
 from __future__ import annotations
