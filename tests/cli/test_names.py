@@ -93,6 +93,7 @@ def test_near_misses_of_commands_are_caught(
     ("words", "advice"),
     [
         (("logs", "-f"), "segue sessions list"),
+        (("fix", __file__), "segue doctor --fix FILE"),
         (("logs", "--since", "1d"), "segue sessions list"),
         (("chat", "-m", "openai/gpt-4.1"), "Start a chat: segue, without a prompt"),
         (("-m", "openai/gpt-4.1", "mcp", "list"), ".mcp.json"),

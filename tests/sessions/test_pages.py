@@ -78,10 +78,42 @@ def test_a_page_folds_calls_shows_images_and_fetches_nothing() -> None:
         r"<details><summary>read_file: complete</summary><pre>.*found</pre></details>", page, re.DOTALL
     )
     assert page.count("found") == 1  # beside its call, and not once more
-    assert "<pre>a &lt; b</pre>" in page
+    assert '<pre><code class="language-py">a &lt; b\n</code></pre>' in page
     assert 'src="data:image/png;base64,aGVsbG8="' in page
     assert "default-src 'none'" in page
     assert not re.search(r"<script|https?://", page)
+
+
+def a_reply(text: str) -> str:
+    reply = ModelReplied(Message("model", (Text(text),), ORIGIN))
+    return asyncio.run(pages(UserSaid(user("A *word*."), "openai/gpt-4.1"), reply, TurnEnded()))["html"]
+
+
+def test_a_page_shows_the_markdown_of_a_model_and_the_words_of_the_user() -> None:
+    page = a_reply(
+        "## Port\n\nIt is **8080**, see `a.toml`:\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+    )
+    shown = page.partition("<body>")[2]
+    for html in (
+        "<h2>Port</h2>",
+        "<strong>8080</strong>",
+        "<code>a.toml</code>",
+        "<li>one</li>",
+        "<td>1</td>",
+    ):
+        assert html in shown
+    assert "A *word*." in shown
+
+
+def test_the_markdown_of_a_model_fetches_nothing_and_runs_nothing() -> None:
+    page = a_reply(
+        f"![x](http://a.example/b.png) [y](javascript:alert(1)) <b>z</b> {EVIL}\n\n<div onclick=a>\n"
+    )
+    shown = Tags(page)
+    assert not {"img", "b", "div onclick"} & shown.tags
+    assert shown.attributes <= {"class", "lang", "charset", "http-equiv", "content", "name", "href"}
+    assert 'href="javascript' not in page
+    assert "&lt;b&gt;z&lt;/b&gt;" in page
 
 
 class Tags(HTMLParser):

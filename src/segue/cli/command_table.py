@@ -230,7 +230,8 @@ def near_miss(words: list[str], *, has_other_flags: bool, is_first: bool) -> str
     if not words:
         return ""
     first, rest = words[0].lower(), words[1:]
-    if first in NEAR_MISSES and (not rest or rest[0] in _ACTIONS_ELSEWHERE or has_other_flags):
+    of_file = len(rest) == 1 and os.path.isfile(rest[0])  # noqa: PTH113 - loads less
+    if first in NEAR_MISSES and (not rest or rest[0] in _ACTIONS_ELSEWHERE or has_other_flags or of_file):
         return NEAR_MISSES[first]
     if not is_first:
         is_command = first in COMMANDS and not rest

@@ -89,6 +89,13 @@ def test_a_programs_name_stands_for_its_last_session_which_is_repaired_in_place(
     assert gemini_file(home).read_bytes() == after
 
 
+def test_a_misspelt_program_is_suggested(tmp_path: Path) -> None:
+    ended = doctor(tmp_path, "cluade")
+    assert ended.returncode == 2
+    assert 'There is no file cluade.\n       Did you mean "claude"?' in ended.stderr
+    assert "List the sessions: segue doctor" in doctor(tmp_path, "no-such-file.json").stderr
+
+
 def test_a_copy_of_a_session_is_written_in_its_own_format(home: Path, tmp_path: Path) -> None:
     out = tmp_path / "copy.jsonl"
     doctor(home, str(gemini_file(home)), "--fix", str(out))

@@ -252,7 +252,8 @@ def _files_and_targets(arguments: argparse.Namespace) -> tuple[str, str | None, 
     """The file, also if it follows the targets or `--fix`, and empty if there is none; where the repair goes, None if it is not
     written; and the proper names of the targets."""
     from segue.dialects.registry import NAMES, proper_name  # noqa: PLC0415
-    from segue.interop.stored_sessions import last_session, program_named  # noqa: PLC0415
+    from segue.interop.stored_sessions import last_session, program_named, programs  # noqa: PLC0415
+    from segue.text.suggestions import suggestion  # noqa: PLC0415
 
     words = [word for target in arguments.targets for word in target.split(",") if word]
     file, out = arguments.file or "", arguments.fix
@@ -263,6 +264,11 @@ def _files_and_targets(arguments: argparse.Namespace) -> tuple[str, str | None, 
     program = program_named(file)
     if program is not None and not Path(file).exists():
         file = str(last_session(program).file)
+    elif file not in ("", "-") and not Path(file).exists():
+        near = suggestion(file, [program.name for program in programs()])
+        raise UsageError(
+            f"There is no file {file}.", code="no_input", hint=near or "List the sessions: segue doctor"
+        )
     if not file and (words or out is not None):
         raise UsageError("The file is missing.", code="no_input", hint="segue doctor FILE")
     return file, file if out == "" else out, [word if word == "all" else proper_name(word) for word in words]

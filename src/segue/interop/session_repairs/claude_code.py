@@ -172,7 +172,7 @@ def _open_calls(draft: SessionDraft, sent: list[Row]) -> list[SessionFault]:
                 what="call without a result",
                 then="Claude Code closes it itself"
                 if healed
-                else "Claude Code drops the whole reply, its text too, without a word",
+                else "Claude Code silently drops the whole reply with its text",
                 fix="" if healed else "an error result that says so is put behind it",
                 call_ids=tuple(missing),
             )

@@ -1,8 +1,11 @@
-"""A session as one HTML file to read and pass on: no scripts, nothing fetched, everything escaped."""
+"""A session as one HTML file to read and pass on: no scripts, nothing fetched, everything escaped.
+
+What a model wrote is shown as the Markdown that it is, what the user wrote as it was written."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -15,6 +18,8 @@ from segue.transcript.blocks.value_text import arguments_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from markdown_it import MarkdownIt
 
     from segue.conversation.blocks import Block
     from segue.conversation.message import Message
@@ -31,6 +36,11 @@ h1 { font-size: 1.4rem; margin-bottom: 0; }
 h2 { font-size: .9rem; margin: 1.6rem 0 .3rem; opacity: .65; }
 .user { border-left: 3px solid #4a7fd4; padding-left: .8rem; }
 .text { white-space: pre-wrap; overflow-wrap: anywhere; }
+.markdown { overflow-wrap: anywhere; } .markdown > * { margin: .5rem 0; }
+.markdown :is(h1, h2, h3, h4, h5, h6) { font-size: 1.05rem; opacity: 1; }
+.markdown :is(th, td) { border: 1px solid #8886; padding: .2rem .6rem; text-align: left; } table { border-collapse: collapse; }
+.markdown blockquote { border-left: 3px solid #8886; margin-left: 0; padding-left: .8rem; }
+code { font-size: .85em; }
 pre { overflow-x: auto; padding: .6rem; border: 1px solid #8886; border-radius: 4px; font-size: .85rem; }
 details { margin: .4rem 0; } summary { cursor: pointer; overflow-wrap: anywhere; }
 .aside { font-size: .85rem; opacity: .75; margin: .6rem 0; } .failed { color: #b3261e; opacity: 1; }
@@ -73,7 +83,11 @@ def _aside(aside: Aside) -> str:
 
 
 def _message(message: Message, results: dict[str, ToolResult], shown: set[str]) -> str:
-    blocks = [_block(block, results, shown) for block in message.blocks]
+    is_markdown = message.speaker == "model"
+    blocks = [
+        _markdown(block.text) if is_markdown and type(block) is Text else _block(block, results, shown)
+        for block in message.blocks
+    ]
     content = "\n".join(block for block in blocks if block)
     if message.speaker == "tool":
         return content
@@ -88,7 +102,7 @@ def _block(block: Block, results: dict[str, ToolResult], shown: set[str]) -> str
         case Text(text):
             return _text(text)
         case Reasoning(text):
-            return f"<details><summary>Reasoning</summary>{_text(text)}</details>" if text.strip() else ""
+            return f"<details><summary>Reasoning</summary>{_markdown(text)}</details>" if text.strip() else ""
         case ToolCall():
             return _call(block, results.get(block.id), shown)
         case ToolResult():  # beside its call already, unless there is none
@@ -127,6 +141,20 @@ def _media(media: Media) -> str:
         name = escape(_line(media.name or media.kind))
         return f'<p><img alt="{name}" src="data:{media.mime};base64,{media.data}"></p>'
     return f'<p class="aside">{escape(_line(describe(media).text))}</p>'
+
+
+def _markdown(text: str) -> str:
+    """Without HTML of its own, and without pictures, which would be fetched."""
+    shown = _markdown_reader().render(sanitised(encodable(text))) if text.strip() else ""
+    return f'<div class="markdown">{shown}</div>' if shown else ""
+
+
+@cache
+def _markdown_reader() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # noqa: PLC0415 - only a page needs it
+
+    reader = MarkdownIt("commonmark", {"html": False, "breaks": True})
+    return reader.enable(["table", "strikethrough"]).disable("image")
 
 
 def _text(text: str) -> str:
