@@ -205,6 +205,8 @@ def test_without_providers_the_global_ones_are_used() -> None:
 def test_all_names_are_those_of_the_conventions() -> None:
     attributes = pytest.importorskip("opentelemetry.semconv._incubating.attributes.gen_ai_attributes")
     measurements = pytest.importorskip("opentelemetry.semconv._incubating.metrics.gen_ai_metrics")
+    if not hasattr(attributes, "GEN_AI_USAGE_REASONING_OUTPUT_TOKENS"):
+        pytest.skip("the conventions that are installed are older than the names")
     known = {value for of in (attributes, measurements) for value in vars(of).values() if type(value) is str}
     folder = Path(segue.telemetry.__file__).parent
     named = re.compile(r'"(gen_ai\.[a-z_.]+[a-z])"')
