@@ -361,6 +361,11 @@ def test_the_published_schema_is_up_to_date_and_accepts_what_we_accept() -> None
     assert validator.is_valid({"model": "a/b", "profiles": {"p": {"members": ["a/b"]}}})
     assert not validator.is_valid({"modell": "a/b"})
     assert not validator.is_valid({"limits": {"max_turns": 0}})
+    assert validator.is_valid(
+        {"providers": {"mine": {"base_url": "http://127.0.0.1:9", "timeouts": {"idle": 9}}}}
+    )
+    assert not validator.is_valid({"providers": {"mine": {"base_urls": "http://127.0.0.1:9"}}})
+    assert not validator.is_valid({"providers": {"mine": {"credentials": "keys"}}})
 
 
 def test_the_configuration_on_the_page_can_be_used(segue: Here, home: Home) -> None:
