@@ -110,6 +110,7 @@ def reader(tmp_path: Path, segue_emulator_server: Served) -> Cloud:
     (cloud.home.project / "docs").symlink_to(ROOT / "docs")
     programs = Path(sys.executable).parent
     cloud.home.environment["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    del cloud.home.environment["SEGUE_PROVIDERS__OPENAI__MODEL"]  # pages show the default model
     cloud.home.environment["OLLAMA_HOST"] = segue_emulator_server.url("ollama")
     cloud.home.environment["MISTRAL_API_KEY"] = "sk-test-mistral-0123456789"
     cloud.home.environment["MISTRAL_BASE_URL"] = segue_emulator_server.url("mistral") + "/v1"

@@ -66,7 +66,7 @@ class SegueError(Exception):
     provider: str = ""
     """The name of the provider that was asked; empty if none was."""
     address: str = ""
-    """Where it was asked, as the message may name it: for whoever runs segue, not for the clients of a gateway."""
+    """Where it was asked, as the message may name it: for the operator of segue, not for the clients of a gateway."""
     unbilled: bool = False
     """Whether the provider took nothing of the request: it was not reached, or refused it by its status. Whatever else goes
     wrong may cost what the request and its reply came to until then."""

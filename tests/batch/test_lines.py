@@ -90,7 +90,7 @@ def test_a_file_without_requests_is_refused() -> None:
 def test_a_line_that_stands_for_messages_of_a_server_is_refused() -> None:
     body = {"model": "m", "input": "hi", "previous_response_id": "resp_1"}
     line = {"custom_id": "1", "method": "POST", "url": "/v1/responses", "body": body}
-    with pytest.raises(UsageError, match="line 1: Its previous_response_id stands for messages"):
+    with pytest.raises(UsageError, match="line 1: Its previous_response_id refers to messages"):
         read_lines(json.dumps(line).encode())
 
 

@@ -136,7 +136,7 @@ def _read_line(line: bytes, number: int, folder: Path) -> BatchRequest:
     for one in references:
         if one.stands_for in ("history", "summary"):
             raise UsageError(
-                f"Its {one.path} stands for messages that a server holds.",
+                f"Its {one.path} refers to messages that a server holds.",
                 code="not_whole",
                 path=one.path,
                 hint="Write all messages into the line.",

@@ -44,7 +44,7 @@ def with_setting(text: str, path: SettingPath, value: Any) -> str:
         right = False
     if not right:
         raise UsageError(
-            f"{key_of(path)} stands in the file in a form that cannot be changed here.",
+            f"{key_of(path)} has a form in the file that cannot be changed here.",
             code="config",
             hint="Edit the file: segue config path",
         )

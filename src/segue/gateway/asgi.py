@@ -259,7 +259,7 @@ async def _refuse(scope: Scope, send: Send) -> None:
     error = CredentialsError(
         "This gateway has no callers, so it answers this machine alone.",
         code=CALLER,
-        hint="Whoever runs it can name callers: gateway.callers in its settings.",
+        hint="Its operator can add callers: gateway.callers in its settings.",
     )
     wire = Doors().wire_of(scope["method"], scope["path"], headers)
     await ResponseWriter(send, {}).whole(error_response(error, wire))

@@ -53,7 +53,7 @@ def wait_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, _T]) -> _
     if _running_loop() is loop:
         work.close()
         raise UsageError(
-            "A client that waits cannot be used in the event loop that the gateway lives in: it would wait for ever.",
+            "A synchronous client cannot be used in the event loop of the gateway: it would block the gateway that it waits for.",
             code="blocking_client",
             hint="Use the asynchronous client, or call it in a thread: asyncio.to_thread.",
         )

@@ -355,7 +355,7 @@ class Inspector:
         known = self.recorder.conversations.get(name)
         if known is None or not (viewer.is_operator and self._settings.operators_see_content):
             raise InvalidRequestError(
-                "Operators may not read what callers said here (gateway.inspect.operators_see_content).",
+                "Operators may not read the content of conversations here (gateway.inspect.operators_see_content).",
                 code="not_permitted",
                 status=403,
             )

@@ -152,7 +152,10 @@ class DBOSAgents:
         call of the turn waits."""
         if not by:
             raise UsageError(
-                "Nobody is named who answers.", code="bad_option", path="by", hint="Give a name."
+                "The name of the person who answers is missing.",
+                code="bad_option",
+                path="by",
+                hint="Give a name.",
             )
         if all(call["id"] != call_id for call in await self.approvals(turn)):
             raise UsageError(

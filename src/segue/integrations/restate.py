@@ -74,7 +74,7 @@ def agent_object(open_chat: Callable[[str], Chat], *, name: str = "Agent") -> Vi
         if call_id not in pending:
             raise TerminalError(f'No call "{call_id}" waits for an answer.', status_code=404)
         if not by or not isinstance(by, str):
-            raise TerminalError("Nobody is named who answers: give `by`.", status_code=400)
+            raise TerminalError("The name of the person who answers is missing: give `by`.", status_code=400)
         given = {
             "call_id": call_id,
             "by": by,

@@ -151,7 +151,7 @@ def _refuse_part(references: list[Reference], to: str) -> None:
     for found in references:
         if found.stands_for in ("history", "summary"):
             raise TranscriptError(
-                f"It stands for a part of the conversation that only the provider holds, and {to} would not get that.",
+                f"It refers to a part of the conversation that only the provider holds, and {to} would not get that.",
                 code=NOT_HELD,
                 path=found.path,
                 hint=found.refusal.hint,

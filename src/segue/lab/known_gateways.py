@@ -124,7 +124,7 @@ def _program(known: KnownGateway, program: str) -> list[str]:
     found = shutil.which(known.program)
     if found is None:
         raise GatewayError(
-            f"{known.program} is not installed. {known.page} says how; --program names one that is not in PATH."
+            f"{known.program} is not installed. How to install it: {known.page}. --program names one that is not in PATH."
         )
     return [found]
 

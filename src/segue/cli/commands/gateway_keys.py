@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     change.add_argument("--no-limits", action="store_true", help="first take all limits away")
     rotate = actions.add_parser("rotate", help="make a new key for a caller")
     rotate.add_argument(
-        "--grace", type=float, default=0.0, metavar="SECONDS", help="the old key holds so long"
+        "--grace", type=float, default=0.0, metavar="SECONDS", help="the old key stays valid for this time"
     )
     _add_expires(rotate)
     revoke = actions.add_parser("revoke", help="refuse a caller's keys from now on, on all gateways")

@@ -66,7 +66,7 @@ def _say_what_is_known(provider: Provider) -> None:
     """What rests on documentation, and on less: this run may be the first that tries it."""
     address = provider.address
     if address is not None and address.documented:
-        print_status(f"Known from documentation only, and tried by nobody: {address.documented}.")
+        print_status(f"Known from documentation only, not tried against the provider: {address.documented}.")
     if address is not None and address.unconfirmed:
         print_status(f"Confirmed by no source: {address.unconfirmed}.")
 

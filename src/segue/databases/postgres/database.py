@@ -200,7 +200,7 @@ class Database:
 
     def _open(self, latest: float) -> DatabaseConnection:
         if time.monotonic() >= latest:
-            raise SilenceError("nobody waits for it any more")
+            raise SilenceError("the time for it is over")
         driver = DriverConnection.connect(
             self.address.url,
             autocommit=True,

@@ -109,7 +109,7 @@ REFERENCES: Final = (
         names=_compacted,
         marks=(b'"compaction"',),
         message="Only the provider that compacted this conversation can read the block, and another one answers here.",
-        hint="Send the messages that it stands for, or go back to a model of that provider.",
+        hint="Send the messages themselves, or go back to a model of that provider.",
     ),
     ReferenceField(
         place="messages[].content[]",

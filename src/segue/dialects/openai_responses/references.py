@@ -46,7 +46,7 @@ def _item(substance: Substance, names: Callable[[Any], str]) -> ReferenceField:
         names=names,
         marks=(b'"compaction', b'"image_generation_call"'),
         message="Only the provider that made {path} can read it, and another one answers here.",
-        hint="Send what it stands for, or go back to a model of that provider.",
+        hint="Send the content itself, or go back to a model of that provider.",
     )
 
 

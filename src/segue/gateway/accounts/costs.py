@@ -250,7 +250,7 @@ def _how_to_price(route: Route) -> str:
     """The line to add. In the message, for clients are not sent hints."""
     name = json.dumps(route.name)
     return (
-        "Ask for a model with a known price, or have whoever runs the gateway add one of these lines to [prices] in its "
+        "Ask for a model with a known price, or ask the operator of the gateway to add one of these lines to [prices] in its "
         f'configuration: {name} = {{ like = "openai/gpt-4o" }}, {name} = {{ input = 2.5, output = 10 }}, or {name} = 0 '
         "for a server of its own."
     )

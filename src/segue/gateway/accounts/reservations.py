@@ -142,7 +142,7 @@ class Reservations:
                 "The gateway cannot check this caller's limits.",
                 code="accounts_away",
                 retry_after=5.0,
-                hint="Whoever runs the gateway has to see to its store.",
+                hint="The operator of the gateway has to repair its store.",
             ) from error
 
     async def _give_back(self, admission: Admission) -> None:

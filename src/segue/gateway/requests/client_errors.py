@@ -68,7 +68,7 @@ def for_client(error: SegueError) -> SegueError:
             return ProviderError(
                 f"The provider does not accept the gateway's key: {error.message}",
                 code="provider_credentials",
-                hint="Whoever runs the gateway has to correct it.",
+                hint="The operator of the gateway has to correct it.",
                 request_id=error.request_id,
             )
         case _:
@@ -105,7 +105,7 @@ def _plain(error: SegueError) -> SegueError:
         # Whatever follows the address is the path of the request, without the end of the sentence.
         place = re.compile(re.escape(address) + r'(?:[^\s"]*[^\s".,:;])?')
         message = place.sub(name, message)
-        hint = "" if address in hint else hint  # advice for whoever runs the gateway
+        hint = "" if address in hint else hint  # advice for the operator of the gateway
     if error.provider and error.code in _PLAIN:
         message = _PLAIN[error.code].format(error.provider)
     if error.provider not in message and isinstance(error, (TransportError, ProtocolError)):
@@ -155,7 +155,7 @@ def caller_error(keys: Sequence[str] = ()) -> CredentialsError:
     return CredentialsError(
         "The gateway does not know this key.",
         code=CALLER,
-        hint="Send the key of a caller: whoever runs the gateway can make one.",
+        hint="Send the key of a caller: the operator of the gateway can make one.",
     )
 
 
@@ -202,7 +202,7 @@ def limit_error(account: Account, refusal: Refusal) -> RateLimitError | QuotaErr
     return QuotaError(
         f"The caller {account.name} has spent its budget of ${dollars:g} for this {refusal.limit}.",
         code="budget_spent",
-        hint="Whoever runs the gateway can raise it.",
+        hint="The operator of the gateway can raise it.",
     )
 
 

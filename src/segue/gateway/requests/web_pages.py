@@ -102,5 +102,5 @@ def _not_allowed(origin: str) -> InvalidRequestError:
         f"Pages of {origin[:100] or 'this origin'} may not use the gateway.",
         code="origin_not_allowed",
         status=403,
-        hint="Whoever runs the gateway can allow them: gateway.origins.",
+        hint="The operator of the gateway can allow them: gateway.origins.",
     )

@@ -59,7 +59,7 @@ def file_tools(workspace: Workspace, outputs: OutputLimit) -> tuple[Tool, ...]:
         path: FilePath,
         old: Annotated[
             str,
-            Meta(description="The text to replace, exactly as it stands in the file, with its indentation."),
+            Meta(description="The text to replace, exactly as in the file, with its indentation."),
         ],
         new: Annotated[str, Meta(description="The text to put in its place.")],
         *,
