@@ -323,7 +323,9 @@ class ClientBatches:
 
 def _of(fields: Any, *names: str) -> Any:
     """The value of a field that is written in one of two ways."""
-    return next((fields[name] for name in names if name in fields), None) if isinstance(fields, dict) else None
+    return (
+        next((fields[name] for name in names if name in fields), None) if isinstance(fields, dict) else None
+    )
 
 
 def _results_of(batch: str, fields: dict[str, Any]) -> str:
