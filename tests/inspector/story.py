@@ -155,6 +155,8 @@ class Agent:
         self.history: list[dict[str, Any]] = []
         self.tools = list(TOOLS)
         self.conversation = ""
+        self.received: dict[str, str] = {}
+        """Headers of the last reply."""
         self.system = _SYSTEM
 
     def send(self) -> Any:
@@ -175,6 +177,7 @@ class Agent:
             data = answer.read()
         finally:
             connection.close()
+        self.received = dict(answer.headers)
         self.conversation = answer.headers.get("x-segue-conversation") or self.conversation
         assert answer.status == 200, data
         return _folded(data)

@@ -224,6 +224,20 @@ def test_routes_say_what_is_left_of_the_providers_limits(stage: Stage, session: 
     assert b"Requests left" in session.get("/routes")[2]
 
 
+def test_a_reply_says_what_the_cache_should_give_as_the_page_does(stage: Stage, session: Session) -> None:
+    other = Agent(stage.url)
+    other.system += " Another one."
+    said = []
+    for text in ("Hello there.", "And again."):
+        other.turn(text)
+        said.append(other.received["x-segue-cache"])
+    outcomes = session.json(f"/c/{other.conversation}/cache.json")["outcomes"]
+    expected = [one.get("predicted") for one in outcomes]
+    assert [line.partition(",")[0] for line in said] == [f"expected={number}" for number in expected]
+    assert 'cause="first request"' in said[0] and "cause" not in said[1]
+    assert expected[1] > 1000 and outcomes[1]["reported"] == expected[1]
+
+
 def test_the_cache_of_a_conversation_is_saved_as_a_table(session: Session, agent: Agent) -> None:
     twin = session.json(f"/c/{agent.conversation}/cache.json")["outcomes"]
     status, headers, body = session.get(f"/c/{agent.conversation}/cache?export=csv")

@@ -28,6 +28,7 @@ from segue.inspector.page_request import View
 from segue.inspector.pages import (
     cache,
     conversation,
+    diff,
     doctor,
     errors,
     keys,
@@ -72,7 +73,7 @@ _PAGES: Final[tuple[tuple[re.Pattern[str], Callable[..., Page]], ...]] = tuple(
         ("/c/([^/]{1,200})/cache", cache.page),
         ("/c/([^/]{1,200})/as", other_model.page),
         ("/r/([^/]{1,200})", request.page),
-        ("/r/([^/]{1,200})/diff", request.diff_page),
+        ("/r/([^/]{1,200})/diff", diff.page),
         ("/errors", errors.page),
         ("/routes", routes.page),
         ("/keys", keys.page),

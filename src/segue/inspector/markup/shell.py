@@ -286,7 +286,8 @@ def crumb(*parts: tuple[str, str]) -> Element:
 def head(title: Node, line: Node, *controls: Node) -> Element:
     return e(
         "div",
-        e("div", e("h1", title), e("p", line, cls="q"), cls="grow"),
+        e("h1", title),
+        e("p", line, cls="q"),
         e("div", controls, cls="row ctl") if any(controls) else None,
         cls="head",
     )

@@ -56,8 +56,8 @@ def percent(share: float | None) -> str:
 def seconds(value: float | None) -> str:
     if value is None:
         return NO_DATA
-    if value < 0.001:
-        return "0 s"
+    if value < 0.0005:
+        return "< 1 ms" if value > 0 else "0 s"
     if value < 0.0995:
         return f"{value * 1000:.0f} ms"
     if value < 0.9995:

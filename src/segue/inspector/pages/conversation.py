@@ -467,7 +467,7 @@ def requests_page(view: View, name: str) -> Page:
                     "td",
                     e("span", f"✕ {one.error}", cls="bad")
                     if one.error
-                    else ("as it came" if one.forwarded else "planned"),
+                    else ("as it came" if one.forwarded else "rendered"),
                 ),
                 data_href=f"{ROOT}/r/{one.id}",
                 data_row=one.id,

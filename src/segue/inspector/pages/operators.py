@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import fnmatch
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
 from segue.gateway.accounts.administration import require_operator
 from segue.inspector.markup import marks, words
-from segue.inspector.markup.html import e
-from segue.inspector.markup.shell import ROOT, Page, head, table
+from segue.inspector.markup.html import Element, e
+from segue.inspector.markup.shell import ROOT, Page, head, section, table
 from segue.inspector.pages.conversation import summary
 from segue.inspector.pages.keys import operator_tabs
 from segue.text.redaction import redact_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from segue.inspector.page_request import View
     from segue.inspector.record.records import RequestRecord
@@ -142,27 +142,62 @@ def settings_page(view: View) -> Page:
     require_operator(view.viewer.account)
     shown = redact_settings("", msgspec.to_builtins(view.gateway.config))
     default = msgspec.to_builtins(type(view.gateway.config)())
-    rows = [
-        e(
-            "tr",
-            e("td", e("code", name)),
-            e("td", e("code", words.plain_text(str(value), 300))),
-            e("td", "set" if changed else "default", cls=None if changed else "f"),
-        )
-        for name, value, changed in _flat(shown, default)
-    ]
+    rows = list(_flat(shown, default))
+    tables = dict.fromkeys(name.rpartition(".")[0] for name, _, _ in rows)
+    own = [row for row in rows if row[2]]
     body = [
         head(
             "Settings in force",
-            "As this gateway reads them, without secrets. Change them in a file, then send SIGHUP.",
+            f"As this gateway reads them, without secrets; {len(own)} of {len(rows)} are not the default. Change them in a file, then "
+            "send SIGHUP.",
         ),
         operator_tabs("settings"),
-        table(("Setting", "Value", "From"), rows, kind="tight", label="Settings"),
+        section("Set here", _settings(own) if own else e("p", "All settings are the default.", cls="q gap8")),
+        section("All", [_settings_of(name, rows) for name in tables]),
     ]
     return Page(title="Settings", tab="keys", body=body, data={"settings": shown}, keys=(("j k", "move"),))
 
 
-def _flat(held: dict[str, Any], default: Any, before: str = "") -> Iterator[tuple[str, Any, bool]]:
+_Setting: TypeAlias = tuple[str, Any, bool]
+
+
+def _settings_of(name: str, rows: Sequence[_Setting]) -> Element:
+    """A table of the file, folded."""
+    held = [row for row in rows if row[0].rpartition(".")[0] == name]
+    changed = sum(row[2] for row in held)
+    note = f"{words.count(len(held), 'setting')}{f', {changed} set here' if changed else ''}"
+    return e(
+        "details",
+        e(
+            "summary",
+            e("code", f"[{name}]" if name else "(before all tables)"),
+            " ",
+            e("span", note, cls="f s"),
+            cls="foldrow",
+        ),
+        _settings(held),
+    )
+
+
+def _settings(rows: Sequence[_Setting]) -> Element:
+    cells = [
+        e(
+            "tr",
+            e("td", e("code", name), cls="nw"),
+            e("td", e("code", words.plain_text(_as_toml(value), 300))),
+            e("td", "set here" if changed else "default", cls=None if changed else "f"),
+        )
+        for name, value, changed in rows
+    ]
+    return table(("Setting", "Value", "From"), cells, kind="tight settings", label="Settings")
+
+
+def _as_toml(value: Any) -> str:
+    """As it stands in a file; a dash where nothing is set."""
+    return "–" if value is None or value == "" else msgspec.json.encode(value).decode()
+
+
+def _flat(held: dict[str, Any], default: Any, before: str = "") -> Iterator[_Setting]:
     for name, value in held.items():
         usual = default.get(name) if isinstance(default, dict) else None
         if isinstance(value, dict) and value:

@@ -15,8 +15,10 @@ from segue.gateway.prompt_caches.facts import cache_facts
 from segue.inspector.markup import marks, words
 from segue.inspector.markup.html import Element, Node, e
 from segue.inspector.markup.shell import ROOT, Page, button, crumb, head, section
-from segue.inspector.views.change_list import change_items
+from segue.inspector.views.change_list import change_items, sign_of
 from segue.inspector.views.chat_view import not_visible, seals_of
+from segue.inspector.views.row_markup import pair, unchanged_folded
+from segue.inspector.views.wire_rows import rows_of
 from segue.providers.models.catalog import catalog_model
 from segue.providers.tokens.token_estimates import estimate_request, family_of
 from segue.routing.route import facts_from, parse_route, provider_of
@@ -167,6 +169,7 @@ def page(view: View, name: str) -> Page:
         (one.route for one, sent in found if not one.in_use and sent is not None), ""
     )
     shown = next(((one, sent) for one, sent in found if one.route == chosen and sent is not None), None)
+    now = next(((one, sent) for one, sent in found if one.in_use and sent is not None), None)
     headings = (
         "Model",
         "Accepted",
@@ -190,7 +193,7 @@ def page(view: View, name: str) -> Page:
             cls="s f gap8",
         ),
         e("div", id="once", aria_live="polite"),
-        _changes(view, known, *shown) if shown is not None else None,
+        _would_get(view, known, *shown, now) if shown is not None else None,
     ]
     return Page(
         title="As another model",
@@ -287,32 +290,45 @@ def _money(amount: float | None, *, bold: bool) -> Element:
     return e("span", words.cost(amount), cls="b" if bold and amount else "q")
 
 
-def _changes(view: View, known: ConversationRecord, one: ModelPreview, sent: RequestSent) -> Element:
-    repairs = sent.repairs
-    kinds = _signs(repairs)
+def _would_get(
+    view: View,
+    known: ConversationRecord,
+    one: ModelPreview,
+    sent: RequestSent,
+    now: tuple[ModelPreview, RequestSent] | None,
+) -> Element:
+    """`now`: what the model gets that answers now."""
+    beside = now if now is not None and not one.in_use else None
+    forms = {
+        "changes": "Changes",
+        **({"beside": "Side by side with now"} if beside is not None else {}),
+        "raw": "Raw JSON",
+    }
+    form = view.query.get("form", "")
+    form = form if form in forms else "changes"
     tabs = [
         e(
             "a",
             title,
-            href=f"{ROOT}/c/{known.id}/as?model={one.route}&form={form}#what",
-            aria_current="true" if view.query.get("form", "changes") == form else None,
+            href=f"{ROOT}/c/{known.id}/as?model={one.route}&form={name}#what",
+            aria_current="true" if form == name else None,
         )
-        for form, title in (("changes", "Changes"), ("raw", "Raw JSON"))
+        for name, title in forms.items()
     ]
     aside: list[Node] = [
         f"{one.wire.replace('_', ' ')} · about {words.thousands(one.tokens)} tokens",
     ]
-    for sign, what, kind, number in kinds:
+    for sign, what, kind, number in _signs(sent.repairs):
         aside += [" · ", e("span", f"{sign} {number} {what}", cls=kind)]
     content: Node
-    if view.query.get("form") == "raw":
+    if form == "raw":
         content = e("pre", _pretty(sent.body), cls="code scroll", tabindex="0")
+    elif form == "beside" and beside is not None:
+        content = _beside(*beside, one, sent)
+    elif sent.repairs:
+        content = e("ol", change_items(sent.repairs, one.wire), cls="why wide-why")
     else:
-        content = (
-            e("ol", change_items(repairs, one.wire), cls="why wide-why")
-            if repairs
-            else e("p", "It would get all of it, without a change but the wire.", cls="q gap8")
-        )
+        content = e("p", "It would get all of it, without a change but the wire.", cls="q gap8")
     return section(
         ["What ", marks.model(one.route, whole=True), " would get"],
         content,
@@ -322,9 +338,19 @@ def _changes(view: View, known: ConversationRecord, one: ModelPreview, sent: Req
     )
 
 
-def _signs(repairs: Sequence[Repair]) -> list[tuple[str, str, str, int]]:
-    from segue.inspector.views.change_list import sign_of  # noqa: PLC0415
+def _beside(now: ModelPreview, gets: RequestSent, one: ModelPreview, sent: RequestSent) -> Element:
+    """What the model that answers now would get with the next message, and what the other one would: step by step."""
+    rows = rows_of(gets.body, sent.body, now.wire, one.wire, sent.repairs)
+    heads = e(
+        "div",
+        e("div", marks.model(now.route, whole=True), " gets now", cls="colhead", data_col="client"),
+        e("div", marks.model(one.route, whole=True), " would get", cls="colhead", data_col="provider"),
+        cls="pair heads",
+    )
+    return e("div", e("div", heads, pair(rows[0]), unchanged_folded(rows[1:]), cls="pairs"), cls="req beside")
 
+
+def _signs(repairs: Sequence[Repair]) -> list[tuple[str, str, str, int]]:
     counts: dict[str, int] = {}
     for repair in repairs:
         counts[sign_of(repair)] = counts.get(sign_of(repair), 0) + 1

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult
+from segue.conversation.blocks import Reasoning, Text, ToolCall
 from segue.inspector.markup import charts, marks, words
 from segue.inspector.markup.html import Element, Node, e
 from segue.inspector.markup.shell import ROOT, Page, button, crumb, head, link_button, section, table
 from segue.inspector.page_request import not_found
 from segue.inspector.pages.conversation import summary
-from segue.inspector.record.pieces import value_in
 from segue.inspector.views.change_list import change_items, changes_of
-from segue.inspector.views.chat_view import about, short_result
-from segue.inspector.views.wire_rows import BodyLine, Side, StepRow, rows_of
+from segue.inspector.views.row_markup import block_line, fold, pair
+from segue.inspector.views.wire_rows import rows_of
 from segue.text.redaction import redact_text
-from segue.transcript.blocks.value_text import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from segue.conversation.blocks import Block
     from segue.conversation.message import Message
     from segue.inspector.page_request import View
@@ -31,8 +26,6 @@ if TYPE_CHECKING:
 
 _OPEN_ROWS: Final = 4
 """Steps at the end that are shown open."""
-_MOST_DIFF: Final = 3000
-_LONGEST_LINE: Final = 400
 
 
 def page(view: View, name: str) -> Page:
@@ -314,9 +307,9 @@ def _columns(one: RequestRecord, content: RequestContent) -> Element:
                     _column_head("provider", "Provider got", wires[1], 3),
                     cls="pair heads",
                 ),
-                _pair(rows[0]),
-                _fold(folded),
-                [_pair(row) for row in shown],
+                pair(rows[0]),
+                fold(folded),
+                [pair(row) for row in shown],
                 cls="pairs",
             ),
             e(
@@ -371,91 +364,6 @@ def _column_head(name: str, title: str, small: str, number: int) -> Element:
     )
 
 
-def _fold(rows: Sequence[StepRow]) -> Node:
-    if not rows:
-        return None
-    counts: dict[str, int] = {}
-    for row in rows:
-        for sign, code in row.marked:
-            counts[f"{sign} {code}"] = counts.get(f"{sign} {code}", 0) + 1
-    tags = [
-        e("span", f"{mark[:1]} {number} × {mark[2:]}", cls=f"tag {_tag(mark[:1])}".strip())
-        for mark, number in counts.items()
-    ]
-    first, last = rows[0].label.partition(" ")[0], rows[-1].label.partition(" ")[0].rpartition("–")[2]
-    return e(
-        "details",
-        e("summary", e("span", f"messages {first.partition('–')[0]}–{last}"), tags, cls="foldrow"),
-        [_pair(row) for row in rows],
-        cls="early",
-    )
-
-
-def _tag(sign: str) -> str:
-    return {"−": "loss", "+": "ok"}.get(sign, "")
-
-
-def _pair(row: StepRow) -> Element:
-    canonical = [_canonical(message) for message in row.messages]
-    return e(
-        "div",
-        e("div", _side(row.client), cls="msg", data_col="client"),
-        e(
-            "div",
-            e("div", canonical or e("span", row.label, cls="f"), cls="json"),
-            cls="msg",
-            data_col="canonical",
-        ),
-        e("div", _side(row.provider), cls="msg", data_col="provider"),
-        cls="pair",
-    )
-
-
-def _side(side: Side | None) -> Node:
-    if side is None:
-        return e("span", "–", cls="f")
-    more = e("div", f"… {side.more:,} more lines in the raw view", cls="foldrow") if side.more else None
-    return [e("div", [_line_of(line) for line in side.lines], cls="json"), more]
-
-
-def _line_of(line: BodyLine) -> Element:
-    kind = {"~": "ch rw", "−": "ch no", "+": "ch add"}.get(line.sign, "ln1")
-    tag = e("span", f"{line.sign} {line.code}", cls=f"tag {_tag(line.sign)}".strip()) if line.sign else None
-    pad = " " * line.indent
-    return e(
-        "span",
-        tag,
-        pad,
-        e("span", line.key, cls="k"),
-        f" {line.value}" if line.value else "",
-        "\n",
-        cls=kind,
-        data_mark=bool(line.sign),
-    )
-
-
-def _canonical(message: Message) -> Node:
-    who = f"{message.speaker}{' (note)' if message.instruction else ''}"
-    made = f" by {message.origin.model}" if message.origin is not None and message.origin.model else ""
-    return [e("span", f"{who}{made}\n", cls="k"), [[_block(block), "\n"] for block in message.blocks]]
-
-
-def _block(block: Block) -> str:
-    match block:
-        case Text(text):
-            return f' "{words.plain_text(text, 400)}"'
-        case Reasoning(text, seal):
-            return f" reasoning {len(text):,} characters{', sealed' if seal is not None else ''}"
-        case ToolCall():
-            return f" call {block.name} {about(block.arguments)}"
-        case ToolResult():
-            return f" result {short_result(block.error or text_of(block.output))}"
-        case Media():
-            return f" {block.kind} {block.mime}"
-        case Code(code):
-            return f" code {len(code):,} characters"
-
-
 def _answer(one: RequestRecord, answer: Message | None) -> Element:
     usage = one.usage
     facts = [
@@ -506,7 +414,7 @@ def _answered(block: Block) -> Node:
             sealed = f" · sealed by {seal.origin.provider or seal.origin.dialect}" if seal is not None else ""
             return [e("span", f"reasoning{sealed}\n", cls="k"), text[:2000]]
         case _:
-            return _block(block)
+            return block_line(block)
 
 
 def _without(view: View, one: RequestRecord) -> Node:
@@ -524,93 +432,3 @@ def _without(view: View, one: RequestRecord) -> Node:
             else e("p", "Nothing had to be changed.", cls="q gap8"),
         ),
     ]
-
-
-# Difference to the request before it
-
-
-def diff_page(view: View, name: str) -> Page:
-    one = view.request(name)
-    known = view.recorder.conversations.get(one.conversation)
-    siblings = list(known.requests) if known is not None else []
-    place = siblings.index(one) if one in siblings else 0
-    if not place or known is None:
-        raise not_found("earlier request")
-    before = siblings[place - 1]
-    contents = view.content(before), view.content(one)
-    if contents[0] is None or contents[1] is None:
-        raise not_found("content")
-    which = view.query.get("of", "client")
-    lists = [
-        (held.provider if which == "provider" else held.client) or held.client for held in contents if held
-    ]
-    old, new = lists[0].whole(), lists[1].whole()
-    shared = next(
-        (n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new))
-    )
-    was = _pretty_lines(old[shared:])
-    now = _pretty_lines(new[shared:])
-    lines = _diff(was[:_MOST_DIFF], now[:_MOST_DIFF])
-    counts = sum(kind == "+" for kind, _ in lines), sum(kind == "−" for kind, _ in lines)
-    tabs = [
-        e(
-            "a",
-            title,
-            href=f"{ROOT}/r/{one.id}/diff?of={form}",
-            aria_current="true" if form == which else None,
-        )
-        for form, title in (("client", "What the client sent"), ("provider", "What the provider got"))
-    ]
-    classes = {"+": "ch add", "−": "ch no", " ": "ln1"}
-    body = [
-        crumb(
-            ("Conversations", "/"),
-            (view.title(known), f"/c/{known.id}"),
-            (f"request {one.number}", f"/r/{one.id}"),
-            (f"diff to {before.number}", ""),
-        ),
-        head(
-            f"Request {before.number} → {one.number}",
-            f"{words.count(shared, 'piece')} of {len(old)} are the same; then + {counts[0]} and − {counts[1]} lines.",
-        ),
-        e("nav", tabs, cls="tabs under", aria_label="Which form"),
-        e(
-            "div",
-            e("div", f"▸ {words.count(shared, 'piece')} that both begin with", cls="foldrow"),
-            [e("span", f"{kind} {text}\n", cls=classes[kind], data_mark=kind != " ") for kind, text in lines],
-            cls="json diff gap8",
-        ),
-    ]
-    return Page(
-        title=f"Diff {before.number} → {one.number}",
-        tab="conversations",
-        body=body,
-        data={"before": before.id, "after": one.id, "shared": shared, "lines": lines},
-        keys=(("n N", "next change"), ("esc", "back")),
-    )
-
-
-def _pretty_lines(pieces: Sequence[tuple[str, object]]) -> list[str]:
-    lines: list[str] = []
-    for label, piece in pieces:
-        if not isinstance(piece, bytes):
-            continue
-        value = value_in(piece)
-        if value is None:
-            text = piece.decode("utf-8", "replace")
-        else:
-            text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8", "replace")
-        lines += [line[:_LONGEST_LINE] for line in f"{label}: {text}".splitlines()]
-    return lines
-
-
-def _diff(was: list[str], now: list[str]) -> list[tuple[str, str]]:
-    lines: list[tuple[str, str]] = []
-    for tag, a, b, c, d in SequenceMatcher(None, was, now, autojunk=True).get_opcodes():
-        if tag == "equal":
-            same = was[a:b]
-            shown = same if len(same) <= 8 else [*same[:3], f"… {len(same) - 6} lines", *same[-3:]]
-            lines += [(" ", text) for text in shown]
-        else:
-            lines += [("−", text) for text in was[a:b]] + [("+", text) for text in now[c:d]]
-    return lines

@@ -147,9 +147,12 @@ def _cut_fields(
 def value_in(piece: bytes) -> Any:
     """What a piece holds, without the name and the brackets that stand before or behind it; None if it cannot be read."""
     text = piece.lstrip(b" ,]}\n\t").rstrip(b" ,\n\t")
+    # First as it is: an object that is an element of a list begins with a name too.
+    starts = [text]
     if found := _NAME.match(text):
-        text = text[found.end() :]
-    for start in (text, text.lstrip(b"[ \n\t")):
+        starts.append(text[found.end() :])
+    starts += [start.lstrip(b"[ \n\t") for start in starts]
+    for start in starts:
         end = start
         for _ in range(_MOST_BEHIND):
             try:

@@ -24,6 +24,9 @@ _CUT: Final = 600
 """Characters of a text that are shown; the raw view has all of it."""
 _DEEPEST: Final = 6
 _MOST_LINES: Final = 120
+_CONTENT: Final = ("content", "parts")
+_OPAQUE: Final = frozenset({"signature", "thoughtSignature", "encrypted_content", "redactedContent"})
+_CUT_OPAQUE: Final = 60
 _THOUGHTS: Final = (
     "thinking",
     "redacted_thinking",
@@ -54,6 +57,13 @@ class Side(Struct, frozen=True):
     more: int = 0
     """Lines that are not shown."""
 
+    def runs(self) -> Iterator[tuple[BodyLine, bool]]:
+        """Each line, and whether a run of lines with the same mark begins with it."""
+        last = None
+        for line in self.lines:
+            yield line, (line.sign, line.code) != last
+            last = line.sign, line.code
+
 
 @final
 class StepRow(Struct, frozen=True, kw_only=True):
@@ -71,8 +81,8 @@ class StepRow(Struct, frozen=True, kw_only=True):
             (line.sign, line.code)
             for side in (self.client, self.provider)
             if side is not None
-            for line in side.lines
-            if line.sign
+            for line, begins in side.runs()
+            if line.sign and begins
         ]
 
 
@@ -116,7 +126,9 @@ class _Marks:
         """Results that were put in, by the id of their call."""
         for repair in repairs:
             mark = sign_of(repair), codes.get(repair.kind, repair.kind)
-            if repair.kind in ("reasoning_dropped", "seal_dropped"):
+            if repair.kind == "reasoning_dropped" or (
+                repair.kind == "seal_dropped" and self.thoughts is None
+            ):
                 self.thoughts = mark
             elif repair.kind in ("option_not_sent", "thinking_changed"):
                 self.options[repair.path.rpartition(".")[2]] = mark
@@ -147,7 +159,9 @@ def _steps(body: dict[str, Any], wire: str) -> list[_Step]:
     if dialect is None or not isinstance(items, list):
         return []
     steps: list[_Step] = []
-    for number, item in enumerate(items):
+    for number, item in (
+        (number, part) for number, whole in enumerate(items) for part in _split(dialect, whole)
+    ):
         messages = _decoded(dialect, item)
         kind = _kind(messages, item)
         if steps and steps[-1].kind == kind:
@@ -156,6 +170,25 @@ def _steps(body: dict[str, Any], wire: str) -> list[_Step]:
         else:
             steps.append(_Step(kind, [(number, item)], messages))
     return steps
+
+
+def _split(dialect: Dialect, item: Any) -> list[Any]:
+    """A message that holds both results of tools and words of the user, as two: other wires have a message for each."""
+    blocks = [type(block) is ToolResult for message in _decoded(dialect, item) for block in message.blocks]
+    name = next(
+        (name for name in _CONTENT if isinstance(item, dict) and isinstance(item.get(name), list)), ""
+    )
+    if not name or all(blocks) or not any(blocks):
+        return [item]
+    parts: list[tuple[bool, list[Any]]] = []
+    for block in item[name]:
+        alone = {**item, name: [block]}
+        is_result = _kind(_decoded(dialect, alone), alone) == "t"
+        if parts and parts[-1][0] == is_result:
+            parts[-1][1].append(block)
+        else:
+            parts.append((is_result, [block]))
+    return [{**item, name: blocks} for _, blocks in parts]
 
 
 def _decoded(dialect: Dialect, item: Any) -> list[Message]:
@@ -231,8 +264,15 @@ def _item_lines(
     sign, code = inserted or ("", "")
     yield BodyLine(0, f"{number + 1} {role}", "", sign, code)
     rest = {name: value for name, value in fields.items() if name != "role"}
+    within, below = ("", ""), -1
     for line in _lines(rest, 0):
+        if line.indent <= below:
+            within, below = ("", ""), -1
         sign, code = inserted or _mark_of(line, marked, thoughts)
+        if thoughts is not None and (sign, code) == thoughts and below < 0:
+            within, below = thoughts, line.indent
+        if not sign:
+            sign, code = within
         yield BodyLine(line.indent, line.key, line.value, sign, code)
 
 
@@ -264,17 +304,17 @@ def _lines(value: Any, indent: int, key: str = "") -> Iterator[BodyLine]:
             label = f"{key}[{number}]" if len(value) > 1 else key
             yield from _lines(held, indent, label)
     else:
-        yield BodyLine(indent, key, _shown(value))
+        yield BodyLine(indent, key, _shown(value, _CUT_OPAQUE if key in _OPAQUE else _CUT))
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, most: int = _CUT) -> str:
     if isinstance(value, str):
-        return f'"{_short(value)}"'
-    return _short(msgspec.json.encode(value).decode())
+        return f'"{_short(value, most)}"'
+    return _short(msgspec.json.encode(value).decode(), most)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _CUT else f"{text[:_CUT]} … {len(text) - _CUT:,} more characters"
+def _short(text: str, most: int = _CUT) -> str:
+    return text if len(text) <= most else f"{text[:most]} … {len(text) - most:,} more characters"
 
 
 def _settings(
