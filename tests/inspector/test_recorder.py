@@ -89,7 +89,7 @@ def test_of_ten_thousand_conversations_a_hundred_are_shown(
             recorder.conversations[name] = ConversationRecord(
                 id=name,
                 caller="local",
-                title=f"Title {name}",
+                first_words=f"Title {name}",
                 updated=time.time() - 5000,
                 routes=["openai/gpt-5.5"],
             )

@@ -22,7 +22,7 @@ def test_1_which_model_answers_now_who_chose_it_and_what_may_i_switch_to(
     tab: Tab, stage: Stage, agent: Agent
 ) -> None:
     text = _open(tab, stage, f"/c/{agent.conversation}")
-    assert "Chosen by a switch" in text and "claude-opus-4-7" in text and "the client asks for" in text
+    assert "Chosen by a switch (you, " in text and "claude-opus-4-7" in text and "the client asks for" in text
     options = tab.run("[...document.querySelectorAll('#next-model option')].map(one => one.value)")
     assert {OPUS, GEMINI, MISTRAL, GPT} <= set(options)
 
@@ -77,12 +77,17 @@ def test_6_what_did_it_cost_and_what_would_it_cost_elsewhere(
     total = sum(float(str(one["dollars"])) for one in _requests(session, agent))
     assert f"${total:.3f}" in _open(tab, stage, f"/c/{agent.conversation}")
     found = session.json(f"/c/{agent.conversation}/as.json")["candidates"]
-    assert all(one["cold"] > 0 for one in found)
+    assert all(one["cold"] > 0 and one["so_far"] > 0 for one in found)
+    cheapest = min(found, key=lambda one: one["so_far"])
+    assert cheapest["so_far"] < total
+    assert f"${cheapest['so_far']:.3f}" in _open(tab, stage, f"/c/{agent.conversation}/as")
 
 
 def test_7_what_is_slow(tab: Tab, stage: Stage, agent: Agent, session: Session) -> None:
     text = _open(tab, stage, f"/r/{_requests(session, agent)[0]['id']}")
     assert "segue: read, plan, render" in text and "commit point" in text
+    text = _open(tab, stage, f"/r/{_requests(session, agent)[1]['id']}")
+    assert "before it the client took" in text
 
 
 def test_8_what_failed_who_took_over_and_was_anything_billed_twice(

@@ -47,6 +47,12 @@ class AuditLog:
         except OSError as error:
             _LOG.error("The audit log cannot be written: %s", error)
 
+    def last(self, did: str, start: str) -> AuditEntry | None:
+        """The newest entry of this kind whose subject begins so."""
+        return next(
+            (one for one in reversed(self.entries) if one.did == did and one.what.startswith(start)), None
+        )
+
     def _read(self) -> list[AuditEntry]:
         if self._file is None or not self._file.exists():
             return []

@@ -182,9 +182,14 @@ def _who_chose(view: View, known: ConversationRecord) -> Element:
     switched = info.switched if info is not None else known.switched
     wait = e("span", " A switch waits for the next message; a turn that runs keeps its model.", cls="wide")
     if switched:
+        entry = view.audit.last("switched", f"{known.id} to {switched}")
+        by = ""
+        if entry is not None:
+            who = "you" if entry.who == view.viewer.name else entry.who
+            by = f" ({who}, {words.clock(entry.at)})"
         return e(
             "p",
-            "Chosen by a switch: ",
+            f"Chosen by a switch{by}: ",
             marks.model(switched, whole=True),
             " answers from the next turn on; the client asks for ",
             e("code", known.asked),
@@ -448,7 +453,8 @@ def requests_page(view: View, name: str) -> Page:
     known = view.conversation(name)
     requests = list(known.requests)
     rows = []
-    for one in requests:
+    for place, one in enumerate(requests):
+        before = requests[place - 1] if place else None
         counts = _repairs_cell(one)
         rows.append(
             e(
@@ -457,6 +463,7 @@ def requests_page(view: View, name: str) -> Page:
                 e("td", f"turn {one.turn}" if one.begins_turn else "", cls="f"),
                 e("td", marks.model(one.route) if one.route else "–"),
                 e("td", words.moment(one.began)),
+                e("td", words.seconds(pause) if (pause := client_pause(before, one)) else "", cls="r f"),
                 e("td", words.seconds(one.first_content), cls="r"),
                 e("td", words.seconds(one.seconds), cls="r"),
                 e("td", words.thousands(one.usage.input_tokens), cls="r"),
@@ -478,6 +485,7 @@ def requests_page(view: View, name: str) -> Page:
         "Turn",
         "Model",
         "Time",
+        ">Client before it",
         ">First content",
         ">Total",
         ">Input",
@@ -501,6 +509,11 @@ def requests_page(view: View, name: str) -> Page:
         data={"requests": [summary(one) for one in requests]},
         keys=(("j k", "move"), ("enter", "open")),
     )
+
+
+def client_pause(before: RequestRecord | None, one: RequestRecord) -> float | None:
+    """Seconds that the client took within a turn, from the reply before to this request: mostly its tools."""
+    return None if before is None or one.begins_turn else max(one.began - before.end, 0.0)
 
 
 def _repairs_cell(one: RequestRecord) -> Node:

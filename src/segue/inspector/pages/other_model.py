@@ -51,6 +51,8 @@ class ModelPreview(Struct, kw_only=True, omit_defaults=True):
     losses: list[str] = []
     tokens: int | None = None
     window: int | None = None
+    so_far: float | None = None
+    """What the requests of the conversation would have cost there, with as much read from caches."""
     warm: float | None = None
     cold: float | None = None
     is_warm: bool = False
@@ -139,6 +141,8 @@ def _price(view: View, known: ConversationRecord, found: ModelPreview) -> None:
     prices = view.gateway.accounts.prices
     provider, _, model = found.route.partition("/")
     tokens = found.tokens or 0
+    spent = [prices.cost_of(one.usage, provider, model) for one in known.requests if one.usage.total_tokens]
+    found.so_far = sum(filter(None, spent)) if spent and None not in spent else None
     found.cold = prices.cost_of(Usage(tokens, _OUTPUT), provider, model)
     last = next((one for one in reversed(known.requests) if one.route == found.route and not one.error), None)
     held = min(last.usage.input_tokens or 0, tokens) if last is not None else tokens
@@ -153,9 +157,7 @@ def _price(view: View, known: ConversationRecord, found: ModelPreview) -> None:
     elif passed < facts.seconds:
         left = int(facts.seconds - passed)
         found.is_warm = True
-        found.warm_since = (
-            f"applies: used {words.ago(last.began, view.now)} ago, {left // 60}:{left % 60:02} left"
-        )
+        found.warm_since = f"applies for {left // 60}:{left % 60:02} more"
     else:
         found.warm_since = "if it had been kept"
 
@@ -175,6 +177,7 @@ def page(view: View, name: str) -> Page:
         "Accepted",
         "It will not see",
         "Fits in the window",
+        ">So far, on it",
         ">Next turn, warm cache",
         ">Cold cache",
         ">Action",
@@ -189,7 +192,8 @@ def page(view: View, name: str) -> Page:
         _table(headings, [_row(known, one, chosen, own.get(one.route, 0)) for one, _ in found]),
         e(
             "p",
-            f"Prices: input by estimate, and {_OUTPUT} tokens of output. Bold is the price that applies now.",
+            f"Prices: input by estimate, and {_OUTPUT} tokens of output. Bold is the price that applies now. “So far, on it” is what the "
+            "requests of this conversation would have cost there, with as much read from caches as was.",
             cls="s f gap8",
         ),
         e("div", id="once", aria_live="polite"),
@@ -246,7 +250,7 @@ def _row(known: ConversationRecord, one: ModelPreview, chosen: str, own: int) ->
         ", ".join(one.losses) if one.losses else "it sees all of it",
         e(
             "span",
-            " · ".join(part for part in (restored, "the rest is kept" if one.losses else "") if part)
+            "; ".join(part for part in (restored, "rest kept" if one.losses else "") if part)
             if restored
             else "kept for the way back"
             if one.losses
@@ -265,6 +269,7 @@ def _row(known: ConversationRecord, one: ModelPreview, chosen: str, own: int) ->
         e("td", accepted, cls="nw" if one.accepted else None),
         e("td", losses if one.accepted else "–", data_l="not visible:"),
         e("td", window, data_l="window"),
+        e("td", words.cost(one.so_far), cls="r half q", data_l="so far"),
         e(
             "td",
             _money(one.warm, bold=one.is_warm),

@@ -12,7 +12,7 @@ from segue.inspector.markup import charts, marks, words
 from segue.inspector.markup.html import Element, Node, e
 from segue.inspector.markup.shell import ROOT, Page, button, crumb, head, link_button, section, table
 from segue.inspector.page_request import not_found
-from segue.inspector.pages.conversation import summary
+from segue.inspector.pages.conversation import client_pause, summary
 from segue.inspector.views.change_list import change_items, changes_of
 from segue.inspector.views.row_markup import block_line, fold, pair
 from segue.inspector.views.wire_rows import rows_of
@@ -63,7 +63,7 @@ def page(view: View, name: str) -> Page:
             if before
             else None,
         ),
-        _timing(one),
+        _timing(one, client_pause(before, one)),
         _error(one),
         _columns(one, content) if content is not None else _without(view, one),
     ]
@@ -172,7 +172,8 @@ _KEY_HEADERS: Final = {
 # Timing
 
 
-def _timing(one: RequestRecord) -> Element:
+def _timing(one: RequestRecord, pause: float | None) -> Element:
+    """`pause`: seconds that the client took before it."""
     lanes = [
         charts.Lane(
             title="segue: read, plan, render",
@@ -204,7 +205,13 @@ def _timing(one: RequestRecord) -> Element:
     ]
     return e(
         "section",
-        e("div", e("h2", "Timing"), e("span", keys, cls="end keys wide"), cls="row"),
+        e(
+            "div",
+            e("h2", "Timing"),
+            e("span", f"before it the client took {words.seconds(pause)}", cls="q s") if pause else None,
+            e("span", keys, cls="end keys wide"),
+            cls="row wrap",
+        ),
         charts.waterfall(lanes, max(one.seconds, 0.001), commit),
         e(
             "details",

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections import OrderedDict, deque
 from contextlib import suppress
-from itertools import islice
 from threading import RLock
 from time import localtime, monotonic, strftime, time
 from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
-from segue.conversation.blocks import Text
 from segue.conversation.message import Message
 from segue.conversation.usage import NO_USAGE
 from segue.errors import ProviderError, SegueError, status_of
@@ -34,12 +31,10 @@ from segue.inspector.record.records import (
     RequestRecord,
 )
 from segue.text.redaction import known_secrets, redact_known, redact_text, secrets_revision
-from segue.text.terminal_text import sanitised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from segue.conversation.message import Conversation
     from segue.conversation.usage import Usage
     from segue.gateway.telemetry.report import AttemptReport
 
@@ -58,19 +53,8 @@ _MOST_UNCOUNTED: Final = 5000
 _MOST_DAYS: Final = 10_000
 _MOST_WORDS: Final = 2000
 _MOST_LANES: Final = 32
-_TITLE: Final = 80
 _TURN_FACTOR: Final = 3
 """A conversation that is held as values takes about so many times its bytes."""
-_FOLDERS: Final = re.compile(
-    r"(?:[Ww]orking directory|[Cc]urrent directory|Primary working directory)\s*(?:is)?:?\s*`?([^\s`<\n][^\n`<]{0,200})"
-    r"|<cwd>([^<\n]{1,200})</cwd>"
-)
-_FOLDER_WORDS: Final = ("orking directory", "urrent directory", "<cwd>")
-"""One of them stands in what `_FOLDERS` finds. Looking for words costs a fiftieth of looking for the expression."""
-_BEFORE_WORDS: Final = 16
-_MOST_TITLE: Final = 2000
-"""Characters of a message that its title is made of."""
-_SENTENCE: Final = re.compile(r".{16,79}?[.?!](?= )")
 _LOG: Final = logging.getLogger("segue.inspector")
 
 
@@ -381,9 +365,6 @@ class Recorder:
         self._with_content[known.id] = known
         self._with_content.move_to_end(known.id)
         known.last_turn, known.last_answer = turn, ended.answer
-        if not known.title:
-            known.title = _title_of(turn.conversation)
-            known.folder = _folder_of(turn.conversation)
         while self.held_bytes > self.max_bytes:
             if not self._forget_oldest(known):
                 self._forget_content(known)
@@ -406,6 +387,7 @@ class Recorder:
             del self._last[lane]
         if known.last_turn is not None:
             self._values -= known.last_turn.size * _TURN_FACTOR
+            known.read_words()
             known.last_turn = known.last_answer = None
 
     def _release(self, request: RequestRecord) -> None:
@@ -525,37 +507,3 @@ def _words_of(error: SegueError | None) -> str:
     body = error.body.decode("utf-8", "replace") if isinstance(error, ProviderError) else ""
     words = body.strip() or error.message
     return str(redact_known(redact_text(words[:_MOST_WORDS])))
-
-
-def _folder_of(conversation: Conversation) -> str:
-    """Where the client works, if its system prompt or one of the first messages says so."""
-    for text in (conversation.system, _early_words(conversation)):
-        for word in _FOLDER_WORDS:
-            at = text.find(word)
-            found = _FOLDERS.search(text, max(at - _BEFORE_WORDS, 0), at + 300) if at >= 0 else None
-            if found is not None:
-                return sanitised((found[1] or found[2] or "").strip())[:200]
-    return ""
-
-
-def _early_words(conversation: Conversation) -> str:
-    return "\n".join(
-        block.text[:4000]
-        for message in islice(conversation.messages, 3)
-        for block in message.blocks
-        if type(block) is Text
-    )
-
-
-def _title_of(conversation: Conversation) -> str:
-    """The first words of its user. Programs put notes of their own, in angle brackets, before them."""
-    for message in conversation.messages:
-        if message.speaker != "user" or message.instruction:
-            continue
-        for block in message.blocks:
-            words = " ".join(sanitised(block.text[:_MOST_TITLE]).split()) if type(block) is Text else ""
-            if words and not words.startswith("<"):
-                first = _SENTENCE.match(words)
-                words = first[0] if first is not None else words
-                return words if len(words) <= _TITLE else words[: _TITLE - 1].rstrip() + "…"
-    return ""

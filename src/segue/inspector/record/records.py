@@ -11,6 +11,7 @@ from segue.conversation.message import Conversation, Message
 from segue.conversation.usage import NO_USAGE, Usage
 from segue.gateway.conversations.turns import ClientTurn
 from segue.gateway.prompt_caches.forecasts import CacheOutcome
+from segue.inspector.record.first_words import folder_of, title_of
 from segue.inspector.record.pieces import KeptBody
 from segue.transcript.repairs import Repair
 
@@ -176,10 +177,10 @@ class ConversationRecord(Struct, kw_only=True):
     client: str = ""
     wire: str = ""
     asked: str = ""
-    title: str = ""
-    """Its first words; empty where content is not recorded."""
-    folder: str = ""
-    """Where its client works, if it says so."""
+    first_words: str = ""
+    workplace: str = ""
+    has_words: bool = False
+    """Whether these two were read: they are when somebody looks, or when what was said is forgotten."""
     created: float = 0.0
     updated: float = 0.0
     state: RunState = "idle"
@@ -198,6 +199,25 @@ class ConversationRecord(Struct, kw_only=True):
     last_turn: ClientTurn | None = None
     """The newest request as the gateway understood it: what another model would get is made of it."""
     last_answer: Message | None = None
+
+    @property
+    def title(self) -> str:
+        """Its first words; empty where content is not recorded."""
+        self.read_words()
+        return self.first_words
+
+    @property
+    def folder(self) -> str:
+        """Where its client works, if it says so."""
+        self.read_words()
+        return self.workplace
+
+    def read_words(self) -> None:
+        if self.has_words or self.last_turn is None:
+            return
+        said = self.last_turn.conversation
+        self.first_words, self.workplace = title_of(said), folder_of(said)
+        self.has_words = bool(self.first_words)
 
     @property
     def route(self) -> str:
