@@ -41,7 +41,7 @@ from segue.inspector.pages import (
 from segue.inspector.record.recorder import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping, Sequence
+    from collections.abc import Callable, Iterator, MutableMapping, Sequence
     from pathlib import Path
 
     from segue.config.schema import InspectSettings
@@ -475,9 +475,12 @@ def _failure(head: WebRequest, error: SegueError, status: int) -> WebResponse:
 
 
 def _wires() -> list[tuple[str, str]]:
-    shown: list[tuple[str, str]] = []
-    for name in WIRES:
-        chat = next((path.pattern for path in DIALECTS[name].server.paths if path.operation == "chat"), "")
-        if chat:
-            shown.append((name.replace("_", " "), chat))
-    return shown
+    """Each API with its usual path: the shortest, with a version where there is one."""
+    paths = {name: min(_chat_paths(name), default=(False, 0, ""))[2] for name in WIRES}
+    return [(name.replace("_", " "), path) for name, path in sorted(paths.items()) if path]
+
+
+def _chat_paths(wire: str) -> Iterator[tuple[bool, int, str]]:
+    for path in DIALECTS[wire].server.paths:
+        if path.operation == "chat":
+            yield not path.pattern.startswith("/v1"), len(path.pattern), path.pattern

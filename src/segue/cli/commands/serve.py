@@ -68,7 +68,8 @@ def _run(arguments: argparse.Namespace, config: Config, sets: list[str]) -> int:
         _refuse_loop(config, listener)
 
         def announce() -> None:
-            print_status(f"Serving at {address_of(listener, settings)}. Stop with Ctrl-C.")
+            look = " See what happens with: segue inspect" if _is_inspected(settings, listener) else ""
+            print_status(f"Serving at {address_of(listener, settings)}. Stop with Ctrl-C.{look}")
 
         if settings.workers == 1:
             _serve(config, listener, sets, announce, until_closed=arguments.until_closed)
@@ -222,16 +223,20 @@ def _open(config: Config, listener: socket.socket, earlier: Gateway | None = Non
     return open_gateway(config, local=is_local(listener), earlier=earlier, watcher=watcher)
 
 
+def _is_inspected(settings: GatewaySettings, listener: socket.socket) -> bool:
+    from segue.gateway.server import is_local  # noqa: PLC0415
+
+    enabled = settings.inspect.enabled
+    return is_local(listener) if enabled is None else enabled
+
+
 def _open_inspector(
     config: Config, listener: socket.socket, earlier: Gateway | None
 ) -> GatewayWatcher | None:
     """None if it is switched off. What it has recorded stays when the settings are read anew."""
-    from segue.gateway.server.process import is_local  # noqa: PLC0415
-
-    settings = config.gateway.inspect
-    enabled = is_local(listener) if settings.enabled is None else settings.enabled
-    if not enabled:
+    if not _is_inspected(config.gateway, listener):
         return None
+    settings = config.gateway.inspect
     if earlier is not None and earlier.watcher is not None:
         return earlier.watcher
     from segue.config.paths import gateway_directory  # noqa: PLC0415

@@ -60,7 +60,7 @@ def facts() -> PageFacts:
     )
 
 
-_OTHER: Final = ModelFamily(name="other", title="Other", shape="cross")
+_OTHER: Final = ModelFamily(name="other", title="Other", shape="frame")
 
 
 @lru_cache(maxsize=1024)
@@ -106,7 +106,7 @@ def _shape(shape: str) -> Element:
         case "bar":
             return e("path", d="M0 2.6h8v2.8H0Z")
         case _:
-            return e("path", cls="ring", d="M1 1 7 7M7 1 1 7")
+            return e("rect", cls="ring", x="1.3", y="1.3", width="5.4", height="5.4", rx=1)
 
 
 def mark(route: str) -> Element:
@@ -132,6 +132,11 @@ def model(route: str, *, bold: bool = False, whole: bool = False) -> Element:
     """Mark and name. `whole`: the name as its provider spells it."""
     name = (route.partition("/")[2] or route) if whole else short_name(route)
     return e("span", mark(route), name, cls="m b" if bold else "m", title=route)
+
+
+def wire(name: str) -> Element:
+    """The name of a wire, with the mark of the provider whose it is."""
+    return e("span", mark(f"{name.partition('_')[0]}/x"), name.replace("_", " "), cls="m")
 
 
 def family_named(name: str) -> ModelFamily:

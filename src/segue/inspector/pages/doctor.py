@@ -354,7 +354,7 @@ def _aside(checked: Checked, diagnosis: Diagnosis) -> Element:
     rows = [
         e(
             "tr",
-            e("td", marks.model(one.target)),
+            e("td", marks.wire(one.target)),
             e("td", str(one.errors), cls="r bad b" if one.errors else "r zero"),
             e("td", str(one.notes), cls="r f"),
         )

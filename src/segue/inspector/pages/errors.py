@@ -92,10 +92,19 @@ def _readable(view: View, group: ErrorGroup) -> bool:
 def page(view: View) -> Page:
     groups = groups_of(view)
     total, reached = sum(group.number for group in groups), sum(group.reached for group in groups)
-    line = (
-        f"{words.count(total, 'failed attempt')}; {words.count(reached, 'reached', 'reached')} the client, the others were answered by another attempt."
+    hidden = total - reached
+    line = " · ".join(
+        [
+            words.count(total, "failed attempt"),
+            f"{reached} reached the client" if reached else "none reached the client",
+            *(
+                [f"{hidden} {'was' if hidden == 1 else 'were'} made good by another attempt"]
+                if hidden
+                else []
+            ),
+        ]
         if groups
-        else "Nothing failed since this gateway was started."
+        else ["Nothing failed since this gateway was started."]
     )
     body = [
         head("Errors", line),

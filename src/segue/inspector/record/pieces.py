@@ -27,6 +27,8 @@ _MOST_BEHIND: Final = 5
 """Brackets that may stand behind the last piece of a list in an object."""
 _WORTH: Final = 256
 """Bytes in common from which on a body is kept as a difference."""
+_EXACTLY: Final = 256
+"""To so many bytes the common end of two bodies is known."""
 _LONGEST_SECRET: Final = 512
 _CUT_FROM: Final = 256
 """A value that is shorter stays whole."""
@@ -80,14 +82,22 @@ def kept(
 
 
 def _same_end(one: bytes, other: bytes, most: int) -> int:
-    """So many bytes, of `most`, are the same at the end of both, by comparing memory."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[len(one) - middle : len(one) - low] == other[len(other) - middle : len(other) - low]:
+    """About so many bytes, of `most`, are the same at the end of both, by comparing memory; a few more may be."""
+    # Nearly always all of the rest is the same but for a mark that moved. What differs early is found early.
+    view, low, high, less = memoryview(other), 0, most, 0
+    while high > 0:
+        if one.endswith(view[len(other) - high :]):
+            low = high
+            break
+        less = 4 * less or _EXACTLY
+        high = most - less
+    high = min(most, low + max(less - less // 4, 0))
+    while high - low > _EXACTLY:
+        middle = (low + high) // 2
+        if one.endswith(view[len(other) - middle : len(other) - low], 0, len(one) - low):
             low = middle
         else:
-            high = middle - 1
+            high = middle
     return low
 
 
