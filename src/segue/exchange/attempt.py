@@ -67,8 +67,10 @@ class Attempt:
         self.error: SegueError | None = None
         self.aborted = False
         self.seconds = 0.0
+        self.first_bytes: float | None = None
+        """Seconds until something of the reply came; its listener sets this and the next."""
         self.first_content: float | None = None
-        """Seconds until its listener had something to show; it sets this."""
+        """Seconds until its listener had something to show."""
         self.cost: float | None = None
         """Dollars, if whoever asks has counted them."""
         self.may_correct = False

@@ -190,6 +190,8 @@ class ClientExchange(ReportingAsker):
     def take(self, attempt: Attempt, events: list[Event], data: bytes) -> Awaitable[None] | None:
         if attempt.rejected is not None or (attempt.error is not None and not self._committed):
             return None
+        if attempt.first_bytes is None:
+            attempt.first_bytes = attempt.passed
         if attempt.first_content is None and not _LIFECYCLE.issuperset(map(type, events)):
             attempt.first_content = self._report.first_content = attempt.passed
             if self._turn.stream:

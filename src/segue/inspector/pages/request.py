@@ -188,7 +188,8 @@ def _timing(one: RequestRecord, pause: float | None) -> Element:
             commit = attempt.after + attempt.first_content
     keys = [
         marks.key("f-strong", "refused or failed"),
-        marks.key("t-read", "wait for first content"),
+        marks.key("t-read", "wait for first byte"),
+        marks.key("t-write", "first content"),
         marks.key("t-fresh", "stream"),
     ]
     rows = [
@@ -197,6 +198,7 @@ def _timing(one: RequestRecord, pause: float | None) -> Element:
             e("td", str(number)),
             e("td", attempt.route),
             e("td", words.seconds(attempt.after), cls="r"),
+            e("td", words.seconds(attempt.first_bytes), cls="r"),
             e("td", words.seconds(attempt.first_content), cls="r"),
             e("td", words.seconds(attempt.seconds), cls="r"),
             e("td", f"{attempt.status or ''} {attempt.error}".strip() or "answered"),
@@ -217,7 +219,7 @@ def _timing(one: RequestRecord, pause: float | None) -> Element:
             "details",
             e("summary", "The same as a table", cls="foldrow"),
             table(
-                ("Attempt", "Route", ">Begins after", ">First content", ">Ends", "How"),
+                ("Attempt", "Route", ">Begins after", ">First byte", ">First content", ">Ends", "How"),
                 rows,
                 kind="tight",
                 label="Attempts",
@@ -237,11 +239,13 @@ def _lane(number: int, attempt: AttemptRecord, *, is_last: bool) -> charts.Lane:
             note=note,
             bad=True,
         )
-    first = attempt.after + (attempt.first_content if attempt.first_content is not None else attempt.seconds)
+    content = attempt.first_content if attempt.first_content is not None else attempt.seconds
+    came = attempt.after + (attempt.first_bytes if attempt.first_bytes is not None else content)
+    first = attempt.after + content
     return charts.Lane(
         title=f"{number} {attempt.route.partition('/')[2]}",
         route=attempt.route,
-        bars=(("t-read", attempt.after, first), ("t-fresh", first, end)),
+        bars=(("t-read", attempt.after, came), ("t-write", came, first), ("t-fresh", first, end)),
         note=words.seconds(end),
         bold=is_last,
     )

@@ -472,6 +472,7 @@ def _attempts_of(report: RequestReport, attempts: list[Attempt]) -> Iterator[Att
             route=tried.route,
             after=max(tried.began - report.began, 0.0),
             seconds=tried.seconds,
+            first_bytes=attempt.first_bytes if attempt is not None else None,
             first_content=attempt.first_content if attempt is not None else None,
             error=tried.error,
             status=status_of(error) if error is not None else None,

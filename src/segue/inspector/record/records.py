@@ -27,6 +27,8 @@ class AttemptRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: float
     """Seconds after the request came."""
     seconds: float
+    first_bytes: float | None = None
+    """Seconds after it began, as the next."""
     first_content: float | None = None
     error: str = ""
     """Its code; empty if it succeeded."""
