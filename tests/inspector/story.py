@@ -12,6 +12,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -29,6 +30,7 @@ from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 from segue.inspector.access.logins import new_token
 from segue.inspector.inspector import Inspector
+from segue.inspector.record.content_file import ContentFile
 from segue.providers.config import ProviderConfig
 from segue.providers.credentials.keys import Secret
 from segue.providers.registry import default_registry
@@ -314,9 +316,14 @@ SAME_ORIGIN = {
 
 @contextmanager
 def inspected_gateway(
-    *, responder: Any = None, callers: Any = None, port: int = 0, **inspect: Any
+    *,
+    responder: Any = None,
+    callers: Any = None,
+    port: int = 0,
+    content_file: Path | None = None,
+    **inspect: Any,
 ) -> Iterator[Stage]:
-    """`inspect`: settings of the inspector."""
+    """`content_file`: where what is said is stored. `inspect`: settings of the inspector."""
     emulator = Emulator(strict=True, responder=responder or StoryModel(), log_size=1000)
     configs = {
         name: ProviderConfig(
@@ -339,7 +346,10 @@ def inspected_gateway(
 
     async def serve() -> None:
         memory = Memory(SQLiteMemoryStore(max_bytes=1 << 26, max_records=10_000, keep_seconds=3600), KEY)
-        inspector = Inspector(settings, KEY)
+        file = None
+        if content_file is not None:
+            file = ContentFile(content_file, KEY, keep_seconds=3600, max_bytes=1 << 26)
+        inspector = Inspector(settings, KEY, content_file=file)
         accounts = Accounts(SQLiteAccountStore(), config.gateway.callers, config.gateway.accounts)
         gateway = Gateway(config, providers, memory, accounts=accounts, watcher=inspector)
         server = uvicorn.Server(

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from segue.conversation.message import Conversation, user
+from segue.inspector.record.first_words import folder_of, title_of
 from segue.inspector.record.pieces import KeptBody, cut, kept
 
 _VALUES = st.recursive(
@@ -83,3 +86,19 @@ def test_a_secret_is_cut_out_wherever_two_bodies_begin_to_differ(cut_at: int, te
     first = kept(before, None, b"", clean)
     second = kept(body, first, first.data(), clean)
     assert secret not in second.data()
+
+
+@pytest.mark.parametrize(
+    ("system", "first", "title", "folder"),
+    [
+        ("A directory of names. Working directory: ~/src/ledger\nBe careful.", "Fix it. Then stop.", "Fix it. Then stop.", "~/src/ledger"),
+        ("The current directory is `/home/me`", "Why does the test fail? It is red.", "Why does the test fail?", "/home/me"),
+        ("", "<environment_context><cwd>/work</cwd></environment_context>", "", "/work"),
+        (" directory " * 9 + "Working directory: /late", "x" * 100, "x" * 79 + "…", ""),
+    ],
+)  # fmt: skip
+def test_a_conversation_is_called_after_its_first_words(
+    system: str, first: str, title: str, folder: str
+) -> None:
+    said = Conversation((user(first),), system)
+    assert (title_of(said), folder_of(said)) == (title, folder)

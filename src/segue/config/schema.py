@@ -291,8 +291,9 @@ class InspectSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     enabled: bool | None = None
     """Whether it is served at /segue/inspector/; if it is not set: where only this machine reaches the gateway."""
-    content: Literal["off", "memory"] | None = None
-    """Whether what was said is recorded, in the memory of the process; if it is not set: where there are no callers."""
+    content: Literal["off", "memory", "store"] | None = None
+    """Whether what was said is recorded, in the memory of the process, or also in an encrypted file for as long as the gateway's memory
+    keeps its own; if it is not set: in memory, where there are no callers."""
     max_bytes: Count = 64 << 20
     """Of recorded content; beyond it that of conversations used long ago is forgotten."""
     max_requests: Count = 10_000

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from segue.gateway.memory.store import ConversationInfo
     from segue.gateway.requests.web import Receive, ResponseWriter, WebRequest
     from segue.gateway.telemetry.report import RequestReport
+    from segue.inspector.record.content_file import ContentFile
 
 from segue.inspector.access.audit import AuditLog
 
@@ -95,16 +96,19 @@ class Inspector:
         key: InstallationKey,
         *,
         audit_file: Path | None = None,
+        content_file: ContentFile | None = None,
         processes: int = 1,
     ) -> None:
-        """`processes`: of the gateway; each has an inspector of its own."""
+        """`content_file`: where what is said is stored. `processes`: of the gateway; each has an inspector of its own."""
         self.channel = Channel()
         self.recorder = Recorder(
             records_content=self._records_content,
             max_bytes=settings.max_bytes,
             max_requests=settings.max_requests,
             on_change=self.channel.changed,
+            file=content_file,
         )
+        self._stores = content_file is not None
         self.logins = Logins(key)
         self.audit = AuditLog(audit_file)
         self._settings = settings
@@ -127,7 +131,7 @@ class Inspector:
     def _records_content(self) -> bool:
         """If the settings do not say so: where nobody but the user of this machine is served."""
         if self._settings.content is not None:
-            return self._settings.content == "memory"
+            return self._settings.content != "off"
         return self._gateway is not None and self._gateway.accounts.is_open
 
     async def detach(self, gateway: Gateway) -> None:
@@ -309,7 +313,7 @@ class Inspector:
     def _frame(self, viewer: Viewer, head: WebRequest, path: str, count: int) -> PageFrame:
         recorder = self.recorder
         content = (
-            f"content in memory, {words.megabytes(recorder.held_bytes)} of {words.megabytes(recorder.max_bytes)} MB"
+            f"content {'stored' if self._stores else 'in memory'}, {words.megabytes(recorder.held_bytes)} of {words.megabytes(recorder.max_bytes)} MB"
             if recorder.content
             else "content off"
         )

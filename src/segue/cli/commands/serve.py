@@ -224,7 +224,7 @@ def _open(config: Config, listener: socket.socket, earlier: Gateway | None = Non
 
 
 def _is_inspected(settings: GatewaySettings, listener: socket.socket) -> bool:
-    from segue.gateway.server import is_local  # noqa: PLC0415
+    from segue.gateway.server.process import is_local  # noqa: PLC0415
 
     enabled = settings.inspect.enabled
     return is_local(listener) if enabled is None else enabled
@@ -243,9 +243,21 @@ def _open_inspector(
     from segue.gateway.stores import open_key  # noqa: PLC0415
     from segue.inspector.inspector import Inspector  # noqa: PLC0415
 
-    memory = config.gateway.memory
-    file = None if memory.keep == "memory" else gateway_directory(memory.directory) / "audit.jsonl"
-    return Inspector(settings, open_key(memory), audit_file=file, processes=config.gateway.workers)
+    memory, key = config.gateway.memory, open_key(config.gateway.memory)
+    folder = None if memory.keep == "memory" else gateway_directory(memory.directory)
+    content = None
+    if folder is not None and settings.content == "store":
+        from segue.inspector.record.content_file import ContentFile  # noqa: PLC0415
+
+        file = folder / "inspector.db"
+        content = ContentFile(file, key, keep_seconds=memory.days * 86_400, max_bytes=memory.max_bytes)
+    return Inspector(
+        settings,
+        key,
+        audit_file=folder / "audit.jsonl" if folder is not None else None,
+        content_file=content,
+        processes=config.gateway.workers,
+    )
 
 
 def _load(sets: list[str]) -> Config:

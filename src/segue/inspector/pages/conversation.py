@@ -239,8 +239,9 @@ def _context(view: View, known: ConversationRecord, said: Conversation | None) -
     total, window = last.usage.input_tokens or 0, window_of(view, last.route)
     of = f" of {words.short(window)} tokens in the window" if window else " tokens in the last request"
     parts: list[tuple[str, int]] = []
-    if said is not None and known.last_turn is not None:
-        tools = [structs.asdict(tool) for tool in known.last_turn.tools]
+    if said is not None:
+        turn = known.last_turn
+        tools = [structs.asdict(tool) for tool in turn.tools] if turn is not None else []
         parts = window_parts(said, last.route, tools)
     sum_ = sum(number for _, number in parts) or 1
     shares = [(("f-q", "f-strong")[place % 2], number / sum_) for place, (_, number) in enumerate(parts)]

@@ -122,7 +122,9 @@ def examined(view: View, known: ConversationRecord, route: Route) -> tuple[Model
     try:
         request = request_for(view, known, route)
         if request is None:
-            found.accepted, found.why_not = False, "content is not recorded"
+            stored = view.said(known) is not None
+            found.accepted = False
+            found.why_not = "known after the next request" if stored else "content is not recorded"
             return found, None
         sent = preview_of(view, request, route)
     except SegueError as error:

@@ -10,30 +10,42 @@ from segue.conversation.blocks import Text
 from segue.text.terminal_text import sanitised
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from segue.conversation.message import Conversation
 
 _TITLE: Final = 80
-_FOLDERS: Final = re.compile(
-    r"(?:[Ww]orking directory|[Cc]urrent directory|Primary working directory)\s*(?:is)?:?\s*`?([^\s`<\n][^\n`<]{0,200})"
-    r"|<cwd>([^<\n]{1,200})</cwd>"
-)
-_FOLDER_WORDS: Final = ("orking directory", "urrent directory", "<cwd>")
-"""One of them stands in what `_FOLDERS` finds. Looking for words costs a fiftieth of looking for the expression."""
-_BEFORE_WORDS: Final = 16
+_SHORTEST: Final = 16
+"""Characters of a first sentence that is a title alone."""
 _MOST_TITLE: Final = 400
 """Characters of a message that its title is made of."""
-_SENTENCE: Final = re.compile(r".{16,79}?[.?!](?= )")
+_FOLDERS: Final = (
+    (
+        " directory",
+        7,
+        re.compile(r"(?:[Ww]orking|[Cc]urrent) directory\s*(?:is)?:?\s*`?([^\s`<\n][^\n`<]{0,200})"),
+    ),
+    ("<cwd>", 0, re.compile(r"<cwd>([^<\n]{1,200})</cwd>")),
+)
+"""A word, so many characters that stand before it, and the whole. To find a word costs a fiftieth of finding an expression."""
+_MOST_PLACES: Final = 8
 
 
 def folder_of(conversation: Conversation) -> str:
     """Where the client works, if its system prompt or one of the first messages says so."""
     for text in (conversation.system, _early_words(conversation)):
-        for word in _FOLDER_WORDS:
-            at = text.find(word)
-            found = _FOLDERS.search(text, max(at - _BEFORE_WORDS, 0), at + 300) if at >= 0 else None
-            if found is not None:
-                return sanitised((found[1] or found[2] or "").strip())[:200]
+        for word, before, whole in _FOLDERS:
+            for at in islice(_places(text, word), _MOST_PLACES):
+                if (found := whole.match(text, max(at - before, 0))) is not None:
+                    return sanitised(found[1].strip())[:200]
     return ""
+
+
+def _places(text: str, word: str) -> Iterator[int]:
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + 1)
 
 
 def _early_words(conversation: Conversation) -> str:
@@ -53,7 +65,7 @@ def title_of(conversation: Conversation) -> str:
         for block in message.blocks:
             words = " ".join(sanitised(block.text[:_MOST_TITLE]).split()) if type(block) is Text else ""
             if words and not words.startswith("<"):
-                first = _SENTENCE.match(words)
-                words = first[0] if first is not None else words
+                ends = [words.find(end, _SHORTEST, _TITLE + 1) for end in (". ", "? ", "! ")]
+                words = words[: min((end + 1 for end in ends if end >= 0), default=len(words))]
                 return words if len(words) <= _TITLE else words[: _TITLE - 1].rstrip() + "…"
     return ""

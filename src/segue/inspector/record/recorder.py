@@ -22,6 +22,7 @@ from segue.exchange.attempt import Attempt
 from segue.exchange.handovers import sum_of
 from segue.gateway.conversations.turns import ClientTurn
 from segue.gateway.telemetry.report import RequestReport
+from segue.inspector.record.content_file import ContentFile, RequestOnDisk
 from segue.inspector.record.pieces import KeptBody, kept
 from segue.inspector.record.records import (
     AttemptRecord,
@@ -91,10 +92,13 @@ class Recorder:
         max_bytes: int,
         max_requests: int,
         on_change: Callable[[str], object] = lambda _: None,
+        file: ContentFile | None = None,
     ) -> None:
-        """`records_content`: whether what is said now may be recorded. `on_change` gets the id of a conversation that something
+        """`records_content`: whether what is said now may be recorded. `file`: where it is stored, too. `on_change` gets the id of a conversation that something
         happened to, on the event loop."""
         self._records_content = records_content
+        self._file = file
+        self._is_loaded = file is None
         self.max_bytes = max_bytes
         self.dropped = 0
         """Requests whose content was not recorded because too many waited."""
@@ -250,17 +254,54 @@ class Recorder:
     def close(self) -> None:
         if self._later is not None:
             self._later.cancel()
+        if self._file is not None:
+            self.catch_up()
+            with self.lock:
+                self._file.close()
 
     def catch_up(self) -> None:
         """Work on all that was taken so far."""
         with self.lock:
             self._works = False
+            self._load()
+            stored: list[RequestOnDisk] = []
             while self._waiting:
                 ended = self._waiting.popleft()
+                self._worked_bytes += len(ended.client) + (len(ended.provider) if ended.client else 0)
                 try:
                     self._record(ended)
+                    stored += self._to_store(ended)
                 except Exception:
                     _LOG.exception("Request %s was not recorded.", ended.record.id)
+            if self._file is not None and stored:
+                self._file.add(stored)
+
+    def _load(self) -> None:
+        """What the file has of earlier, once."""
+        if self._is_loaded or self._file is None:
+            return
+        self._is_loaded = True
+        for one in self._file.load(self.max_bytes):
+            provider = one.provider if one.provider is not None else one.client
+            self._record(_Ended(one.record, client=one.client, provider=provider, answer=one.answer))
+            known = self.conversations.get(one.record.conversation)
+            if known is not None and one.title:
+                known.first_words, known.workplace, known.has_words = one.title, one.folder, True
+
+    def _to_store(self, ended: _Ended) -> Iterator[RequestOnDisk]:
+        record, content = ended.record, ended.record.content
+        known = self.conversations.get(record.conversation)
+        if self._file is None or content is None or known is None:
+            return
+        own = content.provider if content.provider is not content.client else None
+        yield RequestOnDisk(
+            record=record,
+            title=known.title,
+            folder=known.folder,
+            client=content.client.data(),
+            provider=own.data() if own is not None else None,
+            answer=content.answer,
+        )
 
     def _record(self, ended: _Ended) -> None:
         record = ended.record
@@ -287,7 +328,7 @@ class Recorder:
         known.requests.append(record)
         known.uncounted.append(record)
         self._keep_pieces(ended, known, before)
-        if ended.turn is not None:
+        if record.content is not None:
             self._keep_turn(known, ended)
 
     def _conversation(self, record: RequestRecord) -> ConversationRecord:
@@ -314,7 +355,6 @@ class Recorder:
         record = ended.record
         if not ended.client:
             return
-        self._worked_bytes += len(ended.client) + len(ended.provider)
         earlier = before.content.client if before is not None and before.content is not None else None
         client = self._kept(ended.client, earlier, (known.id, ""))
         provider = client if ended.provider is ended.client else None
@@ -358,10 +398,10 @@ class Recorder:
 
     def _keep_turn(self, known: ConversationRecord, ended: _Ended) -> None:
         turn = ended.turn
-        assert turn is not None  # noqa: S101 - the caller has seen it
         if known.last_turn is not None:
             self._values -= known.last_turn.size * _TURN_FACTOR
-        self._values += turn.size * _TURN_FACTOR
+        if turn is not None:
+            self._values += turn.size * _TURN_FACTOR
         self._with_content[known.id] = known
         self._with_content.move_to_end(known.id)
         known.last_turn, known.last_answer = turn, ended.answer

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, Literal, TypeAlias, final
 
+import msgspec
 from msgspec import Struct, field
 
 from segue.conversation.message import Conversation, Message
 from segue.conversation.usage import NO_USAGE, Usage
+from segue.dialects.registry import DIALECTS
+from segue.errors import SegueError
 from segue.gateway.conversations.turns import ClientTurn
 from segue.gateway.prompt_caches.forecasts import CacheOutcome
 from segue.inspector.record.first_words import folder_of, title_of
 from segue.inspector.record.pieces import KeptBody
+from segue.transcript.adopt import adopt
 from segue.transcript.repairs import Repair
 
 _MOST_PLACES: Final = 10_000
@@ -215,9 +219,9 @@ class ConversationRecord(Struct, kw_only=True):
         return self.workplace
 
     def read_words(self) -> None:
-        if self.has_words or self.last_turn is None:
+        said = self.conversation if not self.has_words else None
+        if said is None:
             return
-        said = self.last_turn.conversation
         self.first_words, self.workplace = title_of(said), folder_of(said)
         self.has_words = bool(self.first_words)
 
@@ -253,10 +257,16 @@ class ConversationRecord(Struct, kw_only=True):
     @property
     def conversation(self) -> Conversation | None:
         """Up to its last reply; None if content is not recorded."""
-        if self.last_turn is None:
-            return None
-        said = self.last_turn.conversation
-        return said if self.last_answer is None else said.append(self.last_answer)
+        answer = self.last_answer
+        if self.last_turn is not None:
+            said = self.last_turn.conversation
+        else:
+            content = self.requests[-1].content if self.requests else None
+            read = said_in(content.client.data(), self.requests[-1].wire) if content is not None else None
+            if content is None or read is None:
+                return None
+            said, answer = read, content.answer
+        return said if answer is None else said.append(answer)
 
     @property
     def cache_share(self) -> float | None:
@@ -265,3 +275,13 @@ class ConversationRecord(Struct, kw_only=True):
         if usage.cached_tokens is None or not usage.input_tokens:
             return None
         return usage.cached_tokens / usage.input_tokens
+
+
+def said_in(body: bytes, wire: str) -> Conversation | None:
+    """What a request of this wire says; None if it cannot be read."""
+    try:
+        dialect = DIALECTS[wire]
+        read = dialect.decode_request(msgspec.json.decode(body))
+        return adopt(read.messages, system=read.system, dialect=wire, rules=dialect.rules).conversation
+    except (msgspec.DecodeError, SegueError, KeyError, TypeError, AttributeError, ValueError):
+        return None

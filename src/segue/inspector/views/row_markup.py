@@ -8,7 +8,7 @@ from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, To
 from segue.inspector.markup import words
 from segue.inspector.markup.html import Element, Node, e
 from segue.inspector.views.chat_view import about, short_result
-from segue.transcript.value_text import text_of
+from segue.transcript.blocks.value_text import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
