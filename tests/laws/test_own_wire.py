@@ -252,6 +252,32 @@ def test_each_message_of_several_has_the_thought_that_its_own_wire_insists_on(
     ]
 
 
+@pytest.mark.parametrize("wire", _CHAT)
+def test_a_text_behind_calls_joins_the_message_with_their_thought(wire: str) -> None:
+    called = {"role": "assistant", "content": None, "reasoning_content": "Hm.", "tool_calls": [_CALL]}
+    asked = {"role": "user", "content": "Hi."}
+    body = _request(wire, [asked, called, _SAID, _DONE])
+    assert check(wire, body)
+    done = convert(body, to=wire, source=wire, model=body["model"])
+    assert done.request["messages"] == [asked, {**called, "content": "Here."}, _DONE]
+    assert [repair.kind for repair in done.repairs] == ["calls_reordered"]
+
+
+def test_a_step_of_the_provider_that_came_twice_goes_back_once_and_is_text_again() -> None:
+    searched = [
+        {"type": "google_search_call", "id": "s1", "arguments": {"queries": ["a"]}},
+        {"type": "google_search_result", "call_id": "s1", "result": [{"title": "b"}]},
+    ]
+    asked = {"type": "user_input", "content": [{"type": "text", "text": "Hi."}]}
+    body = _request("gemini_interactions", [asked, *searched, asked, *searched])
+    assert check("gemini_interactions", body)
+    done = convert(body, to="gemini_interactions", source="gemini_interactions", model=body["model"])
+    assert done.request["input"][:4] == [asked, *searched, asked]
+    again = done.request["input"][4:]
+    assert [step["type"] for step in again] == ["model_output", "model_output"]
+    assert [part["type"] for step in again for part in step["content"]] == ["text", "text"]
+
+
 @pytest.mark.parametrize(
     ("wire", "part"),
     [

@@ -15,6 +15,7 @@ from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall
 from segue.conversation.json_safe import encodable
 from segue.transcript.blocks.foreign_fields import (
     folded,
+    joined,
     may_end,
     report_losses,
     runs,
@@ -258,10 +259,11 @@ class Composer:
         first = next(index for index, block in enumerate(blocks) if type(block) is AnsweredCall)
         if all(type(block) is AnsweredCall for block in blocks[first:]):
             return blocks
-        others = [block for block in blocks if type(block) is not AnsweredCall]
+        before = [block for block in blocks[:first] if type(block) is not AnsweredCall]
+        behind = [block for block in blocks[first:] if type(block) is not AnsweredCall]
         calls = [block for block in blocks if type(block) is AnsweredCall]
         self.notes.append(Note("calls_reordered", message, calls=tuple(calls)))
-        return [*others, *calls]
+        return [*joined(before, behind), *calls]
 
     def _push_split(self, message: int, blocks: list[StepBlock]) -> None:
         """As many steps as it takes, each with as many calls as the target takes."""

@@ -141,7 +141,7 @@ class _Steps:
             self.written.append(write_thought("", block.seal.payload))
             if not block.text:
                 return
-        self._say(wire.ModelOutput, _content(block), block.extra)
+        self._say(wire.ModelOutput, _text(block), block.extra)
 
     def _say(
         self,
@@ -172,8 +172,12 @@ def _content(block: Text | Media) -> Any:
     if type(block) is Media:
         shown = wire.media_content(block)
         return shown if extra is None else extra.written(as_fields(shown))
-    if (kept := opaque_block(block)) is not None:
-        return kept
+    kept = opaque_block(block)
+    return _text(block) if kept is None else kept
+
+
+def _text(block: Text) -> dict[str, Any]:
+    extra = own(block.extra, NAME)
     said: dict[str, Any] = {"type": "text", "text": block.text}
     if extra is not None:
         return extra.written(said)

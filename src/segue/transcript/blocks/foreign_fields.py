@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import structs
 
-from segue.conversation.blocks import Media, Reasoning, Text
+from segue.conversation.blocks import Code, Media, Reasoning, Text
 from segue.conversation.extra import Extra
 from segue.conversation.json_safe import encodable
 from segue.transcript.drafts import Note
@@ -15,14 +15,13 @@ from segue.transcript.steps import UserStep
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from segue.conversation.blocks import Code
     from segue.transcript.drafts import CallDraft
     from segue.transcript.repairs import Kind
     from segue.transcript.rules import Rules
     from segue.transcript.steps import ModelStep, Step
 
 
-_Shown = TypeVar("_Shown", bound=Text | Media)
+_Shown = TypeVar("_Shown", bound=Text | Media | Code | Reasoning)
 
 
 class HasExtra(Protocol):
@@ -75,10 +74,32 @@ def uncontained(blocks: Sequence[_Shown]) -> list[_Shown]:
     """Blocks that leave the message they came in: what was that message's own does not go with them."""
     return [
         structs.replace(block, extra=structs.replace(block.extra, container=None))
-        if block.extra is not None and block.extra.container is not None
+        if block.extra is not None and _begins(block)
         else block
         for block in blocks
     ]
+
+
+def joined(before: Sequence[_Shown], behind: Sequence[_Shown]) -> list[_Shown]:
+    """Blocks that were moved in front of the calls of their step, behind those that stood there.
+
+    What began a message of its own becomes a part of the one with the calls: apart from it, it would leave the thoughts before it alone
+    in a message that servers refuse. That message is another one now than it came as, so its form is not kept: it may say that there is
+    no text.
+    """
+    if not any(_begins(block) for block in behind):
+        return [*before, *behind]
+    head = list(before)
+    last = max((place for place, block in enumerate(head) if _begins(block)), default=None)
+    if last is not None and (extra := head[last].extra) is not None and extra.container is not None:
+        around = structs.replace(extra.container, form={}, absent=())
+        head[last] = structs.replace(head[last], extra=structs.replace(extra, container=around))
+    return [*head, *uncontained(behind)]
+
+
+def _begins(block: HasExtra) -> bool:
+    """Whether a block is the first of a message that came by itself."""
+    return block.extra is not None and block.extra.container is not None
 
 
 def losses(extra: Extra | None) -> Iterator[tuple[Kind, str]]:
@@ -106,7 +127,7 @@ def runs(blocks: tuple[_B, ...], dialect: str) -> Iterator[tuple[_B, ...]]:
     start = before = 0
     for position, block in enumerate(blocks):
         extra = block.extra
-        if extra is not None and extra.container is not None and extra.dialect == dialect and before > start:
+        if extra is not None and _begins(block) and extra.dialect == dialect and before > start:
             yield blocks[start:before]
             start = before
         # A thought that was put in front of a message belongs to what follows it.
