@@ -62,7 +62,7 @@ class SegueError(Exception):
     remedy: ClassVar[Remedy] = "report"
     default_code: ClassVar[str] = "error"
     answer: Any = None
-    """Raised by a chat: the `Answer` of the turn that failed, with what came before; None otherwise."""
+    """Raised by a chat: the `Answer` of the failed turn, with the part before the failure; None otherwise."""
     provider: str = ""
     """The name of the provider that was asked; empty if none was."""
     address: str = ""
@@ -138,7 +138,7 @@ class ProviderError(SegueError):
 
 
 class InvalidRequestError(ProviderError):
-    """The provider does not accept the request as it is."""
+    """The provider does not accept this request."""
 
     remedy: ClassVar[Remedy] = "fix"
     default_code = "invalid_request"

@@ -89,7 +89,7 @@ class Citations(Struct, frozen=True, gc=False, tag="citations"):
 class ToolCallChunk(Struct, frozen=True, gc=False, tag="tool_call"):
     """More of a call that the model writes: its name when it begins, then its arguments piece by piece.
 
-    It comes at its place in the reply. The call runs when the reply is complete; `ToolCallStart` reports that.
+    Sent in the order of the reply. The call runs when the reply is complete; `ToolCallStart` reports that.
     """
 
     type: ClassVar[Literal["tool_call"]] = "tool_call"
@@ -118,7 +118,7 @@ class ToolProgress(Struct, frozen=True, gc=False, tag="tool_progress"):
 
 @final
 class ToolCallResult(Struct, frozen=True, gc=False, tag="tool_call_result"):
-    """A call has ended. Reported at once; in the conversation results stand in call order."""
+    """A call has ended. Reported at once; in the conversation the results are in the order of the calls."""
 
     type: ClassVar[Literal["tool_call_result"]] = "tool_call_result"
     call: ToolCall
@@ -127,7 +127,7 @@ class ToolCallResult(Struct, frozen=True, gc=False, tag="tool_call_result"):
     """Of models that the tool used."""
     cost: float | None = None
     at_least: float = 0.0
-    """Dollars that it came to at least, where the price of a part of it is not known: budgets hold against it."""
+    """The least that it cost in dollars, if the price of a part is not known. Budgets count this amount."""
 
 
 @final
@@ -178,7 +178,7 @@ class Compaction(Struct, frozen=True, gc=False, tag="compaction"):
     problem: str = ""
     """Which summaries could not be had, and why; then `strategy` may be another than asked for."""
     at_least: float = 0.0
-    """Dollars that it came to at least, where the price of a part of it is not known: budgets hold against it."""
+    """The least that it cost in dollars, if the price of a part is not known. Budgets count this amount."""
 
 
 @final

@@ -1,4 +1,4 @@
-"""The turn as steps, for engines that perform them on many machines: what is due, as data, and what came of it."""
+"""The turn as steps, for engines that run them on many machines: the step that is due, and its outcome, as data."""
 
 from __future__ import annotations
 

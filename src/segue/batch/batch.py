@@ -78,7 +78,7 @@ class BatchStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @final
 class Batch:
-    """One batch, in a file of its own."""
+    """One batch, stored in its own file."""
 
     def __init__(self, state: StateFile, providers: Providers | None = None) -> None:
         """Use `create` or `open`."""

@@ -44,7 +44,7 @@ class ResultCall(Struct, frozen=True, omit_defaults=True):
 
 @final
 class BatchResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The result of one request, as it is written to a line of JSON."""
+    """The result of one request: one line of JSON."""
 
     id: str
     """The id in its line of the file; else the number of the line."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 async def save_sessions(batch: Batch, store: Store, *, directory: str = "") -> int:
-    """Save every answer that is not saved yet as a session of its own; how many were saved now. Killed and called again, it
+    """Save every answer that is not saved yet as its own session. Returns how many were saved now. Killed and called again, it
     saves none twice: the id of a session follows from the batch and the request."""
     saved = 0
     for stored in batch.stored():

@@ -300,7 +300,7 @@ class Agent(Generic[DepsT, OutputT]):
             return await chat.send(*content, raises=raises, **turn)
 
     def as_tool(self, *, name: str = "", description: str = "") -> Tool:
-        """A tool that gives this agent a task, in a conversation of its own; the caller's model reads the answer.
+        """A tool that gives this agent a task in a new conversation; the caller's model reads the answer.
 
         It has the dependencies of the chat that calls it, and where it has none of its own, providers, store, approval and
         model too. To let it continue the conversation itself, name it in `handoffs` instead.

@@ -50,7 +50,7 @@ def attachment(source: str | Path | bytes, *, name: str = "", mime: str = "") ->
     """A block for `send`: of a path, of bytes, or of an address, which the provider fetches.
 
     `name`: what the model reads; by default the name of the file. `mime`: needed if neither name nor content show it. Raises
-    UsageError for what is missing, too large, or neither text nor media.
+    Raises UsageError for a file that is missing, too large, or neither text nor media.
     """
     if isinstance(source, bytes):
         return of_bytes(source, name=name, mime=mime)

@@ -195,7 +195,7 @@ class BlockingChat(Generic[OutputT_co]):
         return self._wait(self.chat.compact(strategy))
 
     def export(self) -> bytes:
-        """The conversation as a JSON document that `segue` and its tools read, also what was compacted."""
+        """The conversation as a JSON document that `segue` and its tools read, including what was compacted."""
         return self.chat.export()
 
     def view(self, model: str = "") -> bytes:

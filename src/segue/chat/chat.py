@@ -205,7 +205,7 @@ class Chat(Generic[OutputT_co]):
 
     @property
     def journal(self) -> Journal:
-        """What happened in the session, as it is stored."""
+        """The stored entries of the session."""
         return self._session.require_open().journal
 
     @property
@@ -229,7 +229,7 @@ class Chat(Generic[OutputT_co]):
         return self.journal.state.cost
 
     def export(self) -> bytes:
-        """The conversation as a JSON document that `segue` and its tools read, also what was compacted."""
+        """The conversation as a JSON document that `segue` and its tools read, including what was compacted."""
         return as_document(self.journal.state, self._session.tools.specs)
 
     def view(self, model: str = "") -> bytes:
@@ -414,7 +414,7 @@ class Chat(Generic[OutputT_co]):
         await (await self._idle("redo")).journal.redo()
 
     async def fork(self, *, session: str = "") -> Chat[OutputT_co]:
-        """A chat of its own that begins with this conversation."""
+        """A new chat that begins with this conversation."""
         here = await self._idle("fork")
         journal = await here.journal.fork(session=session)
         await journal.close()
@@ -461,7 +461,7 @@ class Chat(Generic[OutputT_co]):
 
     @property
     def approvals(self) -> tuple[ToolCall, ...]:
-        """Calls that somebody must approve or refuse before the turn can continue."""
+        """Calls that must be approved or refused before the turn can continue."""
         state = self.journal.state
         return tuple(
             state.ledger[call_id].call for call_id, given in state.approvals.items() if given is None

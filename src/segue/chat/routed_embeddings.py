@@ -38,7 +38,7 @@ async def embed(
     dimensions: int | None = None,
     providers: Providers | None = None,
 ) -> EmbeddingResult:
-    """The vectors of texts. All of them come from one model: where it fails, the next member makes all of them anew."""
+    """The vectors of texts, all from one model: if it fails, the next member makes all of them again."""
     known = providers or default_providers()
     routing = router_for(model, facts_from(known)).open(Need())
     while True:

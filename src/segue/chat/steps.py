@@ -54,7 +54,7 @@ _CUT: Final[Mapping[FinishReason, Reason]] = {
 
 @final
 class Ask(Struct, frozen=True, tag="ask"):
-    """The model must be asked. It may be asked again where nobody kept its reply."""
+    """The model must be asked. It is asked again if its reply was not stored."""
 
     key: str
     """Names this step within its session, in every process."""
@@ -113,7 +113,7 @@ class Woken(Struct, frozen=True):
 
 
 Outcome: TypeAlias = Entry | Limited | Woken
-"""What came of a step: an entry that it added to the journal, or why it added none."""
+"""The outcome of a step: the entry that it added to the journal, or why it added none."""
 
 
 @final
@@ -130,9 +130,9 @@ class TurnState(Struct, frozen=True, kw_only=True):
     """The reply whose calls have no results yet."""
     scheduled: bool = False
     cancelled: bool = False
-    """Whether somebody stopped one of these calls."""
+    """Whether one of these calls was stopped by a user."""
     waiting: tuple[str, ...] = ()
-    """The ids of the calls about which somebody was asked, and has not answered."""
+    """The ids of the calls whose approval was asked for and not answered yet."""
     pause: float | None = None
     finish: TurnFinish | None = None
 

@@ -67,7 +67,7 @@ class StepwiseChat:
         return self._step
 
     async def perform(self, step: Step) -> Step:
-        """The step that follows, once this one is done. It is done if it is due; if not, somebody has done it.
+        """The step that follows this one. This one is performed if it is due; otherwise it was done already.
 
         To sleep is the engine's part: give a `Sleep` when it is over.
         """

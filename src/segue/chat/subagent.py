@@ -50,7 +50,7 @@ def subagent_tool(
     options: Options = Options(),  # noqa: B008 - a frozen value
     approval: Approves | None = None,
 ) -> Tool:
-    """A tool that gives a task to a chat of its own, for `Chat(tools=[…])`. See also `Agent.as_tool`.
+    """A tool that gives a task to a new chat, for `Chat(tools=[…])`. See also `Agent.as_tool`.
 
     Providers, store, dependencies and, where none is given, model and approval are those of the chat that calls it.
     """

@@ -73,7 +73,7 @@ _CONTINUE = "Your reply was cut off here. Go on where it stopped; repeat nothing
 
 @final
 class Answer(Struct, Generic[OutputT_co], frozen=True, kw_only=True):
-    """What came of a turn. A turn that failed has an `error`, and as `text` what came before it."""
+    """The outcome of a turn. A turn that failed has an `error`; its `text` is the part of the reply before it."""
 
     text: str = ""
     output: OutputT_co = None  # type: ignore[assignment]  # without a type it is None

@@ -197,7 +197,7 @@ class GatewayLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     reply_timeout: Seconds = 3600.0
     """Seconds, for a whole reply."""
     store_timeout: Seconds = 1.0
-    """Seconds that a request waits for the store, be it away, slow or locked; then it goes on without, or is refused."""
+    """Seconds that a request waits for a store that is away, slow or locked. Then it is served without the store, or refused."""
     concurrent: Count = 1000
     """Requests at a time, of one process; one more gets 503 or 529."""
     lag: Seconds = 1.0

@@ -53,7 +53,7 @@ class Seal(Struct, frozen=True, gc=False, omit_defaults=True):
 
 @final
 class SourcePlace(Struct, frozen=True, gc=False, omit_defaults=True):
-    """Where in a document of the request the quoted words stand."""
+    """The place of the quoted words in a document of the request."""
 
     unit: Literal["character", "page", "block"]
     document: int
@@ -156,7 +156,7 @@ class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", omit_defaults
     reason: Reason | None = None
     """Set when there is no real result: why not."""
     elided: bool = False
-    """A real result of which compaction left only a note: it stands, though the ledger holds all of it."""
+    """A real result that compaction shortened to a note. The note is sent, although the ledger holds the whole result."""
     extra: Extra | None = None
 
 

@@ -42,7 +42,7 @@ class Ledger(Mapping[str, Interaction]):
                 self._write(interaction.call.id, interaction)
 
     def schedule(self, call: ToolCall) -> Interaction:
-        """Open an interaction; if it is known already, it stays as it is."""
+        """Open an interaction. An interaction that is known already does not change."""
         known = self._interactions.get(call.id)
         if known is not None:
             return known

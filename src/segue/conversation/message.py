@@ -21,7 +21,7 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
     speaker: Speaker
     blocks: tuple[Block, ...]
     origin: Origin | None = None
-    """Who wrote it; every model message that came from a provider has one."""
+    """The writer; every model message from a provider has one."""
     instruction: bool = False
     """A system note in the middle of a conversation: in the user's place, by the operator."""
 

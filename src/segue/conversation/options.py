@@ -19,7 +19,7 @@ class Options(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     model: str = ""
     stream: bool | None = None
-    """False: ask for the whole reply at once. None: whatever the target does best."""
+    """False: ask for the whole reply at once. None: the better way for this target."""
     max_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None

@@ -73,7 +73,7 @@ class ModelCard(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     alternates: bool | None = None
     """Whether user and model must take turns."""
     bridge: bool | None = None
-    """Whether a text of the model must stand between tool results and a user message."""
+    """Whether a text of the model must be between tool results and a user message."""
     inline_instructions: bool | None = None
     """Whether it takes system notes in mid-conversation, where not every model of the wire does. None: not known."""
     nine_character_ids: bool = False

@@ -39,7 +39,7 @@ class EncodedRequest(Struct, frozen=True):
     fields: dict[str, Any]
     repairs: tuple[Repair, ...] = ()
     before_reply: int = 0
-    """How many of the messages stand before the last reply of the model; 0 if there is none."""
+    """How many of the messages are before the last reply of the model; 0 if there is none."""
     is_linked: bool = False
     """Whether what is sent of some step depends on the steps before it."""
 
@@ -108,7 +108,7 @@ class RequestEncoder(Protocol):
 class ReplyDecoder(Protocol):
     """A streamed reply, bytes in and events out. Where the bytes are cut makes no difference.
 
-    A frame that cannot be read ends the reply with a failure: what is in it would be missing.
+    A frame that cannot be read ends the reply with a failure, because its content would be missing.
     """
 
     def feed(self, data: bytes) -> list[Event]: ...

@@ -46,7 +46,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 class Emulator:
-    """One emulated world. Handlers get it beside the request; tests hold it to script and to inspect."""
+    """The state of all emulators. Handlers get it with each request; tests use it to script answers and to inspect requests."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Emulator:
         return self.responder.reply(prompt)
 
     def reset(self, *, ids: bool = True) -> None:
-        """Forget everything that requests and scripts have left behind. `ids`: begin with the first id again, too; not for a client
+        """Clear everything that requests and scripts have stored. `ids`: begin with the first id again, too; not for a client
         that remembers replies by their ids, since no provider gives an id twice."""
         self.faults.clear()
         self.batch_faults.clear()

@@ -1,4 +1,4 @@
-"""The gateway: any client on any wire, any provider behind it, one conversation that survives.
+"""The gateway: clients of any API, providers of any API, and conversations that survive a switch.
 
 `gateway_app()` is an ASGI application: serve it, or mount it below a path of your own. `in_process_transport()` connects the
 clients of your own program to it, without a server and without a port:

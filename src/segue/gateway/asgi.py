@@ -108,7 +108,7 @@ class GatewayApplication:
         await gateway(scope, receive, send)
 
     async def aclose(self) -> None:
-        """Let what runs beside the requests come to its end, and close the stores. The next request opens it again."""
+        """Finish background work and close the stores. The next request opens them again."""
         loop, gateway, thread = self._leave()
         if loop is not None and gateway is not None and not loop.is_closed():
             await await_on(loop, gateway.close())
@@ -134,7 +134,7 @@ class GatewayApplication:
         return left
 
     def home(self) -> asyncio.AbstractEventLoop:
-        """The loop that it lives in. If there is none yet, one begins in a thread of its own."""
+        """The event loop of the gateway. If there is none yet, one starts in its own thread."""
         with self._lock:
             if self._loop is None or self._loop.is_closed():
                 self._thread = LoopThread("segue-gateway")

@@ -60,7 +60,7 @@ class WrittenSession(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """What the agent does not see of the conversation."""
     returns: bool = False
-    """Whether the agent's own lines of an earlier session stand in it, with their signatures."""
+    """Whether it contains lines of the agent's own earlier session, with their signatures."""
 
 
 def read_session(path: str | PathLike[str]) -> AgentSession:

@@ -1,4 +1,4 @@
-"""Who serves models: the registry, what is known about providers and models, and what a provider of your own needs."""
+"""Providers of models: the registry, facts about providers and models, and what you need to write one."""
 
 from __future__ import annotations
 

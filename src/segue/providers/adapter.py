@@ -43,13 +43,13 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
     """Tokens of request and reply together, where the user has set it; None: as many as the model takes."""
     policy: Policy = Policy()
     session: str = ""
-    """Requests of one session may reuse what was rendered and encoded for the previous one."""
+    """Requests of one session may reuse the rendered and encoded messages of the previous one."""
     plans: KeptPlans | None = None
     """Where that is kept; None: at the provider."""
     asks_for_cache: bool = True
     """Whether a session's prompt should be kept by providers that cache it only when asked to."""
     headers: Mapping[str, str] = {}
-    """Sent beside the provider's own: those of a client on the same wire."""
+    """Headers of a client of the same API, sent in addition to the provider's own."""
     came: bytes = b""
     """The bytes of the request of such a client: what is unchanged is sent in these bytes."""
     since_reply: bool = False
@@ -60,7 +60,7 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
 
 @final
 class RequestSent(Struct, frozen=True, kw_only=True):
-    """The first event of a stream: who writes the reply, and what was repaired to make the request valid."""
+    """The first event of a stream: which model writes the reply, and the repairs of the request."""
 
     origin: Origin
     made_under: str = ""
@@ -105,7 +105,7 @@ class ProviderAdapter(Protocol):
     name: str
     capabilities: Capabilities = Capabilities()
     headroom: HeadroomBook | None = None
-    """The rate limits that its replies reported; None where nobody reads that."""
+    """The rate limits that its replies reported; None if they are not read."""
     _lacks: frozenset[tuple[str, Feature]] = frozenset()
 
     def chat_stream(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:

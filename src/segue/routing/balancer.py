@@ -161,7 +161,7 @@ class Balancer:
         return _aggregate(message, failures, rests)
 
     def all_failed(self, turn: TurnRouting, last: SegueError, now: float) -> SegueError:
-        """Why nobody answered: every reason, and whether and when asking again may help."""
+        """No member answered: the reason of each, and whether and when another attempt may help."""
         failures = (
             *((member.name, error) for member, error in turn.failures.items()),
             *((member.name, reason.error) for member, reason in turn.skips),

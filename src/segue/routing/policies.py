@@ -63,7 +63,8 @@ class Weighted(Balancer):
 
 
 class LeastLatency(Balancer):
-    """Whoever began to answer soonest of late. A member not measured for long gets one turn to be learnt anew."""
+    """The member with the shortest recent time to its first output. A member without a recent measurement gets one turn to be
+    measured."""
 
     def order(self, free: list[Member]) -> list[Member]:
         now = self.now()

@@ -70,7 +70,7 @@ class MemberFacts(Struct, frozen=True, kw_only=True):
 
 
 Facts: TypeAlias = "Callable[[Route], MemberFacts]"
-"""Raises what is wrong where a route cannot be used: no such provider, no key."""
+"""Raises an error if a route cannot be used: no such provider, no key."""
 
 
 def provider_of(route: Route, providers: Providers) -> ProviderAdapter:

@@ -104,7 +104,7 @@ class Routing(Protocol):
         ...
 
     def aborted(self) -> None:
-        """The user stopped an exchange: nobody's failure."""
+        """The user stopped an exchange. This is no failure of a member."""
         ...
 
 
@@ -145,7 +145,7 @@ def too_small(tokens: int, limit: int, model: str) -> RouteTooSmallError:
 class SingleRouter:
     """Asks its route again after a failure that may pass.
 
-    There is nobody else to ask, so it never rests, and its errors come through as they are.
+    There is no other member to ask, so it never rests, and its errors are raised unchanged.
     """
 
     def __init__(

@@ -75,7 +75,7 @@ class NoteAdded(Struct, frozen=True, gc=False, omit_defaults=True, tag="note_add
 
 @final
 class ModelReplied(Struct, frozen=True, gc=False, omit_defaults=True, tag="model_replied"):
-    """A reply is whole, or is all that came before it was cut off. Its calls bear their canonical ids."""
+    """A reply: complete, or the part that arrived before it was cut off. Its calls bear their canonical ids."""
 
     message: Message
     finish: FinishReason = "stop"
@@ -188,12 +188,12 @@ class AllowedCall(Struct, frozen=True, gc=False, omit_defaults=True):
     subject: str | None = None
     """What they are called on, as a pattern; None: anything."""
     exact: bool = False
-    """Nothing in `subject` stands for anything else."""
+    """`subject` is matched literally, without wildcards."""
 
 
 @final
 class ToolGrant(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """The tools of a session and what they may do without a question, beside what the settings have."""
+    """The tools of a session and what they may do without a question, in addition to the settings."""
 
     tools: tuple[str, ...] = ()
     """Names of built-in tools, and `file.py:function` with the whole path."""

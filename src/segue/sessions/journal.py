@@ -67,7 +67,7 @@ class Journal:
     ) -> Self:
         """An existing session. What a crash left open is closed: its calls as interrupted, its turn as cancelled.
 
-        A turn that waits for somebody's answer stays open, and with `keep_turn` every turn.
+        A turn that waits for an approval stays open; with `keep_turn` every turn does.
         """
         lease = await store.claim(session, this_process(), take_over=take_over)
         try:
@@ -103,7 +103,7 @@ class Journal:
 
     @asynccontextmanager
     async def hold(self, every: float = RENEW_SECONDS) -> AsyncIterator[Self]:
-        """Keep the lease alive while the block runs. If it is lost all the same, `fenced` is true."""
+        """Keep the lease alive while the block runs. If it is lost nevertheless, `fenced` is true."""
         beating = asyncio.ensure_future(self._beat(every))
         try:
             yield self
@@ -128,14 +128,14 @@ class Journal:
         await self._rewind(self.state.undo_to, "undo")
 
     async def redo(self) -> None:
-        """Redo what was undone last, unless another turn began since."""
+        """Redo the last undo, unless another turn has begun since."""
         await self._rewind(self.state.redo_to, "redo")
 
     async def rename(self, title: str) -> None:
         await self.append(SettingsChanged(title=title))
 
     async def fork(self, *, at: int | None = None, session: str = "") -> Journal:
-        """A new session with the conversation of this one, up to the boundary `at`. This one stays as it is."""
+        """A new session with the conversation of this one, up to the boundary `at`. This one does not change."""
         return await fork(self.store, self.session, at=at, session_id=session)
 
     async def close(self) -> None:

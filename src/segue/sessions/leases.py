@@ -35,7 +35,7 @@ class Owner(Struct, frozen=True, omit_defaults=True):
 
 @final
 class Lease(Struct, frozen=True):
-    """The right to write to a session until somebody else claims it."""
+    """The right to write to a session, until another writer claims it."""
 
     session: str
     owner: Owner
@@ -65,12 +65,12 @@ def stored_claim(host: str, pid: int, token: str, born: str, since: float, until
 
 
 def active_owner(claim: Claim | None, now: float) -> Owner | None:
-    """Who has a session open now, if anybody."""
+    """The owner that has a session open now; None if there is none."""
     return claim.owner if claim is not None and claim.is_active(now) else None
 
 
 def refuse_busy(session: str, claim: Claim | None, now: float, *, claimant: Owner | None = None) -> None:
-    """Raises JournalError `session_busy` while somebody else has the session open."""
+    """Raises JournalError `session_busy` while another writer has the session open."""
     if claim is None or not claim.is_active(now):
         return
     if claimant is None or claimant.token != claim.owner.token:

@@ -149,7 +149,7 @@ def mentions(info: SessionInfo, said: Iterable[str], text: str) -> bool:
 
 
 def fold_text(text: str) -> str:
-    """A text as it is searched: without regard to case."""
+    """A text in the form in which it is searched: without regard to case."""
     return encodable(text).casefold()
 
 

@@ -144,7 +144,7 @@ def _owned(result: ToolResult, call: CallDraft) -> ToolResult:
 
 
 def rebuild(conversation: Conversation) -> Ledger:
-    """The ledger as far as the history alone shows it. An id that several calls share stands for none of them."""
+    """The ledger as far as the history alone shows it. An id that several calls share names none of them."""
     builder = DraftBuilder()
     builder.add(conversation.messages)
     known: list[Interaction] = []

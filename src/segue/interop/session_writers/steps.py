@@ -60,7 +60,7 @@ class StoredCall(Struct, frozen=True, kw_only=True):
 
 @final
 class ModelReply(Struct, frozen=True):
-    """What the model wrote: a text, and the calls behind it."""
+    """A reply of the model: a text, and the calls after it."""
 
     text: str
     calls: tuple[StoredCall, ...] = ()

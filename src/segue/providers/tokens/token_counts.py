@@ -110,7 +110,7 @@ class TokenCounter:
         return max(1, fallback_tokens(characters_of(request)))
 
     def check_limit(self, model: str, tokens: int) -> LimitCheck:
-        """Check a count against what is known of the model so far; sends no request."""
+        """Compare a count with the known limit of the model; sends no request."""
         return LimitCheck(model, tokens, self._known_limit(model) or self._default_limit, self._threshold)
 
     async def limit_of(self, model: str) -> int:

@@ -128,7 +128,7 @@ class MemoryStore:
                 del self._sessions[name]
 
     async def close(self) -> None:
-        """Nothing to do: what is kept stays readable."""
+        """Does nothing: the entries stay readable."""
 
     def _family(self, session: str) -> list[str]:
         """The session, its subagents' sessions, and theirs."""

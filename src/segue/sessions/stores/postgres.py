@@ -226,7 +226,7 @@ class PostgresStore:
         await self._database.close()
 
     async def drop_old(self) -> int:
-        """Drop what is older than `days` now; how many sessions that were. Otherwise it is done by itself every hour."""
+        """Drop sessions older than `days` now, and return how many. This also happens by itself every hour."""
         if self._days is None:
             return 0
         age = round(self._days * 86_400 * MICROSECONDS)
