@@ -296,7 +296,7 @@ def _times(number: int) -> str:
 
 _NOT_VISIBLE: Final = {
     "reasoning_dropped": ("reasoning block", "reasoning blocks"),
-    "seal_dropped": ("sealed payload", "sealed payloads"),
+    "seal_dropped": ("signature", "signatures"),
     "media_described": ("medium, described in words", "media, described in words"),
     "citations_dropped": ("source", "sources"),
     "tool_not_offered": ("tool", "tools"),
@@ -318,7 +318,7 @@ def not_visible(losses: Sequence[Repair]) -> list[str]:
 
 
 def seals_of(said: Conversation) -> dict[str, int]:
-    """Signatures and sealed payloads that are kept, by the route whose model can open them."""
+    """Signatures that are kept, by the route whose model can open them."""
     found: dict[str, int] = {}
     for message in said.messages:
         for block in message.blocks:
