@@ -285,7 +285,7 @@ class Recorder:
             provider = one.provider if one.provider is not None else one.client
             self._record(_Ended(one.record, client=one.client, provider=provider, answer=one.answer))
             known = self.conversations.get(one.record.conversation)
-            if known is not None and one.title:
+            if known is not None:
                 known.first_words, known.workplace, known.has_words = one.title, one.folder, True
 
     def _to_store(self, ended: _Ended) -> Iterator[RequestOnDisk]:
