@@ -26,6 +26,7 @@ def pages(session: Session, agent: Agent) -> dict[str, str]:
         "requests": f"{here}/requests",
         "cache": f"{here}/cache",
         "as-another-model": f"{here}/as",
+        "side-by-side": f"{here}/as?form=beside",
         "request": f"/r/{request}",
         "diff": f"/r/{request}/diff",
         "errors": "/errors",
