@@ -31,7 +31,7 @@ from bench.gateway_requests import AgentSession
 from postgres_server import installation, own_server
 from segue.config.schema import Allowance
 from segue.gateway.accounts.account import Account
-from segue.gateway.accounts.admission import Charge
+from segue.gateway.accounts.budget_rules import Charge
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.accounts.store import Admission, Settlement, UsageRow
 

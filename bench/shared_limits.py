@@ -24,7 +24,7 @@ from postgres_server import installation, own_server
 from segue.config.schema import AccountSettings, Allowance
 from segue.databases.postgres.address import is_database_url
 from segue.gateway.accounts.account import Account
-from segue.gateway.accounts.admission import Charge
+from segue.gateway.accounts.budget_rules import Charge
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.gateway.accounts.register import Accounts
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore

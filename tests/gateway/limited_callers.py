@@ -22,7 +22,7 @@ from msgspec import Struct
 from segue.conversation.usage import Usage
 from segue.databases.postgres.address import read_address
 from segue.emulators.emulator import Emulator
-from segue.gateway.accounts.admission import MILLION, Reserved, Standing, micros
+from segue.gateway.accounts.budget_rules import MILLION, Reserved, Standing, micros
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.gateway.exchanges.usage_estimates import BYTES_PER_TOKEN
 from segue.providers.models.prices import cost_of

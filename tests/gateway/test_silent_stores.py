@@ -30,7 +30,7 @@ from gateway.silent_stores import (
     until,
 )
 from postgres_server import PostgresServer, installation, own_server
-from segue.gateway.accounts.admission import Reserved, Standing
+from segue.gateway.accounts.budget_rules import Reserved, Standing
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from sessions.power_loss import compiler
 

@@ -14,7 +14,7 @@ from segue.config.schema import AccountSettings, Allowance
 from segue.databases.postgres.address import is_database_url
 from segue.errors import SegueError
 from segue.gateway.accounts.account import Account
-from segue.gateway.accounts.admission import Charge
+from segue.gateway.accounts.budget_rules import Charge
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.gateway.accounts.register import Accounts
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore

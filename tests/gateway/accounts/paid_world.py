@@ -13,7 +13,7 @@ from msgspec import structs
 from gateway.accounts.paid_wires import ADDRESSES, PRICES, WIRES, WORD, Scripted, is_stream, vectors, wire_at
 from segue.config.schema import CallerSettings, Config, GatewayLimits, GatewaySettings, ProfileSettings
 from segue.gateway.accounts.account import digest_of
-from segue.gateway.accounts.admission import Reserved, Standing
+from segue.gateway.accounts.budget_rules import Reserved, Standing
 from segue.gateway.accounts.store import UsageRow
 from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey

@@ -19,7 +19,7 @@ from segue.conversation.usage import Usage
 from segue.emulators.model.model_reply import Prompt, Reply, Say
 from segue.errors import CredentialsError, JournalError
 from segue.gateway.accounts.account import Account, digest_of
-from segue.gateway.accounts.admission import Reserved
+from segue.gateway.accounts.budget_rules import Reserved
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.gateway.accounts.register import ANYONE, Accounts
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore

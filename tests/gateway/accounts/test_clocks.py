@@ -16,7 +16,7 @@ from postgres_server import schema_url
 from segue.config.schema import Allowance
 from segue.gateway.accounts import rate_limit
 from segue.gateway.accounts.account import Account
-from segue.gateway.accounts.admission import Charge, Refusal, Reserved, Standing, admit, current, settle
+from segue.gateway.accounts.budget_rules import Charge, Refusal, Reserved, Standing, admit, current, settle
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.accounts.store import Admission, Settlement

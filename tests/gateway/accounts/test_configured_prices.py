@@ -15,7 +15,7 @@ from segue.config.layers import load_settings
 from segue.config.model_names import reference_faults
 from segue.conversation.usage import Usage
 from segue.errors import UsageError
-from segue.gateway.accounts.admission import MILLION
+from segue.gateway.accounts.budget_rules import MILLION
 from segue.gateway.accounts.store import UsageRow
 from segue.providers.models.prices import PriceBook, PriceRule, cost_of
 

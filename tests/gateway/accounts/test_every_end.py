@@ -22,7 +22,7 @@ from gateway.accounts.paid_world import KEY, ROUTES, WORD, PaidWorld, Provider, 
 from segue.config.schema import Allowance, GatewayLimits
 from segue.conversation.usage import Usage
 from segue.gateway.accounts.account import Account, digest_of
-from segue.gateway.accounts.admission import MILLION, Charge, Reserved
+from segue.gateway.accounts.budget_rules import MILLION, Charge, Reserved
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.accounts.store import RESERVED_SECONDS, Admission
 from segue.providers.models.prices import PriceBook

@@ -12,7 +12,7 @@ from gateway.accounts.paid_world import WORD, Scripted, paid_world
 from postgres_server import schema_url
 from segue.config.schema import AccountSettings, Allowance
 from segue.gateway.accounts.account import Account
-from segue.gateway.accounts.admission import Charge, Reserved
+from segue.gateway.accounts.budget_rules import Charge, Reserved
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.gateway.accounts.register import Accounts
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore

@@ -23,7 +23,7 @@ from postgres_server import schema_url
 from segue.config.schema import AccountSettings, Allowance
 from segue.errors import CredentialsError, JournalError, QuotaError, RateLimitError
 from segue.gateway.accounts.account import Account
-from segue.gateway.accounts.admission import (
+from segue.gateway.accounts.budget_rules import (
     BLOCK_SHARE,
     Charge,
     Reserved,

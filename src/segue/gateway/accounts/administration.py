@@ -22,7 +22,7 @@ from msgspec import Struct, structs
 from segue.config.schema import Allowance
 from segue.errors import InvalidRequestError, UsageError
 from segue.gateway.accounts.account import Account, moment_of, new_key, rotated
-from segue.gateway.accounts.admission import MILLION, spend
+from segue.gateway.accounts.budget_rules import MILLION, spend
 from segue.gateway.requests.web import json_response
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from segue.dialects.server_side.wire_server import CallerStanding, RateStanding
 from segue.errors import InvalidRequestError, QuotaError
 from segue.exchange.handovers import sum_of
 from segue.gateway.accounts import rate_limit
-from segue.gateway.accounts.admission import Charge, budget_share, micros
+from segue.gateway.accounts.budget_rules import Charge, budget_share, micros
 from segue.gateway.accounts.store import UsageRow, add_usage
 from segue.gateway.conversations.turns import model_of, read_fields
 from segue.gateway.exchanges.usage_estimates import BYTES_PER_TOKEN, input_estimate

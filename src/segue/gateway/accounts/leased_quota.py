@@ -11,7 +11,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
-from segue.gateway.accounts.admission import Charge
+from segue.gateway.accounts.budget_rules import Charge
 
 if TYPE_CHECKING:
     import asyncio

@@ -17,10 +17,10 @@ from msgspec import Struct
 from segue.databases.postgres.connection import read_number
 from segue.databases.postgres.database import Database
 from segue.databases.postgres.migrations import read_steps
-from segue.gateway.accounts import admission as rules
+from segue.gateway.accounts import budget_rules as rules
 from segue.gateway.accounts import rate_limit
 from segue.gateway.accounts.account import Account
-from segue.gateway.accounts.admission import Limit, Reserved, Standing
+from segue.gateway.accounts.budget_rules import Limit, Reserved, Standing
 from segue.gateway.accounts.store import (
     LONGEST_HOLD,
     NAMES_PER_DAY,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from segue.databases.postgres.connection import DatabaseConnection
-    from segue.gateway.accounts.admission import Charge, Refusal
+    from segue.gateway.accounts.budget_rules import Charge, Refusal
 
 PART: Final = "gateway accounts"
 PATIENCE: Final = 1.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, final
 from segue.config.schema import Allowance
 from segue.gateway.accounts.account import ANYONE
 from segue.gateway.accounts.administration import Administration
-from segue.gateway.accounts.admission import Standing, spend
+from segue.gateway.accounts.budget_rules import Standing, spend
 from segue.gateway.accounts.caller_keys import CallerKeys
 from segue.gateway.accounts.reservations import Reservations
 from segue.gateway.accounts.settlements import Settlements
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from segue.config.schema import AccountSettings, CallerSettings
     from segue.gateway.accounts.account import Account
-    from segue.gateway.accounts.admission import Charge
+    from segue.gateway.accounts.budget_rules import Charge
     from segue.gateway.accounts.store import AccountStore, Admission, UsageRow
     from segue.providers.models.prices import PriceBook
 

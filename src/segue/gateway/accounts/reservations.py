@@ -8,7 +8,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final, final
 
 from segue.errors import JournalError, OverloadError, StoreUnreachableError
-from segue.gateway.accounts.admission import MILLION, Charge, Refusal, is_far_from_limits
+from segue.gateway.accounts.budget_rules import MILLION, Charge, Refusal, is_far_from_limits
 from segue.gateway.accounts.leased_quota import LEASE_SECONDS, LeasedQuota
 from segue.gateway.accounts.store import RESERVED_SECONDS, Admission, Settlement
 from segue.gateway.requests.client_errors import limit_error

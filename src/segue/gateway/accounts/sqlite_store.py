@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from segue.databases.shared_sqlite_file import PATIENCE, SharedFile, VolatileFile
-from segue.gateway.accounts import admission as rules
+from segue.gateway.accounts import budget_rules as rules
 from segue.gateway.accounts.account import Account
-from segue.gateway.accounts.admission import Refusal, Reserved, Standing
+from segue.gateway.accounts.budget_rules import Refusal, Reserved, Standing
 from segue.gateway.accounts.store import (
     LONGEST_HOLD,
     NAMES_PER_DAY,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Sequence
 
-    from segue.gateway.accounts.admission import Charge
+    from segue.gateway.accounts.budget_rules import Charge
 
 VERSION: Final = 4
 _EXPIRY_SECONDS: Final = 3600.0

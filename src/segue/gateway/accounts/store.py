@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from segue.errors import UsageError
 from segue.gateway.accounts.account import Account
-from segue.gateway.accounts.admission import Charge, Refusal, Reserved, Standing, admit, admit_more
+from segue.gateway.accounts.budget_rules import Charge, Refusal, Reserved, Standing, admit, admit_more
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

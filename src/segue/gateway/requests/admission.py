@@ -9,7 +9,7 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, final
 
-from segue.gateway.accounts.admission import Refusal
+from segue.gateway.accounts.budget_rules import Refusal
 from segue.gateway.requests.client_errors import limit_error
 
 if TYPE_CHECKING:

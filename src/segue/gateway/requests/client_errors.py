@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from segue.dialects.dialect import Dialect
     from segue.gateway.accounts.account import Account
-    from segue.gateway.accounts.admission import Refusal
+    from segue.gateway.accounts.budget_rules import Refusal
     from segue.gateway.requests.web import ResponseWriter, WebRequest
     from segue.transcript.repairs import Repair
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from segue.errors import JournalError, SegueError
-from segue.gateway.accounts.admission import MILLION
+from segue.gateway.accounts.budget_rules import MILLION
 from segue.gateway.telemetry.alerts import BudgetUse, Observation
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from segue.errors import JournalError
 from segue.gateway.accounts.administration import require_operator
-from segue.gateway.accounts.admission import MILLION
+from segue.gateway.accounts.budget_rules import MILLION
 from segue.gateway.accounts.caller_keys import account_of
 from segue.inspector.markup import charts, marks, words
 from segue.inspector.markup.html import Element, Node, e
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from segue.config.schema import Allowance
     from segue.gateway.accounts.administration import CallerInfo
-    from segue.gateway.accounts.admission import Reserved
+    from segue.gateway.accounts.budget_rules import Reserved
     from segue.gateway.accounts.store import UsageRow
     from segue.inspector.page_request import View
 

@@ -132,11 +132,6 @@ class _Response(Struct):
     body: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _Error(Struct):
-    code: str | None = None
-    message: str | None = None
-
-
 class _Line(Struct):
     custom_id: str
     response: _Response | None = None

@@ -21,7 +21,7 @@ from segue.databases.postgres.address import read_address
 from segue.errors import RateLimitError, UsageError
 from segue.gateway.accounts import rate_limit, reservations
 from segue.gateway.accounts.account import Account, KeyDigest
-from segue.gateway.accounts.admission import Charge, Refusal, Reserved, Standing, admit, current, settle
+from segue.gateway.accounts.budget_rules import Charge, Refusal, Reserved, Standing, admit, current, settle
 from segue.gateway.accounts.postgres_store import PostgresAccountStore
 from segue.gateway.accounts.register import Accounts
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
