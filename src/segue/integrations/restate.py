@@ -13,9 +13,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from restate import ObjectContext, ObjectSharedContext, TerminalError, VirtualObject
+from restate import ObjectContext, ObjectSharedContext, TerminalError, VirtualObject, as_completed
 
-from segue.integrations._turns import Turns
+from segue.integrations._turns import StepData, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,15 +44,7 @@ def agent_object(open_chat: Callable[[str], Chat], *, name: str = "Agent") -> Vi
         step = await context.run_typed("begin", turns.begin, session=session, key=key, message=message)
         while step["type"] != "done":
             if step["type"] == "wait":
-                promises = {call["id"]: context.awakeable(type_hint=dict) for call in step["calls"]}
-                pending = [{**call, "answer_to": promises[call["id"]][0]} for call in step["calls"]]
-                context.set(_PENDING, pending)
-                for _, answered in promises.values():
-                    answer = await answered
-                    step = await context.run_typed(
-                        "approve", turns.approve, session=session, key=key, answer=answer
-                    )
-                context.clear(_PENDING)
+                step = await _answered(context, turns, key, step)
                 continue
             if step["type"] == "sleep":
                 await context.sleep(timedelta(seconds=step["seconds"]))
@@ -84,3 +76,21 @@ def agent_object(open_chat: Callable[[str], Chat], *, name: str = "Agent") -> Vi
         context.resolve_awakeable(pending[call_id], given)
 
     return agent
+
+
+async def _answered(context: ObjectContext, turns: Turns, key: str, step: StepData) -> StepData:
+    """The step that follows when somebody has answered for each call that waits, in whichever order."""
+    promises = {call["id"]: context.awakeable(type_hint=dict) for call in step["calls"]}
+    pending = {call["id"]: {**call, "answer_to": promises[call["id"]][0]} for call in step["calls"]}
+    context.set(_PENDING, [*pending.values()])
+    async for answered in as_completed(*(promise for _, promise in promises.values())):
+        answer = await answered
+        step = await context.run_typed(
+            "approve", turns.approve, session=context.key(), key=key, answer=answer
+        )
+        del pending[answer["call_id"]]
+        context.set(_PENDING, [*pending.values()])
+        if step["type"] == "done":  # another message has replaced the turn, and nobody is asked any more
+            break
+    context.clear(_PENDING)
+    return step
