@@ -48,10 +48,8 @@ class Recovery:
         try:
             yield
         except _AWAY:
-            # Given back before it fails: its failure must not be written, should the database come back in this moment. In a
-            # thread of its own, for what a workflow asks of DBOS is one of its steps.
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(None, self._give_back, workflow, self._queues[name])
+            # Given back before it fails: its failure must not be written, should the database come back in this moment.
+            await _give_back_patiently(workflow, self._queues[name])
             raise
         finally:
             self._running[workflow] -= 1
@@ -70,7 +68,8 @@ class Recovery:
             try:
                 idle = self._idle()
                 for workflow in idle.keys() & missing.keys():
-                    self._give_back(workflow, idle.pop(workflow))
+                    _give_back(workflow, idle[workflow])
+                    del idle[workflow]
             except error.DBOSException:
                 return
             except SQLAlchemyError:
@@ -90,12 +89,18 @@ class Recovery:
             one.workflow_id: self._queues[one.name] for one in listed if one.workflow_id not in self._running
         }
 
-    def _give_back(self, workflow: str, queue: str) -> None:
-        """Waits until the database can be reached."""
-        while True:
-            try:
-                DBOS.resume_workflow(workflow, queue_name=queue)
-            except _AWAY:
-                time.sleep(_PAUSE)
-            else:
-                return
+
+def _give_back(workflow: str, queue: str) -> None:
+    DBOS.resume_workflow(workflow, queue_name=queue)
+
+
+async def _give_back_patiently(workflow: str, queue: str) -> None:
+    """Waits until the database can be reached. In a thread, for what a workflow asks of DBOS itself becomes one of its steps."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            await loop.run_in_executor(None, _give_back, workflow, queue)
+        except _AWAY:
+            await asyncio.sleep(_PAUSE)
+        else:
+            return
