@@ -149,10 +149,14 @@ def test_gemini_batches(world: GatewayWorld, address: str) -> None:
             src=[{"contents": [{"role": "user", "parts": [{"text": "Hello."}]}]}],
             config={"display_name": "mine"},
         )
+        (listed,) = ann.batches.list()
+        assert (listed.name, listed.state.name, listed.dest) == (made.name, "JOB_STATE_SUCCEEDED", None)
+        assert charges(world) == []
         for _ in range(2):
             done = ann.batches.get(name=made.name)
             assert done.dest.inlined_responses[0].response.text == ANSWER
-        assert [one.name for one in ann.batches.list()] == [made.name]
+        (listed,) = ann.batches.list()
+        assert listed.dest.inlined_responses[0].response.text == ANSWER  # they are paid for
         with (
             genai.Client(api_key=BOB, http_options={"base_url": address}) as bob,
             pytest.raises(genai.errors.ClientError),

@@ -257,7 +257,7 @@ class ClientBatches:
             held = await self._held(account, door, str(one.get(wire.ids, "")))
             if held is not None:
                 await self._hold_results(account, door, held, one)
-                shown.append(_with_own_address(request, one))
+                shown.append(_with_own_address(request, one if held.charged else _without_results(one)))
         return structs.replace(answered, body=msgspec.json.encode({**fields, wire.lists: shown}))
 
     # What they cost
@@ -326,6 +326,15 @@ def _of(fields: Any, *names: str) -> Any:
     return (
         next((fields[name] for name in names if name in fields), None) if isinstance(fields, dict) else None
     )
+
+
+def _without_results(batch: dict[str, Any]) -> dict[str, Any]:
+    """A batch in a list. Gemini's have their results in them, which are paid for when the batch itself is asked for."""
+    about = batch.get("metadata")
+    if not isinstance(batch.get("response"), dict) or not isinstance(about, dict):
+        return batch
+    kept = {name: value for name, value in about.items() if name != "output"}
+    return {name: value for name, value in batch.items() if name != "response"} | {"metadata": kept}
 
 
 def _results_of(batch: str, fields: dict[str, Any]) -> str:
