@@ -21,7 +21,6 @@ from segue.dialects.server_side.references import Reference, outer_fields
 from segue.dialects.server_side.stored_wires import stored_wire
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.conversations.client_messages import prepared_by
-from segue.gateway.conversations.held import HeldConversation
 from segue.gateway.conversations.identity import given_name, known_conversation
 from segue.gateway.doors.paths import Door
 from segue.gateway.memory.fingerprints import HistoryFingerprints
@@ -30,6 +29,7 @@ from segue.gateway.memory.openings import Opening
 from segue.gateway.memory.originals import Originals, recall_originals
 from segue.gateway.requests.large_bodies import read_beside
 from segue.gateway.requests.web import WebRequest
+from segue.gateway.stored_objects.stored_conversation import HeldConversation
 from segue.transcript.adopt import adopt
 from segue.transcript.repairs import Repair
 

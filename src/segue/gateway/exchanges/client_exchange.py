@@ -20,7 +20,7 @@ from segue.exchange.exchange import Asker, ask_one_after_another
 from segue.gateway.conversations.references import error_of_holder
 from segue.gateway.conversations.turns import plain_turn
 from segue.gateway.exchanges.attempts import ForwardedAttempt
-from segue.gateway.exchanges.held_state import fixed_settings
+from segue.gateway.exchanges.provider_state import fixed_settings
 from segue.gateway.exchanges.usage_estimates import mark_estimate
 from segue.gateway.memory.recent import RecentConversation
 from segue.gateway.memory.replies import RememberedReply

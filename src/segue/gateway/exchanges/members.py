@@ -16,8 +16,8 @@ from segue.dialects.server_side.stored_wires import stored_wire
 from segue.errors import RouteBusyError, SegueError
 from segue.gateway.conversations.references import body_of_part, lost_in, may_hold
 from segue.gateway.exchanges.attempts import ForwardedAttempt, TranslatedAttempt, forwarded_headers
-from segue.gateway.exchanges.held_state import body_with_state, with_state
 from segue.gateway.exchanges.model_field import renamed
+from segue.gateway.exchanges.provider_state import body_with_state, with_state
 from segue.gateway.memory.openings import without_passing_system
 from segue.gateway.prompt_caches.forecasts import PromptCaches
 from segue.gateway.requests.client_errors import choices_error, strict_error

@@ -17,10 +17,10 @@ from msgspec import Raw, Struct, structs
 
 from segue.dialects.server_side import stored_replies as stored
 from segue.errors import InvalidRequestError, JournalError, OverloadError, TranscriptError
-from segue.gateway.conversations.held import HeldConversation, Revision
 from segue.gateway.conversations.turns import read_fields
 from segue.gateway.requests.web import json_response
 from segue.gateway.stored_objects.reply_archive import ReplyNode, full_history
+from segue.gateway.stored_objects.stored_conversation import HeldConversation, Revision
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
