@@ -32,7 +32,7 @@ _ANY: Final = "local"
 
 
 @final
-class Recovery:
+class WorkflowRecovery:
     """Knows what runs in this process."""
 
     def __init__(self, queues: Mapping[str, str]) -> None:

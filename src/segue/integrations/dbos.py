@@ -20,7 +20,7 @@ from dbos import DBOS, SetEnqueueOptions, SetWorkflowID, StepOptions
 from msgspec import Struct
 
 from segue.errors import UsageError
-from segue.integrations._dbos_recovery import Recovery
+from segue.integrations._dbos_recovery import WorkflowRecovery
 from segue.integrations._turns import Turns
 
 if TYPE_CHECKING:
@@ -70,7 +70,9 @@ class DBOSAgents:
         self._turns_queue, self._asks_queue = f"segue.{name}.turns", f"segue.{name}.asks"
 
         turn_name, ask_name = f"segue.{name}.turn", f"segue.{name}.ask"
-        self._recovery = recovery = Recovery({turn_name: self._turns_queue, ask_name: self._asks_queue})
+        self._recovery = recovery = WorkflowRecovery(
+            {turn_name: self._turns_queue, ask_name: self._asks_queue}
+        )
 
         @DBOS.workflow(name=ask_name, max_recovery_attempts=None)
         async def ask(session: str, key: str, step: dict[str, Any]) -> dict[str, Any]:
