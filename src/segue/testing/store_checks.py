@@ -46,6 +46,10 @@ from segue.testing.expectations import (
     somebody,
 )
 
+MakeStore: TypeAlias = Callable[[], Awaitable[Store]]
+Check: TypeAlias = Callable[["Stores"], Coroutine[None, None, None]]
+BIG: Final = 5_000_000
+
 
 async def empty_and_failed_sessions_are_listed_only_when_asked_for(stores: Stores) -> None:
     store = await stores.open()
@@ -125,12 +129,6 @@ async def subagents_belong_to_their_parents(stores: Stores) -> None:
     for lease in (parent, child, grandchild):
         await expect_refusal("unknown_session", store.read(lease.session))
     expect_same(len(await store.read(fork.session)), 1, "a fork outlives what it was forked from")
-
-
-MakeStore: TypeAlias = Callable[[], Awaitable[Store]]
-Check: TypeAlias = Callable[["Stores"], Coroutine[None, None, None]]
-
-BIG: Final = 5_000_000
 
 
 class Stores:

@@ -21,6 +21,9 @@ PIECE: Final = 1 << 20
 """Bytes that are inflated at a time."""
 _WINDOWS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _RAW: Final = -15
+USER_AGENT = "segue"
+ENCODINGS = "gzip, deflate"
+"""What a server may compress its answer with."""
 
 
 class Inflation:
@@ -74,11 +77,6 @@ class Inflation:
             code="connection_broken",
             hint="Try again.",
         )
-
-
-USER_AGENT = "segue"
-ENCODINGS = "gzip, deflate"
-"""What a server may compress its answer with."""
 
 
 class HttpAnswer(ABC):

@@ -50,6 +50,7 @@ _DENSE: Final = 8
 """A body that counts for more than so many times its bytes holds mostly empty values, and is not kept: a cache counts bytes."""
 _NEAR: Final = 400
 """Within so many bytes of either end of a body, its model is looked for."""
+_LOG: Final = logging.getLogger("segue.gateway")
 
 
 @final
@@ -111,9 +112,6 @@ def _named_model(body: bytes, field: str) -> str:
 @cache
 def _name(field: str) -> re.Pattern[bytes]:
     return re.compile(b'"' + re.escape(field.encode()) + rb'"\s*:\s*"([^"\\]+)"')
-
-
-_LOG: Final = logging.getLogger("segue.gateway")
 
 
 @final

@@ -33,6 +33,7 @@ MOST: Final = 2000
 _TOGETHER: Final = 10
 """Reports between which the event loop does not get its turn: for half a millisecond. A turn costs as much as a report."""
 _LOG: Final = logging.getLogger("segue.gateway")
+_CLOSE_SECONDS: Final = 5.0
 
 
 @final
@@ -85,9 +86,6 @@ class ReportQueue:
             self._record(report)
         except Exception:
             _LOG.exception("Request %s was not traced.", report.request_id)
-
-
-_CLOSE_SECONDS: Final = 5.0
 
 
 @final

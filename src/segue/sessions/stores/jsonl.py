@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 
 _SIZE: Final = 1024
 """The file is written in one piece of this size, so that no crash leaves half of it."""
+# The size counts as data; the time of the last write, which fsync waits for as well, does not matter.
+_SYNC: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 @final
@@ -105,13 +109,6 @@ def _read(descriptor: int) -> _Content:
         return _DECODER.decode(os.pread(descriptor, _SIZE, 0))
     except msgspec.DecodeError:
         return _Content()  # new, or lost in a power cut
-
-
-# The size counts as data; the time of the last write, which fsync waits for as well, does not matter.
-_SYNC: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 
 class JsonlStore:

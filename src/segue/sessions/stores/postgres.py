@@ -44,6 +44,13 @@ EntryRow: TypeAlias = tuple[int, int, int, Any, Any]
 
 MICROSECONDS: Final = 1_000_000
 _COLUMNS: Final = "SELECT seq, at, epoch, body, checksum FROM {schema}.entries WHERE number = %s"
+PART: Final = "sessions"
+_SECOND: Final = f"{MICROSECONDS}::float8"
+_CLAIM: Final = f"""{{schema}}.clock() / {_SECOND}, host, pid, token, born, held_since / {_SECOND},
+    held_until / {_SECOND}"""
+_EXPIRY_SECONDS: Final = 3600.0
+_BATCH_BYTES: Final = 8 << 20
+"""Of a long beginning, in one call."""
 
 
 def body_digest(body: bytes) -> int:
@@ -108,15 +115,6 @@ def _stored_record(row: EntryRow, shown: str, number: int) -> Record | DamagedEn
 
 def _where(shown: str, number: int, seq: int) -> str:
     return f"{shown}, entries ({number}, {seq})"
-
-
-PART: Final = "sessions"
-_SECOND: Final = f"{MICROSECONDS}::float8"
-_CLAIM: Final = f"""{{schema}}.clock() / {_SECOND}, host, pid, token, born, held_since / {_SECOND},
-    held_until / {_SECOND}"""
-_EXPIRY_SECONDS: Final = 3600.0
-_BATCH_BYTES: Final = 8 << 20
-"""Of a long beginning, in one call."""
 
 
 class PostgresStore:

@@ -21,6 +21,8 @@ ALWAYS: Final = frozenset({".git", ".hg", ".svn", "__pycache__", "node_modules"}
 _OTHER_CHARACTERS: Final = re.compile(r"(?<!\\)\[\^(?!/)")
 _DIRECTORY: Final = "ps_d"
 """Name of the group in which an expression of pathspec matches the slash behind a directory."""
+MAX_DEPTH: Final = 50
+_MAX_BYTES: Final = 200_000
 
 
 @final
@@ -80,10 +82,6 @@ def _matches(expression: re.Pattern[str], path: str, *, is_directory: bool) -> b
         return True
     whole = f"{path}/"
     return is_directory and any(found.end(_DIRECTORY) == len(whole) for found in expression.finditer(whole))
-
-
-MAX_DEPTH: Final = 50
-_MAX_BYTES: Final = 200_000
 
 
 def walk(
