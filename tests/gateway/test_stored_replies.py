@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from gateway.clients import SCHEMA, ResponsesAgent
-from gateway.world import ROUTES, GatewayWorld
+from gateway.stateful_clients import ChainClient, InteractionClient, RefusedError, StatefulClient
+from gateway.world import ROUTES, GatewayWorld, InteractionsWorld
 from segue.config.schema import CallerSettings
 from segue.dialects import DIALECTS
 from segue.emulators.faults import Fault
@@ -333,5 +334,43 @@ def test_items_that_nobody_has_are_refused_by_name_and_those_of_others_are_not_f
         deleted = await world.ask(f"{PATH}/{reply['id']}", method="DELETE", headers=ann)
         assert deleted.status == 200
         assert (await world.ask(PATH, again, headers=ann)).status == 404
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("wire", [ChainClient, InteractionClient])
+def test_a_link_that_another_gateway_deleted_ends_a_conversation_at_once(wire: type[StatefulClient]) -> None:
+    """Also where the conversation was continued a moment ago, and all of it is at hand."""
+
+    async def main() -> None:
+        world = InteractionsWorld()
+        client = wire(world)
+        await client.send([client.said("One.")], ROUTES["anthropic"])
+        first = client.fork()
+        for text in ("Two.", "Three."):
+            await client.send([client.said(text)], ROUTES["anthropic"])
+        here = world.gateway
+        world.restart()
+        assert await first.delete() == 200
+        world.gateway = here
+        asked = len(world.emulator.log)
+        with pytest.raises(RefusedError) as refused:
+            await client.send([client.said("Four.")], ROUTES["anthropic"])
+        assert refused.value.status in client.lost
+        assert len(world.emulator.log) == asked
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("route", [ROUTES["responses"], ROUTES["anthropic"]])
+def test_an_input_of_no_kind_is_refused_and_not_left_out(route: str) -> None:
+    async def main() -> None:
+        world = GatewayWorld()
+        first = await world.ask(PATH, {"model": route, "input": "Hello."})
+        body = {"model": route, "input": {"role": "user"}, "previous_response_id": first.json()["id"]}
+        for streamed in (False, True):
+            refused = await world.ask(PATH, {**body, "stream": streamed})
+            assert (refused.status, refused.json()["error"]["param"]) == (400, "input")
+        assert len(world.emulator.log) == 1
 
     asyncio.run(main())

@@ -8,6 +8,7 @@ from segue.dialects.gemini.server import SERVER as GEMINI_SERVER
 from segue.dialects.gemini_interactions.errors import error_object
 from segue.dialects.gemini_interactions.references import REFERENCES
 from segue.dialects.gemini_interactions.wire import ENCODER
+from segue.dialects.server_side.continued_ids import continued_by_id
 from segue.dialects.server_side.wire_server import ProviderState, ServerFacts, ServerPath
 from segue.dialects.streams import sse
 
@@ -62,6 +63,9 @@ SERVER = ServerFacts(
     obeyed=frozenset({"store", "background"}),
     stores_replies=True,
     state=_STATE,
+    continuations=continued_by_id(
+        "gemini_interactions", "previous_interaction_id", ("model", "system_instruction", "tools")
+    ),
     encode_models=GEMINI_SERVER.encode_models,
     encode_model=GEMINI_SERVER.encode_model,
 )

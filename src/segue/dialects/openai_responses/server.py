@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from segue.dialects.openai_responses.errors import error_object
 from segue.dialects.openai_responses.references import REFERENCES
 from segue.dialects.openai_responses.wire import ENCODER
+from segue.dialects.server_side.continued_ids import continued_by_id
 from segue.dialects.server_side.openai_lists import encode_model, encode_models
 from segue.dialects.server_side.signed_requests import SignedRequests
 from segue.dialects.server_side.wire_server import (
@@ -105,5 +106,8 @@ SERVER = ServerFacts(
     obeyed=frozenset({"store", "background", "stream_options", "prompt_cache_key"}),
     stores_replies=True,
     state=_STATE,
+    continuations=continued_by_id(
+        "openai_responses", "previous_response_id", ("model", "instructions", "tools"), beside="conversation"
+    ),
     item_marks=(b'"item_reference"', b'"compaction'),
 )

@@ -31,6 +31,10 @@ class Continuations(Struct, frozen=True, kw_only=True):
 
     field: str
     """No body without it asks for anything of the kind."""
+    keeps: bool = True
+    """Whether a request with that field asks to keep its own reply, too; else it says so itself."""
+    can_be_continued: Callable[[bytes], bool] = lambda _: True
+    """Whether a kept reply came to an end that a request may build on; one that continues another stays as it came."""
     previous: Callable[[Mapping[str, Raw]], str | None]
     """The id of the reply that a request with these fields continues; empty if it begins a conversation that is to be kept, and None
     if nothing is."""

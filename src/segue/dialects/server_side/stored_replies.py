@@ -73,6 +73,12 @@ def unserved(body: Mapping[str, Any]) -> SegueError | None:
             code="mutually_exclusive_parameters",
             hint="Send one of them.",
         )
+    if not isinstance(body.get("input") or "", str | list):
+        return InvalidRequestError(
+            "Invalid type for 'input': expected one of a string or array of objects.",
+            code="invalid_type",
+            path="input",
+        )
     if not is_background(body) or keeps(body):
         return None
     return InvalidRequestError(

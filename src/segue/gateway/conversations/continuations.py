@@ -49,16 +49,18 @@ class Continued(Struct, frozen=True):
     native: NativeHold | None = None
     """The provider that holds that reply, too."""
     whole: WholeRequest | None = None
+    keeps: bool = True
+    """Whether its own reply is to be kept because of that."""
 
     def noted_in(self, prepared: PreparedRequest) -> PreparedRequest:
         return structs.replace(
             prepared,
-            kept=True,
+            kept=prepared.kept or self.keeps,
             parent=self.parent,
             before=self.before,
             conversation_id=self.conversation,
             native=self.native,
-            whole=self.whole,
+            whole=None if prepared.changed else self.whole,
         )
 
 
@@ -70,6 +72,8 @@ class JoinedMessages(Struct, frozen=True):
     count: int
     seen: float
     """When all of its nodes were last looked at, by the clock of this process."""
+    deletions: bytes = b""
+    """What was known then of replies that its caller has deleted."""
     settings: str = ""
     """What leads to the settings of its last node, and these."""
     carried: Mapping[str, Raw] = {}
@@ -120,26 +124,31 @@ class ContinuationReader:
         whole = structs.replace(
             request, body=made.body, headers=wire.headers(request.headers), weight=weight_of(made.body)
         )
-        return whole, Continued(previous, before.count, conversation, native, made)
+        return whole, Continued(previous, before.count, conversation, native, made, wire.keeps)
 
     async def _held(self, door: Door, caller: str, previous: str) -> tuple[ReplyNode, JoinedMessages] | None:
         """That reply, and all messages up to its end with their settings; None if something of it is gone."""
         try:
-            found = await self._archive.find(caller, previous, door.dialect.name)
-            if found is None:
+            found, deletions = await self._archive.find_latest(caller, previous, door.dialect.name)
+            wire = door.dialect.server.continuations
+            if found is None or wire is None or not (found.whole and wire.can_be_continued(found.reply)):
                 return None
-            before = await self._history(door, caller, previous, found)
+            before = await self._history(door, caller, previous, found, deletions)
         except JournalError as error:
             _LOG.warning("A conversation was not looked up: %s", error)
             return None
         return None if before is None else (found, before)
 
-    async def _history(self, door: Door, caller: str, name: str, last: ReplyNode) -> JoinedMessages | None:
+    async def _history(
+        self, door: Door, caller: str, name: str, last: ReplyNode, deletions: bytes
+    ) -> JoinedMessages | None:
         wire, dialect = door.dialect.server.continuations, door.dialect.name
         assert wire is not None  # noqa: S101 - else nothing is continued
         parent = caller, dialect, last.parent
-        known = self.known.get(parent) if last.parent and not (last.replaced or last.ambiguous) else None
-        if known is not None and monotonic() - known.seen >= _KNOWN_SECONDS:
+        is_next = last.parent and not (last.replaced or last.ambiguous or last.removed)
+        known = self.known.get(parent) if is_next else None
+        is_old = known is not None and monotonic() - known.seen >= _KNOWN_SECONDS
+        if known is not None and (is_old or known.deletions != deletions):
             known = None
         if known is not None and known.settings == last.settings:
             carried: Mapping[str, Raw] | None = known.carried
@@ -150,14 +159,14 @@ class ContinuationReader:
         if known is not None:
             new = [*last.input, *wire.messages_of(last.reply)]
             joined = b",".join([known.messages, wire.joined(new)]) if new else known.messages
-            made = JoinedMessages(joined, known.count + len(new), known.seen, last.settings, carried)
+            count, seen = known.count + len(new), known.seen
         else:
             chain = await self._archive.chain(caller, last)
             if chain is None:
                 return None
             messages = history(chain, wire.messages_of)
-            joined, seen = wire.joined(messages), monotonic()
-            made = JoinedMessages(joined, len(messages), seen, last.settings, carried)
+            joined, count, seen = wire.joined(messages), len(messages), monotonic()
+        made = JoinedMessages(joined, count, seen, deletions, last.settings, carried)
         self.known.drop(parent)
         size = len(made.messages) + sum(map(len, carried.values()))
         self.known.keep((caller, dialect, name), made, size)

@@ -157,12 +157,10 @@ class ReferenceResolver:
                 ).refusal
             before = [msgspec.json.decode(item) for item in history(chain, wire.reply_items)]
             whole = wire.continued(fields, before)
-            changed = prepared.changed or not found.provider
             prepared = structs.replace(
                 prepared,
                 fields=whole,
-                at=found.provider,
-                changed=changed,
+                changed=True,
                 parent=previous,
                 before=len(before),
                 native=held_reply(found.origin),

@@ -236,10 +236,12 @@ class Members:
         if field and turn.asked != target.model:
             body = renamed(body, field, target.model, turn.read)
             body = renamed(body, turn.dialect.server.agent_field, target.model)
-        if turn.dialect.server.continuations is None or held is None:
+        server = turn.dialect.server
+        says_so_itself = server.stores_replies and turn.prepared.whole is None
+        if server.continuations is None or says_so_itself or held is None:
             attempt = ForwardedAttempt(turn, provider, target, request, body, route=route.name)
             attempt.shortcut = turn.changed or bool(turn.prepared.at)  # what was put in here is held there
-            attempt.held = turn.dialect.server.continuations is None
+            attempt.held = server.stores_replies or server.continuations is None
             return attempt
         request = with_state(turn, request, held)
         body = body_with_state(turn, request, body)

@@ -51,8 +51,9 @@ def body_with_state(turn: ClientTurn, request: ChatRequest, body: bytes) -> byte
         made = turn.prepared.whole
         fields = {name: value for name, value in made.fields.items() if name not in state.left_out}
         fields[field] = Raw(b"[" + b",".join(map(bytes, made.new)) + b"]")
-        if (model := turn.dialect.server.model_field) and model in fields:
-            fields[model] = Raw(msgspec.json.encode(request.model))
+        for name in (turn.dialect.server.model_field, turn.dialect.server.agent_field):
+            if name in fields:
+                fields[name] = Raw(msgspec.json.encode(request.model))
     else:
         fields = _FIELDS.decode(body)
     asked = (*state.begin, *state.going_on("")) if state is not None else ()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from hashlib import blake2b
+from secrets import token_hex
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -40,6 +41,8 @@ _CANCELLED: Final = "cancelled response"
 _INPUT: Final = "end of an input"
 _SETTINGS: Final = "settings of replies"
 _OWNER: Final = "owner of a reply"
+_DELETIONS: Final = "\0deletions"
+"""Beside the nodes of a caller: it changes with each deletion, in whichever process."""
 _RESPONSES: Final = "openai_responses"
 _LINEAGE: Final = 32
 """So many nodes before it are known to a node: a conversation is read in steps of that many."""
@@ -131,6 +134,15 @@ class ReplyArchive:
         found = (await self._find_all(caller, [reply_id])).get(reply_id)
         return found if found is not None and found.wire == wire else None
 
+    async def find_latest(self, caller: str, reply_id: str, wire: str) -> tuple[ReplyNode | None, bytes]:
+        """The same, and what changes when any reply of this caller is deleted."""
+        found = await self._memory.get_objects(caller, _KIND, [reply_id, _DELETIONS])
+        node = None
+        if (data := found.get(reply_id)) is not None and reply_id != _DELETIONS:
+            hold_for_request(data)
+            node = _DECODER.decode(data)
+        return node if node is not None and node.wire == wire else None, found.get(_DELETIONS, b"")
+
     async def chain(self, caller: str, last: ReplyNode, *, charged: bool = True) -> list[ReplyNode] | None:
         """All nodes up to and including this one, the oldest first; None if one of them is gone."""
         nodes, seen = [last], set[str]()
@@ -151,6 +163,8 @@ class ReplyArchive:
         """`charged`: for the request that is being served."""
         found: dict[str, ReplyNode] = {}
         for name, data in (await self._memory.get_objects(caller, _KIND, ids)).items():
+            if name == _DELETIONS:
+                continue
             if charged:
                 hold_for_request(data)
             found[name] = _DECODER.decode(data)
@@ -293,7 +307,10 @@ class ReplyArchive:
     async def delete(self, caller: str, reply_id: str) -> bool:
         """False if there was none. What continued it can be continued no longer: nobody gets a shortened conversation."""
         self._complete.clear()
-        return await self._memory.delete_object(caller, _KIND, reply_id)
+        if reply_id == _DELETIONS or not await self._memory.delete_object(caller, _KIND, reply_id):
+            return False
+        await self._memory.put_object(caller, _KIND, _DELETIONS, token_hex(8).encode())
+        return True
 
     async def cancel(self, caller: str, reply_id: str) -> None:
         """Ask whoever makes this reply to end it."""
