@@ -33,6 +33,7 @@ from segue.transports.transport import WireRequest
 MESSAGES = 400
 ROUNDS = 15
 OWN, OTHER = "anthropic/claude-sonnet-4-6", "openai/gpt-4.1"
+OWN_RESPONSES = "openai/gpt-5.5"
 _BETA = "message-threads-2026-08-12"
 _NUMBERS = count(1)
 _TEXT = "It is done, and this is what I found in the files that you named. " * 4
@@ -57,6 +58,17 @@ async def _provider(scope: Any, receive: Any, send: Any) -> None:
             "stop_sequence": None,
             "usage": usage,
         }
+    elif scope["path"].endswith("responses"):
+        item: dict[str, Any] = {
+            "type": "message",
+            "id": f"msg_{number:048d}",
+            "status": "completed",
+            "role": "assistant",
+        }
+        item |= {"content": [{"type": "output_text", "text": _TEXT, "annotations": []}]}
+        body = {"id": f"resp_{number:048d}", "object": "response", "created_at": 1, "status": "completed"}
+        body |= {"model": "gpt-5.5", "output": [item], "error": None, "incomplete_details": None}
+        body |= {"usage": {"input_tokens": 9, "output_tokens": 9, "total_tokens": 18}}
     else:
         message = {"role": "assistant", "content": _TEXT}
         body = {
@@ -74,6 +86,10 @@ async def _provider(scope: Any, receive: Any, send: Any) -> None:
 
 class Conversation:
     """A client's side of one conversation: as a thread, or sent whole each time."""
+
+    path = "/v1/messages"
+    written = "content"
+    """The field of a reply that holds what the model wrote."""
 
     def __init__(self, gateway: Gateway, model: str, *, thread: bool) -> None:
         self._transport = AsgiTransport(gateway)
@@ -107,7 +123,7 @@ class Conversation:
         """The nanoseconds of one turn."""
         body = self.body()
         request = WireRequest(
-            method="POST", url="http://127.0.0.1/v1/messages", headers=self._headers, body=body
+            method="POST", url=f"http://127.0.0.1{self.path}", headers=self._headers, body=body
         )
         start = process_time_ns()
         async with self._transport(request) as answer:
@@ -117,8 +133,36 @@ class Conversation:
         if answer.status != 200:
             raise RuntimeError(f"The gateway answered {answer.status}: {data[:300]!r}")
         self.last = reply["id"]
-        self.kept.append({"role": "assistant", "content": reply["content"]})
+        written = reply[self.written]
+        self.kept += written if self.written == "output" else [{"role": "assistant", "content": written}]
         return taken
+
+
+class Chain(Conversation):
+    """The same on the wire of Responses: by the reply before, or sent whole each time without being stored."""
+
+    path = "/v1/responses"
+    written = "output"
+
+    def body(self) -> bytes:
+        new = {"role": "user", "content": f"{next(_NUMBERS)}: {self._question}"}
+        self.kept.append(new)
+        system = "".join(block["text"] for block in self._settings["system"])
+        tools = [
+            {
+                "type": "function",
+                "name": tool["name"],
+                "description": tool["description"],
+                "parameters": tool["input_schema"],
+                "strict": False,
+            }
+            for tool in self._settings["tools"]
+        ]
+        fields: dict[str, Any] = {"model": self._model, "instructions": system, "tools": tools}
+        if not self._thread:
+            return msgspec.json.encode({**fields, "input": self.kept, "store": False})
+        before = {"previous_response_id": self.last} if self.last else {}
+        return msgspec.json.encode({**fields, "input": [new], **before})
 
 
 def _gateway(state: str) -> Gateway:
@@ -143,13 +187,18 @@ async def _measure() -> Mapping[str, float]:
         "whole in, whole out": Conversation(gateway, OTHER, thread=False),
         "own wire: delta in, whole out": Conversation(whole_out, OWN, thread=True),
         "own wire: whole in, whole out": Conversation(whole_out, OWN, thread=False),
+        "Responses: delta in, delta out": Chain(gateway, OWN_RESPONSES, thread=True),
+        "Responses: delta in, whole out": Chain(gateway, OWN, thread=True),
+        "Responses: whole in, whole out": Chain(gateway, OWN, thread=False),
     }
     for conversation in kinds.values():
         for _ in range(MESSAGES // 2):
             await conversation.turn()
-    taken: dict[str, list[int]] = {name: [] for name in ("new conversation", *kinds)}
+    new = "new conversation", "Responses: new conversation"
+    taken: dict[str, list[int]] = {name: [] for name in (*new, *kinds)}
     for number in range(ROUNDS + 3):
-        times = {"new conversation": await Conversation(gateway, OWN, thread=True).turn()}
+        begun = Conversation(gateway, OWN, thread=True), Chain(gateway, OWN_RESPONSES, thread=True)
+        times = {name: await conversation.turn() for name, conversation in zip(new, begun, strict=True)}
         for name, conversation in kinds.items():
             times[name] = await conversation.turn()
         if number >= 3:
@@ -163,7 +212,7 @@ def run() -> None:
     keep_memory()
     taken = asyncio.run(_measure())
     write = sys.stdout.write
-    write(f"A turn at {MESSAGES} messages of a thread, milliseconds of CPU\n")
+    write(f"A turn at {MESSAGES} messages of a conversation, milliseconds of CPU\n")
     for name, time in taken.items():
         write(f"  {name:32} {time:8.2f}\n")
     ratios = (
@@ -180,6 +229,16 @@ def run() -> None:
         (
             "the same on its own wire",
             taken["own wire: delta in, whole out"] / taken["own wire: whole in, whole out"],
+            1.0,
+        ),
+        (
+            "Responses: delta out / new conversation",
+            taken["Responses: delta in, delta out"] / taken["Responses: new conversation"],
+            1.3,
+        ),
+        (
+            "Responses: whole out / sent whole",
+            taken["Responses: delta in, whole out"] / taken["Responses: whole in, whole out"],
             1.0,
         ),
     )

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 _INPUT: Final = "input"
 
 
-class _Status(Struct):
+class _StoredStatus(Struct):
     status: str = "completed"
 
 
-_STATUS: Final = msgspec.json.Decoder(_Status | None)
+_STATUS: Final = msgspec.json.Decoder(_StoredStatus | None)
 
 
 @final
