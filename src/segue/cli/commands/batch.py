@@ -117,7 +117,8 @@ def run(arguments: argparse.Namespace) -> int:
     providers = open_providers(config)
     match arguments.action:
         case "run":
-            return _run(arguments, config, providers)
+            batch = _created(arguments, config, providers)
+            return _finish(arguments, config, batch, wait=not arguments.detach)
         case "results":
             return _finish(arguments, config, _open(arguments.batch, providers), wait=arguments.wait)
         case "cancel":
@@ -126,7 +127,8 @@ def run(arguments: argparse.Namespace) -> int:
             return _status(arguments, providers)
 
 
-def _run(arguments: argparse.Namespace, config: Config, providers: KnownProviders) -> int:
+def _created(arguments: argparse.Namespace, config: Config, providers: KnownProviders) -> Batch:
+    """What the file holds is in memory only until the batch has its own file."""
     from msgspec import structs  # noqa: PLC0415
 
     from segue.batch import Batch, read_lines  # noqa: PLC0415
@@ -141,7 +143,7 @@ def _run(arguments: argparse.Namespace, config: Config, providers: KnownProvider
     data = sys.stdin.buffer.read() if arguments.file == "-" else path.read_bytes()
     folder = Path.cwd() if arguments.file == "-" else path.parent
     requests = read_lines(data, folder=folder, system=arguments.system)
-    batch = Batch.create(
+    return Batch.create(
         requests,
         model,
         batches_directory(),
@@ -151,7 +153,6 @@ def _run(arguments: argparse.Namespace, config: Config, providers: KnownProvider
         source="stdin" if arguments.file == "-" else path.name,
         run_number=arguments.run_number,
     )
-    return _finish(arguments, config, batch, wait=not arguments.detach)
 
 
 def _model(name: str, config: Config, providers: KnownProviders) -> str:
