@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec import structs
 
 from laws.legality import complaints
-from segue.conversation.blocks import Origin, Reasoning, Seal, Text, ToolCall
-from segue.conversation.message import Message, model, user
+from segue.conversation.blocks import Origin, Reasoning, Seal, Text, ToolCall, ToolResult
+from segue.conversation.extra import Extra
+from segue.conversation.message import Message, model, tool, user
 from segue.transcript.policy import Policy
 from segue.transcript.reasoning import Makers, all_but_last, is_by_provider, is_by_target, strip
 from segue.transcript.rules import ReasoningRules, Rules
@@ -99,6 +102,32 @@ def test_the_thoughts_of_one_message_go_back_all_or_not_at_all() -> None:
     transcript = said(user("a"), mixed, user("b"), rules=SEALED)
     assert transcript.steps[1] == ModelStep((Text("said"),))
     assert kinds_of(transcript) == ["reasoning_dropped"]
+
+
+NAMED = structs.replace(SEALED, reasoning=ReasoningRules(replay="sealed", item_id="id"))
+
+
+@pytest.mark.parametrize("policy", [Policy(), Policy(strip_reasoning="all_but_last")])
+def test_what_stood_beside_a_thought_that_is_not_sent_loses_the_id_that_asks_for_it(policy: Policy) -> None:
+    def named(name: str, **form: Any) -> Extra:
+        return Extra("d", form={"id": name, **form}, container=Extra("d", form={"id": "around"}))
+
+    sealed = FOREIGN_SEAL if policy == Policy() else OWN_SEAL
+    reply = model(
+        Reasoning("why", sealed),
+        Text("said", extra=named("msg", status="completed")),
+        ToolCall("c0", "read", arguments={}, raw="{}", extra=named("fc")),
+        origin=TARGET,
+    )
+    last = model(Reasoning("then", OWN_SEAL), Text("end", extra=named("kept")), origin=TARGET)
+    transcript = said(
+        user("a"), reply, tool(ToolResult("c0", "read", "r")), last, user("b"), rules=NAMED, policy=policy
+    )
+    text, call = transcript.steps[1].blocks
+    assert isinstance(text, Text)
+    assert text.extra == Extra("d", form={"status": "completed"}, container=Extra("d"))
+    assert call.extra == Extra("d", container=Extra("d"))
+    assert transcript.steps[2].blocks[1].extra == named("kept")
 
 
 def test_a_foreign_seal_on_a_plain_thought_stays_behind() -> None:

@@ -170,7 +170,8 @@ def _list_key(messages: list[Any], dialect: str) -> str:
         if isinstance(message, Mapping):
             if "parts" in message:
                 return "contents"
-            if message.get("type") in _ITEM_TYPES:
+            # A whole reply of Messages calls itself a message, too, and says why it stopped.
+            if message.get("type") in _ITEM_TYPES and "stop_reason" not in message:
                 return "input"
     return "messages"
 

@@ -73,6 +73,8 @@ def read_history(data: bytes, dialect: str = AUTO) -> History:
 
 def _read_source(data: bytes, dialect: str) -> History:
     source, _ = read_file(data, dialect)
+    # Rows of a database have columns of their own, which the very wire of the messages would refuse.
+    source = source.for_wire(source.dialect)
     conversation, repairs = source.adopted()
     if source.conversation is None:
         # A session has another system prompt or other tools than the request.

@@ -28,7 +28,7 @@ from segue.transcript.blocks.value_text import arguments_of
 from segue.transcript.closure import recover_call, settle
 from segue.transcript.drafts import CallDraft, ModelDraft, Note, UserDraft, repair_from, repair_of
 from segue.transcript.projection import IdProjection, offered_names
-from segue.transcript.reasoning import Dropped, Makers, lacks_thought
+from segue.transcript.reasoning import Dropped, Makers, lacks_thought, without_ids
 from segue.transcript.steps import AnsweredCall, Completion, ModelStep, Step, StepBlock, UserStep
 
 if TYPE_CHECKING:
@@ -214,8 +214,10 @@ class Composer:
         if blocks and type(blocks[-1]) is Reasoning and not (self.rules.reasoning.last or draft.calls):
             # All of a message's thoughts or none: some would be taken for altered ones.
             blocks = [block for block in blocks if type(block) is not Reasoning]
-            self.torn = len(self.steps)
+            thoughts, self.torn = [], len(self.steps)
             self._note("reasoning_dropped", draft.message, decision="nothing follows it")
+        if thoughts == [] and not any(type(block) is Reasoning for block in blocks):
+            blocks = without_ids(blocks, self.rules.reasoning)
         if all(type(block) is Reasoning for block in blocks):
             if draft.items:
                 self.notes.append(Note("message_dropped", draft.message, calls=tuple(draft.calls)))

@@ -22,6 +22,7 @@ from segue.transcript.steps import AnsweredCall, ModelStep, Step, StepBlock
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from segue.conversation.extra import Extra
     from segue.conversation.message import Message
     from segue.transcript.policy import Policy
     from segue.transcript.repairs import Kind
@@ -140,6 +141,24 @@ def all_but_last(steps: list[Step], rules: ReasoningRules) -> list[int]:
     return thinking[:-1]
 
 
+def without_ids(blocks: Sequence[StepBlock], rules: ReasoningRules) -> list[StepBlock]:
+    """What stood beside a thought that is not sent, without the ids by which the provider would look for the thought."""
+    if not rules.item_id:
+        return [*blocks]
+    return [
+        block
+        if block.extra is None
+        else structs.replace(block, extra=_without_field(block.extra, rules.item_id))
+        for block in blocks
+    ]
+
+
+def _without_field(extra: Extra, field: str) -> Extra:
+    form = {name: value for name, value in extra.form.items() if name != field}
+    around = None if extra.container is None else _without_field(extra.container, field)
+    return structs.replace(extra, form=form, container=around)
+
+
 class Dropped(NamedTuple):
     """Reasoning that was taken out of a step: the message it stood in, and the calls beside it."""
 
@@ -158,7 +177,8 @@ def strip(
     for index in indexes:
         step = steps[index]
         if type(step) is ModelStep and thinks(step):
-            bare = ModelStep(tuple(block for block in step.blocks if type(block) is not Reasoning))
+            kept = [block for block in step.blocks if type(block) is not Reasoning]
+            bare = ModelStep(tuple(without_ids(kept, rules)))
             after = _message_of(next(b for b in step.blocks if type(b) is Reasoning), messages, after)
             dropped.append(Dropped(after, bare.calls))
             if rules.required == "all" or (rules.required == "calls" and bare.calls):

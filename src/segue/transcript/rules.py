@@ -63,6 +63,8 @@ class ReasoningRules(Struct, frozen=True):
     """The seal holds only under the exact prefix; thoughts may then be dropped from the front only."""
     last: bool = True
     """Whether a message may end with a thought."""
+    item_id: str = ""
+    """The field by which the provider finds the thought that it wrote beside an item: without the thought it is not sent."""
     call_seal: str = ""
     """What stands for the missing seal on the first call of a step, where the target insists on one."""
     call_seal_field: str = ""

@@ -14,7 +14,8 @@ OPENAI_RESPONSES = Rules(
     home="openai",
     ids=IdGrammar(max_length=64),  # RESP-20
     names=NameGrammar(),  # RESP-30: 128 by the specification, 64 everywhere else
-    reasoning=ReasoningRules(replay="sealed"),  # RESP-40, RESP-41: encrypted content, never plain
+    # RESP-40, RESP-41: encrypted content, never plain. RESP-44: an item that is known by its id needs its thought.
+    reasoning=ReasoningRules(replay="sealed", item_id="id"),
     media=MediaRules(user=_SHOWN, tool=_SHOWN, urls=frozenset({"image", "document"})),  # RESP-14
     instructions="inline",  # RESP-01
 )

@@ -55,15 +55,25 @@ _SHOWN: dict[str, Shape] = {
 }
 _REFUSAL = ObjectShape({"refusal": WORDS}, {"refusal": ""})
 _ASKED_PARTS = TextOr(CONTENT, _parts("input_text", **_SHOWN))
-_MESSAGE: dict[str, Shape] = {"type": only("message"), "id": item_id("msg"), "status": _STATUS, "phase": TEXT}
-_SHOWING = ObjectShape({**_MESSAGE, "content": _ASKED_PARTS}, {"content": ""})
+_MESSAGE: dict[str, Shape] = {
+    "type": only("message"),
+    "role": ANY,
+    "id": item_id("msg"),
+    "status": _STATUS,
+    "phase": TEXT,
+}
+_SHOWING = ObjectShape({**_MESSAGE, "content": _ASKED_PARTS}, {"content": ""}, closed=True)
 _REPLY = ObjectShape(
-    {**_MESSAGE, "content": TextOr(CONTENT, _parts("output_text", refusal=_REFUSAL))}, {"content": ""}
+    {**_MESSAGE, "content": TextOr(CONTENT, _parts("output_text", refusal=_REFUSAL))},
+    {"content": ""},
+    closed=True,
 )
 _MESSAGES = Tagged(
     "role", {"user": _SHOWING, "system": _SHOWING, "developer": _SHOWING, "assistant": _REPLY}, OBJECT
 )
+_OF_A_CALL: dict[str, Shape] = dict.fromkeys(("type", "caller", "created_by"), ANY)
 _OUTPUT: dict[str, Shape] = {
+    **_OF_A_CALL,
     "call_id": ID,
     "status": _STATUS,
     "output": TextOr(OUTPUT, _parts("input_text", **{k: v for k, v in _SHOWN.items() if k != "input_audio"})),
@@ -74,6 +84,7 @@ ITEM = Tagged(
         "message": _MESSAGES,
         "function_call": ObjectShape(
             {
+                **_OF_A_CALL,
                 "id": item_id("fc"),
                 "call_id": ID,
                 "name": WORDS,
@@ -82,9 +93,11 @@ ITEM = Tagged(
                 "status": _STATUS,
             },
             {"call_id": "", "name": "", "arguments": ""},
+            closed=True,
         ),
         "custom_tool_call": ObjectShape(
             {
+                **_OF_A_CALL,
                 "id": item_id("ctc"),
                 "call_id": ID,
                 "name": WORDS,
@@ -93,17 +106,25 @@ ITEM = Tagged(
                 "status": _STATUS,
             },
             {"call_id": "", "name": "", "input": ""},
+            closed=True,
         ),
-        "function_call_output": ObjectShape({"id": item_id("fc"), **_OUTPUT}, {"call_id": "", "output": ""}),
-        "custom_tool_call_output": ObjectShape({"id": item_id(), **_OUTPUT}, {"call_id": "", "output": ""}),
+        "function_call_output": ObjectShape(
+            {"id": item_id("fc"), **_OUTPUT}, {"call_id": "", "output": ""}, closed=True
+        ),
+        "custom_tool_call_output": ObjectShape(
+            {"id": item_id(), **_OUTPUT}, {"call_id": "", "output": ""}, closed=True
+        ),
         "reasoning": ObjectShape(
             {
+                "type": ANY,
                 "id": item_id("rs"),
+                "content": ANY,
                 "summary": Items(Tagged("type", {"summary_text": _text_part("summary_text")}, OBJECT)),
                 "encrypted_content": WORDS,
                 "status": ValueShape("known there", lambda _: False, is_form=True),  # RESP-42
             },
             {"summary": []},
+            closed=True,
         ),
         "item_reference": ObjectShape({"id": TEXT}, {"id": UNFIT}),
         **dict.fromkeys(

@@ -11,14 +11,15 @@ or nobody will be there to try again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any, Final, Protocol, final
 
 import msgspec
 from msgspec import Struct
 
 from segue.dialects.caches.tool_cache import GivenTools
-from segue.transcript.repairs import Repair
+from segue.transcript.repairs import Kind, Repair
 
 UNFIT: Final[Any] = msgspec.UNSET
 """No value that the wire takes can be made of this one."""
@@ -301,4 +302,19 @@ def known_fields(shape: Shape, body: Any, dialect: str) -> tuple[Any, tuple[Repa
     """A request without what we do not know, where its wire refuses that, and in all else as the wire takes it."""
     fitting = Fitting(dialect, known_only=True)
     fitted = shape.fit(body, "", fitting)
-    return (body if fitted is UNFIT else fitted), tuple(fitting.repairs)
+    return (body if fitted is UNFIT else fitted), tuple(_by_place(fitting.repairs))
+
+
+def _by_place(repairs: list[Repair]) -> Iterator[Repair]:
+    """The unknown fields of one place as one repair: rows of a database have the same ones in each message."""
+    for (kind, path, why), group in groupby(repairs, _dropped_at):
+        same = [*group]
+        if len(same) == 1 or kind != "fields_dropped":
+            yield from same
+        else:
+            names = ", ".join(repair.decision.partition(": ")[0] for repair in same)
+            yield Repair(kind, same[0].dialect, path, decision=f"{names}: {why}")
+
+
+def _dropped_at(repair: Repair) -> tuple[Kind, str, str]:
+    return repair.kind, repair.path, repair.decision.partition(": ")[2]

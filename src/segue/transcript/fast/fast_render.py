@@ -108,6 +108,8 @@ def own_blocks(
         elif type(block) is Reasoning:
             if thinks is None:
                 thinks = _thinks(composer, message, blocks, dropped)
+                if not thinks and composer.rules.reasoning.item_id and any(one.extra for one in blocks):
+                    return None
             if thinks:
                 if block.seal is not None and not composer.makers.opens(block.seal):
                     return None
