@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import Any, NotRequired, TypedDict
+from datetime import datetime
+from typing import Any, Literal, NotRequired, TypedDict
 
 import msgspec
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, HttpUrl
 
 from segue import Answer, Chat, Options, ScriptedProvider, default_registry
 from segue.chat.output_type import output_type
-from segue.dialects.schemas.strict import is_strict
+from segue.dialects.schemas.strict import strict_schema
 from segue.emulators import Reply, Say, ScriptedResponder, serve
 from segue.errors import ProtocolError, UsageError
 from segue.events import Error, Warned
 from segue.providers import calls, says
+from segue.providers.config import ProviderConfig
 
 
 @dataclass
@@ -101,8 +104,47 @@ def test_an_answer_is_a_checked_value_of_every_kind_of_type(kind: Any, text: str
 def test_the_schema_of_a_type_can_be_enforced_by_every_provider(kind: Any) -> None:
     schema = output_type(kind).schema
     assert schema["type"] == "object"
-    assert is_strict(schema)
+    assert strict_schema(schema)[0] is not None
     assert "default" not in msgspec.json.encode(schema).decode()
+
+
+class Route(BaseModel):
+    """Fields as builders write them."""
+
+    start: Model = Field(description="Where it begins.")
+    via: list[Place | Model] = Field(default=[], description="On the way.")
+    how: Literal["train", "car"] = "train"
+    at: datetime | None = None
+    page: HttpUrl | None = None
+    back: Route | None = None
+
+
+def test_openai_holds_an_answer_strictly_to_a_type_with_descriptions_defaults_and_recursion() -> None:
+    answer = {
+        "start": {"city": "Oslo", "places": []},
+        "via": [],
+        "how": "car",
+        "at": None,
+        "page": None,
+        "back": None,
+    }
+    with serve() as api:
+        responder = api.emulator.responder
+        assert isinstance(responder, ScriptedResponder)
+        responder.add(*[Reply(pieces=(Say(json.dumps(answer)),))] * 2)
+        address = {"OPENAI_API_KEY": "any", "OPENAI_BASE_URL": f"{api.url('openai')}/v1"}
+        for dialect in ("openai_responses", "openai_chat"):
+            configs = {"openai": ProviderConfig(dialect=dialect)}
+            registry = default_registry(configs, environ=address, keyring=False)
+            with Chat("openai/gpt-4.1", providers=registry).blocking() as chat:
+                assert chat.send("Where?", output=Route).output == Route(start=Model(city="Oslo"), how="car")
+        formats = [
+            entry.body["text"]["format"]
+            if "text" in entry.body
+            else entry.body["response_format"]["json_schema"]
+            for entry in api.emulator.log
+        ]
+        assert [one["strict"] for one in formats] == [True, True]
 
 
 @pytest.mark.parametrize(

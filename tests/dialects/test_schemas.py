@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import TYPE_CHECKING, Any
 
 import jsonschema  # type: ignore[import-untyped]
@@ -11,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.dialects.schemas import flavours
+from segue.dialects.schemas.strict import strict_schema
 from segue.emulators.anthropic.json_schema import is_valid
 from segue.emulators.kimi import mfjs
 from segue.emulators.mistral import schemas as draft_7
+from segue.emulators.openai_chat.schemas import not_strict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -288,3 +291,90 @@ def test_older_drafts_are_said_in_todays_words() -> None:
         "size": {"type": "number", "exclusiveMinimum": 0},
     }
     assert notes == []
+
+
+def closed(inner: dict[str, Any], **beside: Any) -> dict[str, Any]:
+    properties = {"a": inner}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": ["a"],
+        "additionalProperties": False,
+        **beside,
+    }
+
+
+PLACE = closed({"type": "string"})
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        (
+            {"$ref": "#/$defs/P", "description": "Where."},
+            {"anyOf": [{"$ref": "#/$defs/P"}], "description": "Where."},
+        ),
+        ({"$ref": "#/$defs/P", "title": "Place", "default": None}, {"$ref": "#/$defs/P"}),
+        ({"allOf": [{"$ref": "#/$defs/P"}]}, {"anyOf": [{"$ref": "#/$defs/P"}]}),
+        (
+            {"oneOf": [PLACE, {"type": "null"}], "discriminator": {"propertyName": "a"}},
+            {"anyOf": [PLACE, {"type": "null"}]},
+        ),
+        ({"enum": ["x", 1]}, {"enum": ["x", 1], "type": ["string", "integer"]}),
+        ({"const": True}, {"const": True, "type": "boolean"}),
+        ({"type": "string", "format": "date-time"}, {"type": "string", "format": "date-time"}),
+        (
+            {"type": "string", "format": "uri", "minLength": 1, "description": "Where."},
+            {"type": "string", "description": 'Where. (format: "uri"; minLength: 1)'},
+        ),
+        ({"type": "integer", "minimum": 1, "default": 3}, {"type": "integer", "minimum": 1}),
+        (
+            {
+                "type": "array",
+                "prefixItems": [{"type": "string"}, {"type": "integer"}],
+                "items": False,
+                "minItems": 2,
+            },
+            {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}, "minItems": 2},
+        ),
+        (
+            {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+            {"type": "array", "items": {"type": "string"}, "description": "(uniqueItems: true)"},
+        ),
+    ],
+)
+def test_a_schema_is_written_as_strict_mode_takes_it(given: dict[str, Any], written: dict[str, Any]) -> None:
+    schema = closed(given, **{"$defs": {"P": PLACE}})
+    before = json.dumps(schema)
+    strict, _ = strict_schema(schema)
+    assert strict == closed(written, **{"$defs": {"P": PLACE}})
+    assert json.dumps(schema) == before
+    assert [*not_strict("function 'f'", strict, "p")] == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"description": "Anything."},
+        {"type": "array"},
+        {"type": "array", "items": {}},
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+        {"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": False},
+        {"type": "object", "properties": {"b": {"type": "string"}}, "required": ["b"]},
+        {"allOf": [{"type": "string"}, {"minLength": 1}]},
+        {"not": {"type": "string"}},
+    ],
+)
+def test_a_schema_that_strict_mode_cannot_have_is_sent_without_it(given: dict[str, Any]) -> None:
+    written, why = strict_schema(closed(given))
+    assert written is None
+    assert why
+
+
+@given(schema=EVERYTHING)
+@few
+def test_openai_takes_every_schema_that_is_written_strictly(schema: Any) -> None:
+    for one in (schema, closed(schema)):
+        written, why = strict_schema(one) if isinstance(one, dict) else (None, ["it is no schema"])
+        assert why if written is None else [*not_strict("function 'f'", written, "p")] == []

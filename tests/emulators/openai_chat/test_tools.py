@@ -121,6 +121,29 @@ def test_parameters_are_not_a_string() -> None:
             },
             "In context=('properties', 'a'), 'allOf' is not permitted.",
         ),
+        *(
+            (
+                {
+                    "type": "object",
+                    "properties": {"a": inner},
+                    "required": ["a"],
+                    "additionalProperties": False,
+                },
+                f"In context=('properties', 'a'), {reason}",
+            )
+            for inner, reason in (
+                ({"$ref": "#", "description": "A."}, "$ref cannot have keywords {'description'}."),
+                ({"oneOf": [{"type": "string"}]}, "'oneOf' is not permitted."),
+                ({"enum": ["a"]}, "schema must have a 'type' key."),
+                ({}, "schema must have a 'type' key."),
+                ({"type": "string", "format": "uri"}, "'uri' is not a valid format."),
+                (
+                    {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+                    "'uniqueItems' is not permitted.",
+                ),
+                ({"type": "array"}, "array schema missing items."),
+            )
+        ),
     ],
 )
 def test_a_strict_schema_closes_every_object(schema: dict[str, Any], reason: str) -> None:

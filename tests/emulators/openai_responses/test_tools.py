@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from emulators.openai_responses.requests import USER, body, call, judge, output
@@ -37,6 +39,25 @@ def test_strict_is_tried_and_only_an_explicit_true_refuses() -> None:
         "false.",
         code="invalid_function_parameters",
         param="tools[0].parameters",
+    )
+
+
+@pytest.mark.rule("RESP-31")
+def test_the_schema_of_an_answer_is_held_to_the_same_rules_where_it_is_strict() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"enum": ["x"]}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    loose: dict[str, Any] = {"type": "json_schema", "name": "answer", "schema": schema}
+    judge.accepts(body(USER, text={"format": loose}))
+    judge.refuses(
+        body(USER, text={"format": {**loose, "strict": True}}),
+        "RESP-31",
+        "Invalid schema for response_format 'answer': In context=('properties', 'a'), schema must have a 'type' key.",
+        code="invalid_json_schema",
+        param="text.format.schema",
     )
 
 

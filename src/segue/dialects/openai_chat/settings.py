@@ -25,7 +25,6 @@ from segue.dialects.requests.settings import (
     read_own,
 )
 from segue.dialects.schemas import flavours
-from segue.dialects.schemas.strict import is_strict
 from segue.errors import TranscriptError
 
 if TYPE_CHECKING:
@@ -168,18 +167,23 @@ class ChatRequestSettings(RequestSettings):
             parameters = tool.parameters if ignores else self.tool_schema(tool, index, flavour)
         if tool.parameters is not None or not self.variant.parameters_optional:
             function["parameters"] = parameters
-        if tool.strict is not None:
-            if self._may_be_strict(tool.strict, parameters):
-                function["strict"] = tool.strict
-            else:
-                self.note("option_not_sent", f"tools[{index}].strict", "the schema does not allow it")
+        if tool.strict:
+            self._encode_strict(index, function, as_came=extra is not None)
+        elif tool.strict is False:
+            function["strict"] = False
         if extra is not None and len(self.repairs) == before:
             return own_function(tool, function["name"], extra)
         return {"type": "function", "function": function}
 
-    def _may_be_strict(self, asked: bool, parameters: Mapping[str, Any]) -> bool:  # noqa: FBT001 - CHAT-35
-        mode = self.variant.strict
-        return not asked or mode == "any" or (mode == "fitting" and is_strict(parameters))
+    def _encode_strict(self, index: int, function: dict[str, Any], *, as_came: bool) -> None:
+        """CHAT-35."""
+        mode, parameters = self.variant.strict, function.get("parameters")
+        if mode == "any" or (mode == "fitting" and parameters is None):
+            function["strict"] = True
+        elif mode == "never":
+            self.note("option_not_sent", f"tools[{index}].strict", "the target does not know it")
+        elif (written := self.strict_parameters(index, parameters, as_came=as_came)) is not None:
+            function |= {"parameters": written, "strict": True}
 
     # Options
 
@@ -234,10 +238,12 @@ class ChatRequestSettings(RequestSettings):
             self.body["response_format"] = dict(_JSON_MODE)
             self.not_sent("response_schema", "only that the answer is JSON can be asked for")
             return
-        shape: dict[str, Any] = {"name": "answer", "schema": schema}
-        if self.variant.strict == "any" or is_strict(schema):
-            shape["strict"] = True
-        self.body["response_format"] = {"type": "json_schema", "json_schema": shape}
+        shape = (
+            {"schema": schema, "strict": True} if self.variant.strict == "any" else self.answer_schema(schema)
+        )
+        if not shape["strict"]:
+            del shape["strict"]
+        self.body["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", **shape}}
 
     def _keep_json_mode(self, came: Extra) -> None:
         """Every server of this wire knows this one field in the same way, whichever of them it was written for."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.conversation.extra import Extra
-from segue.conversation.json_safe import encodable, ensure_json_safe
+from segue.conversation.json_safe import encodable
 from segue.conversation.options import Options
 from segue.conversation.tools import Named
 from segue.dialects.card import UNKNOWN
@@ -20,7 +20,6 @@ from segue.dialects.requests.json_fields import flag, record, text, whole
 from segue.dialects.requests.messages import leading_system
 from segue.dialects.requests.settings import OptionField, RequestSettings, read_own, take_options
 from segue.dialects.schemas import flavours
-from segue.dialects.schemas.strict import is_strict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,13 +111,7 @@ class _Settings(RequestSettings):
         schema, native = self.options.response_schema, self.extra.get("text")
         config = dict(native) if isinstance(native, dict) else {}
         if schema is not None and "format" not in config:
-            safe = ensure_json_safe(schema)
-            config["format"] = {
-                "type": "json_schema",
-                "name": "answer",
-                "schema": safe,
-                "strict": is_strict(safe),
-            }
+            config["format"] = {"type": "json_schema", "name": "answer", **self.answer_schema(schema)}
         if config:
             self.body["text"] = config
 
@@ -155,16 +148,14 @@ class _Settings(RequestSettings):
             return encode_custom(tool, name, extra)
         before = len(self.repairs)
         schema = self.tool_schema(tool, index, flavours.object_root)  # RESP-32
-        strict = bool(tool.strict) and is_strict(schema)
-        if tool.strict and not strict:
-            self.note("option_not_sent", f"tools[{index}].strict", "the schema is not closed everywhere")
+        strict = self.strict_parameters(index, schema, as_came=extra is not None) if tool.strict else None
         if extra is not None and len(self.repairs) == before:
             return extra.written(plain_function(tool, name))
         encoded: dict[str, Any] = {"type": "function", "name": name}
         if tool.description:
             encoded["description"] = encodable(tool.description)
         # RESP-31: left unsaid, the provider would try to be strict.
-        return {**encoded, "parameters": schema, "strict": strict}
+        return {**encoded, "parameters": strict or schema, "strict": strict is not None}
 
     def _choice(self, tools: tuple[ToolSpec, ...]) -> Any:
         choice = self.tool_choice()

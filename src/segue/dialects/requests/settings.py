@@ -19,6 +19,7 @@ from segue.conversation.tools import Named
 from segue.dialects.caches.tool_cache import KnownTools, encode_once, settings_once
 from segue.dialects.requests.extra_fields import own
 from segue.dialects.requests.json_fields import number, texts, whole
+from segue.dialects.schemas.strict import is_strict, strict_schema
 from segue.transcript.repairs import Repair
 from segue.transcript.steps import ModelStep
 
@@ -361,6 +362,25 @@ class RequestSettings:
         if lost:
             self.note("schema_reduced", f"tools[{index}]", "; ".join(lost))
         return schema
+
+    def answer_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """The schema of an answer in OpenAI's strict form, or as it is where it has none."""
+        safe = ensure_json_safe(schema)
+        written, lost = strict_schema(safe)
+        if written is not None and lost:
+            self.note("schema_reduced", "options.response_schema", "; ".join(lost))
+        return {"schema": safe if written is None else written, "strict": written is not None}
+
+    def strict_parameters(
+        self, index: int, schema: dict[str, Any], *, as_came: bool
+    ) -> dict[str, Any] | None:
+        """The parameters of a tool that is to be strict; None where strict mode does not take them. `as_came`: nothing is rewritten."""
+        written, lost = (schema if is_strict(schema) else None, []) if as_came else strict_schema(schema)
+        if written is None:
+            self.note("option_not_sent", f"tools[{index}].strict", "the schema does not allow it")
+        elif lost:
+            self.note("schema_reduced", f"tools[{index}]", "; ".join(lost))
+        return written
 
     def tool_choice(self) -> ToolChoice | None:
         """The choice that was asked for; a free one where the model refuses to be forced."""

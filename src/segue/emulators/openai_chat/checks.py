@@ -10,6 +10,7 @@ from segue.emulators.openai_chat import wording
 from segue.emulators.openai_chat.messages import message_complaints
 from segue.emulators.openai_chat.pairing import pairing_complaints
 from segue.emulators.openai_chat.profile import OPENAI, RANGES, TYPES, Profile
+from segue.emulators.openai_chat.schemas import answer_schema_complaints
 from segue.emulators.openai_chat.tools import tool_complaints
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
@@ -93,6 +94,9 @@ def capability_complaints(body: Mapping[str, Any], messages: list[Any], context:
     yield from refused_sampling(body, context)
     yield from refused_effort(body, context)
     yield from refused_response_format(body, context)
+    wanted = body.get("response_format")
+    if isinstance(wanted, Mapping):
+        yield from answer_schema_complaints(wanted.get("json_schema"), "response_format")
     yield from refused_web_search(body, context)
     yield from too_much_output(body, context)
 

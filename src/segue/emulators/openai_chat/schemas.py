@@ -26,7 +26,17 @@ def schema_complaints(name: str, tool: Mapping[str, Any], path: str) -> Complain
     yield from not_an_object_schema(name, schema, path)
     yield from combinator_at_the_top(name, schema, path)
     if tool.get("strict") is True:
-        yield from not_strict(name, schema, path)
+        yield from not_strict(f"function '{name}'", schema, path)
+
+
+def answer_schema_complaints(wanted: object, param: str) -> Complaints:
+    """`wanted`: what holds `name`, `schema` and `strict` of an answer."""
+    if (
+        isinstance(wanted, Mapping)
+        and wanted.get("strict") is True
+        and isinstance(wanted.get("schema"), Mapping)
+    ):
+        yield from not_strict(f"response_format '{wanted.get('name')}'", wanted["schema"], param)
 
 
 def _invalid(rule_id: str, name: str, path: str, reason: str) -> Refusal:
@@ -72,29 +82,43 @@ def combinator_at_the_top(name: str, schema: Mapping[str, Any], path: str) -> Co
 
 @rule("CHAT-35", "H")
 @rule("RESP-31", "H")
-def not_strict(name: str, schema: Mapping[str, Any], path: str) -> Complaints:
+def not_strict(what: str, schema: Mapping[str, Any], path: str) -> Complaints:
+    """`what`: the function or the response_format, by its name. Beyond the specification: what strict mode refuses by reports of 2026
+    (a keyword beside `$ref`: langchainjs#11381; `oneOf`: oh-my-pi#920; no `type`: clawpatch#60; `uniqueItems`: clownfish#280; a format:
+    oh-my-pi#206; no `items`: mcp-digitalocean#265)."""
     for place, part in _objects(schema):
-        if "allOf" in part:
-            yield _strictly(name, path, place, "'allOf' is not permitted.")
-        if part.get("type") != "object" and "properties" not in part:
-            continue
+        for reason in _not_strict_here(part):
+            yield Refusal(
+                "CHAT-35",
+                f"Invalid schema for {what}: In context={place}, {reason}",
+                code="invalid_function_parameters" if what.startswith("function") else "invalid_json_schema",
+                param=path,
+            )
+
+
+_STRICT_FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
+
+
+def _not_strict_here(part: Mapping[str, Any]) -> Iterator[str]:
+    for keyword in ("allOf", "oneOf", "not", "if", "uniqueItems", "patternProperties"):
+        if keyword in part:
+            yield f"'{keyword}' is not permitted."
+    if "$ref" in part and (beside := sorted(part.keys() - {"$ref", *INNER})):
+        yield f"$ref cannot have keywords {{{', '.join(map(repr, beside))}}}."
+    if not part.keys() & {"type", "anyOf", "$ref", "allOf", "oneOf"}:
+        yield "schema must have a 'type' key."
+    if isinstance(part.get("format"), str) and part["format"] not in _STRICT_FORMATS:
+        yield f"'{part['format']}' is not a valid format."
+    if part.get("type") == "array" and not isinstance(part.get("items"), Mapping):
+        yield "array schema missing items."
+    if part.get("type") == "object" or "properties" in part:
         if part.get("additionalProperties") is not False:
-            yield _strictly(
-                name, path, place, "'additionalProperties' is required to be supplied and to be false."
-            )
-        absent = _absent_keys(part)
-        if absent:
-            yield _strictly(
-                name,
-                path,
-                place,
+            yield "'additionalProperties' is required to be supplied and to be false."
+        if absent := _absent_keys(part):
+            yield (
                 "'required' is required to be supplied and to be an array including every key in properties. "
-                f"Missing '{absent[0]}'.",
+                f"Missing '{absent[0]}'."
             )
-
-
-def _strictly(name: str, path: str, place: tuple[str, ...], reason: str) -> Refusal:
-    return _invalid("CHAT-35", name, path, f"In context={place}, {reason}")
 
 
 def _absent_keys(part: Mapping[str, Any]) -> list[str]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import structs
+
 from segue.emulators.model import tokens
 from segue.emulators.openai_chat import wording
+from segue.emulators.openai_chat.schemas import answer_schema_complaints
 from segue.emulators.openai_responses.chain import chain_complaints, stored_chain
 from segue.emulators.openai_responses.items import item_complaints
 from segue.emulators.openai_responses.tools import tool_complaints
@@ -72,6 +75,7 @@ def complaints(body: object, context: Context) -> Complaints:
         yield from item_complaints(item, index)
     yield from trigger_not_last(items)
     yield from tool_complaints(body)
+    yield from bad_answer_schema(body)
     yield from unknown_model(body, context)
     yield from two_chains(body)
     yield from chain_complaints(body, [item for item in items if isinstance(item, Mapping)], context)
@@ -95,6 +99,14 @@ def wrong_parameters(body: Mapping[str, Any]) -> Complaints:
                 yield wording.missing("RESP-00", f"{name}.id")
             elif not isinstance(named["id"], str):
                 yield wording.wrong_type("RESP-00", f"{name}.id", "a string", named["id"])
+
+
+@rule("RESP-31", "H")
+def bad_answer_schema(body: Mapping[str, Any]) -> Complaints:
+    text = body.get("text")
+    wanted = text.get("format") if isinstance(text, Mapping) else None
+    for refusal in answer_schema_complaints(wanted, "text.format.schema"):
+        yield structs.replace(refusal, rule="RESP-31")
 
 
 @rule("RESP-05", "H")
