@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+from array import array
+from collections import deque
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
+from fractions import Fraction
+from ipaddress import IPv4Address
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from msgspec import Struct
+from pydantic import BaseModel
 
 from segue.conversation import json_safe as subject
 from segue.conversation.json_safe import (
@@ -40,6 +47,15 @@ class Boxed(Struct):
 
 class Opaque:
     pass
+
+
+class City(BaseModel):
+    name: str
+
+
+class Failing:
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
 
 
 def nested(depth: int) -> Any:
@@ -96,7 +112,23 @@ def test_the_same_value_twice_is_no_cycle() -> None:
         (Boxed(b"x"), {"held": "eA=="}),
         (date(2026, 11, 15), "2026-11-15"),
         (Opaque(), "(Opaque)"),
-        (Boxed(Opaque()), "(Boxed)"),
+        (Boxed(Opaque()), {"held": "(Opaque)"}),
+        (City(name="Oslo"), {"name": "Oslo"}),
+        ([Boxed(City(name="Oslo"))], [{"held": {"name": "Oslo"}}]),
+        (Point(City(name="Oslo"), 1), {"x": {"name": "Oslo"}, "y": 1}),  # type: ignore[arg-type]
+        (City, "(ModelMetaclass)"),
+        (Path("a/b"), "a/b"),
+        (IPv4Address("192.0.2.1"), "192.0.2.1"),
+        (Fraction(1, 3), "1/3"),
+        (ValueError("why"), "why"),
+        (range(3), [0, 1, 2]),
+        (deque(["a"]), ["a"]),
+        (array("i", [1]), [1]),
+        ({"a": 1}.values(), [1]),
+        ({"a": 1}.keys(), ["a"]),
+        (MappingProxyType({"a": {1}}), {"a": [1]}),
+        (Failing(), "(Failing)"),
+        (len, "(builtin_function_or_method)"),
         (object, "(type)"),
         ("lone \ud83d half", "lone \ufffd half"),
         ({"\udc80": 1}, {"\ufffd": 1}),

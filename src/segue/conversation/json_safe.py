@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64encode
+from collections.abc import Mapping, Sequence, Set, ValuesView
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -113,7 +115,7 @@ class _Copy:
             return {"base64": b64encode(bytes(value)).decode()}
         if isinstance(value, (dict, list, tuple, set, frozenset)):
             return self.container(value, path)
-        return self.named(value, path)
+        return self.object(value, path)
 
     def container(self, value: Any, path: tuple[int, ...]) -> Any:
         if id(value) in path:
@@ -130,15 +132,30 @@ class _Copy:
     def key(self, key: Any) -> str:
         return encodable(key) if isinstance(key, str) else json.dumps(self.of(key, ()))
 
-    def named(self, value: Any, path: tuple[int, ...]) -> Any:
-        """Structs, dataclasses, enums, dates and the like as msgspec sees them; else the name of the class."""
+    def object(self, value: Any, path: tuple[int, ...]) -> Any:
+        """Structs, dataclasses, enums, dates and the like as msgspec sees them, with what it does not know in its own words."""
         try:
-            known = msgspec.to_builtins(value)
-        except (TypeError, ValueError, OverflowError, RecursionError):
-            known = value
-        if type(known) is not type(value):
-            return self.of(known, (*path, id(value)))
-        return f"({type(value).__name__})"
+            known = msgspec.to_builtins(value, enc_hook=_in_its_own_way)
+        except Exception:  # the object's own code runs here
+            return f"({type(value).__name__})"
+        return self.of(known, (*path, id(value)))
+
+
+def _in_its_own_way(value: Any) -> Any:
+    """A model of pydantic as it dumps itself, mappings and sequences of any class, and the text of an object that has one; else the
+    name of the class."""
+    kind = type(value)
+    if callable(getattr(kind, "model_dump", None)):
+        return value.model_dump(mode="json")
+    if callable(getattr(kind, "tolist", None)):  # arrays, and their numbers
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (Sequence, Set, ValuesView)):
+        return list(islice(value, MAX_VALUES))
+    text = "" if isinstance(value, type) else str(value)
+    # What is in angle brackets is for debuggers, mostly with an address that differs from process to process.
+    return f"({kind.__name__})" if not text or text.startswith("<") else text
 
 
 def _order(value: Any) -> str:
