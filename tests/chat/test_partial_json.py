@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,9 +41,19 @@ def test_every_value_on_the_way_is_a_part_of_the_last_which_is_whole(
         read = reader.feed(text[start:end])
         if read is not NOTHING:
             seen.append(read)
-    assert all(is_part(part, value) for part in seen)
+    assert all(is_part(part, later) for part, later in zip(seen, [*seen[1:], value], strict=True))
+    assert all(part != later for part, later in pairwise(seen))
     whole = PartialJson().feed(text)
     assert whole == value
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_a_text_only_grows_also_where_its_characters_are_written_as_escapes(ascii_only: bool) -> None:
+    text = 'a "b" \\ é 😀 ✓\n'
+    reader = PartialJson()
+    written = json.dumps({"text": text}, ensure_ascii=ascii_only)
+    seen = [read["text"] for one in written if (read := reader.feed(one)) not in (NOTHING, {})]
+    assert seen == [text[:length] for length in range(len(text) + 1)]
 
 
 def test_what_is_no_json_has_no_value() -> None:
