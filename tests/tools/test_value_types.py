@@ -28,7 +28,7 @@ from segue.providers import calls, says
 from segue.tools.arguments import problem_with
 from segue.tools.definition import Context
 from segue.tools.function_tools import as_tool
-from tools.random_types import RandomType, random_types
+from tools.random_types import DataTree, ModelTree, RandomType, StructTree, random_types
 
 
 class Unit(Enum):
@@ -354,6 +354,17 @@ def test_every_rule_of_a_type_is_told_and_checked_or_the_type_is_refused(drawn: 
         assert problem_with(ToolCall("c", "take", {"it": value}), tool.spec, tool.check) == ""
     for value in drawn.bad:
         assert problem_with(ToolCall("c", "take", {"it": value}), tool.spec)
+
+
+@pytest.mark.parametrize("tree", [ModelTree, StructTree, DataTree])
+def test_a_description_beside_a_type_stays_at_its_place(tree: Any) -> None:
+    for note in (Field(description="Of a town."), Meta(description="Of a town.")):
+        noted = as_tool(function_of(Annotated[tree, note])).spec.parameters
+        listed = as_tool(function_of(list[Annotated[tree, note]])).spec.parameters
+        plain = as_tool(function_of(tree)).spec.parameters
+        assert "Of a town." in str(noted)
+        assert "Of a town." in str(listed)
+        assert "Of a town." not in str(plain)
 
 
 def test_two_types_of_one_name_keep_apart() -> None:

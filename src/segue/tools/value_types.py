@@ -379,7 +379,17 @@ def _as_field(notes: list[Any]) -> tuple[Facts, list[Any]]:
         extra = facts.pop("extra_json_schema", None)
         written.append(Field(**facts, **({"json_schema_extra": extra} if extra else {})))
     # First, as a bound after a function that checks the value would not reach the schema.
-    return {}, [*written, *own]
+    return {}, [_OwnSchema(), *written, *own]
+
+
+@final
+class _OwnSchema:
+    """A note before all others. A model that refers to itself has one schema for all places where it stands, and pydantic writes a
+    description beside one of them into it: the next tool with this model would have it, too."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        schema = handler(source)
+        return {**schema, "metadata": {**schema.get("metadata", {})}}
 
 
 def _facts(note: Any) -> Facts | None:
