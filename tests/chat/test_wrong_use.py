@@ -54,6 +54,11 @@ async def count_later(upto: int) -> AsyncIterator[int]:
         (lambda: agent(result_type=int), '"output"'),
         (lambda: Chat("scripted/any", instructions="Be brief."), '"system"'),  # type: ignore[call-arg]
         (lambda: Chat("scripted/any", messages=[]), '"history"'),  # type: ignore[call-arg]
+        (lambda: agent(functions=[]), '"tools"'),
+        (lambda: agent(temperature=1), "options=Options(temperature=…)"),
+        (lambda: agent(max_cost=1), "budget=Budget(max_cost=…)"),
+        (lambda: Chat("scripted/any", temprature=1), "options=Options(temperature=…)"),  # type: ignore[call-arg]
+        (lambda: Chat("scripted/any", max_tokens=1), "options=Options(max_tokens=…)"),  # type: ignore[call-arg]
         (lambda: agent().chat(sesion="a"), 'Agent.chat() got an unexpected keyword argument|"session"'),  # type: ignore[call-arg]
         (lambda: asyncio.run(agent().run("Hello.", dep=1)), 'Agent.run() got an unexpected|"deps"'),  # type: ignore[call-arg]
     ],
@@ -78,6 +83,11 @@ def test_a_keyword_of_another_library_is_answered_with_ours(wrong: Callable[[], 
         (lambda: Chat("scripted/any", system=3), "system: Expected a function"),  # type: ignore[arg-type]
         (lambda: agent(store="postgresql://me:hunter2@db").chat(), "store: str cannot be given here"),
         (lambda: agent(providers=[ScriptedProvider([])]).chat(), "providers: list cannot be given here"),
+        (lambda: Agent(3), "model: int cannot be given here"),  # type: ignore[call-overload]
+        (lambda: Chat(3), "model: int cannot be given here"),  # type: ignore[arg-type]
+        (lambda: agent(options={"temperature": 1}), r"options: dict .* options=Options\(…\)"),
+        (lambda: agent(budget=3), r"budget: int .* budget=Budget\(…\)"),
+        (lambda: agent(deps="a value"), "deps: Expected a type, not a str"),
         (lambda: asyncio.run(agent().run({"role": "user"})), "dict cannot be sent"),  # type: ignore[arg-type]
         (lambda: asyncio.run(agent().run(None)), "NoneType cannot be sent"),  # type: ignore[arg-type]
     ],

@@ -12,13 +12,14 @@ It holds what it was defined with and nothing of any conversation, so many tasks
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, Unpack, final, overload
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, Unpack, final, get_origin, overload
 
 from msgspec import structs
 
 from segue.chat.budget import Budget
 from segue.chat.chat import Chat
-from segue.chat.chat_session import ChatSession, ChatSettings
+from segue.chat.chat_session import ChatSession, ChatSettings, check_kinds
 from segue.chat.compaction.trigger import CompactionSettings
 from segue.chat.given_history import GivenHistory, history_in
 from segue.chat.output_type import output_type
@@ -128,7 +129,7 @@ class Agent(Generic[DepsT, OutputT]):
         providers: Providers | None = None,
         store: Store | None = None,
     ) -> None: ...
-    @named_keywords("Agent")
+    @named_keywords("Agent", options=Options.__struct_fields__, budget=Budget.__struct_fields__)
     def __init__(  # noqa: PLR0913 - everything that a user may choose, all of it optional
         self,
         model: Model = "",
@@ -202,6 +203,14 @@ class Agent(Generic[DepsT, OutputT]):
             compaction=compaction,
             continue_turns=continue_turns,
         )
+        check_kinds(model, settings)
+        if not (isinstance(deps, type | UnionType | None) or get_origin(deps) or deps is Any):
+            raise UsageError(
+                f"Expected a type, not a {type(deps).__name__}.",
+                code="bad_option",
+                path="deps",
+                hint="Write deps=Deps here; its values are given to chat(deps=…) and run(deps=…).",
+            )
         given = handoffs if callable(handoffs) else tuple(handoffs)
         values = {
             "_deps": deps,

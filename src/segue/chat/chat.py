@@ -73,7 +73,7 @@ class Chat(Generic[OutputT_co]):
     `async with Chat("provider/model") as chat: answer = await chat.send("…")`; without asyncio `Chat(…).blocking()`.
     """
 
-    @named_keywords("Chat")
+    @named_keywords("Chat", options=Options.__struct_fields__, budget=Budget.__struct_fields__)
     def __init__(  # noqa: PLR0913 - everything that a user may choose, all of it optional
         self,
         model: Model = "",

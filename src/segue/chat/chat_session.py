@@ -83,7 +83,7 @@ class ChatSession:
         self, role: Role, settings: ChatSettings, roles: Mapping[str, Role] = MappingProxyType({})
     ) -> None:
         """`roles`: all that the conversation may be handed over to, by name."""
-        _check_kinds(settings)
+        check_kinds(role.model, settings)
         self.settings = settings
         self.roles = roles
         self.role = role
@@ -399,13 +399,39 @@ async def _update(journal: Journal, settings: ChatSettings, system: SystemPrompt
         await journal.append(changed)
 
 
-def _check_kinds(settings: ChatSettings) -> None:
-    """Raises UsageError for what is most often given in place of a store and of providers: it may hold a password."""
-    for path, given, method, hint in (
-        ("store", settings.store, "create", "Give a store, for example SQLiteStore(path)."),
-        ("providers", settings.providers, "get", "Give a dict of providers by name, or a registry."),
+def check_kinds(model: object, settings: ChatSettings) -> None:
+    """Raises UsageError for what cannot be meant: of another kind than what stands there, by its class alone, as it may hold a
+    password."""
+    for path, given, fits, hint in (
+        (
+            "model",
+            model,
+            isinstance(model, str | Route) or hasattr(model, "routes"),
+            'Give "provider/model".',
+        ),
+        (
+            "store",
+            settings.store,
+            hasattr(settings.store, "create"),
+            "Give a store, for example SQLiteStore(path).",
+        ),
+        (
+            "providers",
+            settings.providers,
+            hasattr(settings.providers, "get"),
+            "Give a dict of providers by name, or a registry.",
+        ),
+        ("options", settings.options, isinstance(settings.options, Options), "Write options=Options(…)."),
+        ("budget", settings.budget, isinstance(settings.budget, Budget), "Write budget=Budget(…)."),
+        ("policy", settings.policy, isinstance(settings.policy, Policy), "Write policy=Policy(…)."),
+        (
+            "compaction",
+            settings.compaction,
+            isinstance(settings.compaction, CompactionSettings),
+            "Write compaction=CompactionSettings(…).",
+        ),
     ):
-        if given is not None and not hasattr(given, method):
+        if given is not None and not fits:
             raise UsageError(
                 f"{type(given).__name__} cannot be given here.", code="bad_option", path=path, hint=hint
             )

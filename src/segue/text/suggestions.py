@@ -7,7 +7,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 _SYNONYMS: Final = (
     ("system", "instructions", "system_prompt", "prompt", "preamble"),
@@ -17,6 +17,7 @@ _SYNONYMS: Final = (
     ("check", "output_validator", "validator", "output_guardrails"),
     ("session", "session_id", "thread_id", "thread", "conversation_id"),
     ("store", "checkpointer", "storage", "db"),
+    ("tools", "functions"),
     ("max_turns", "max_steps", "max_iterations", "recursion_limit"),
     ("max_tokens", "max_output_tokens", "max_completion_tokens"),
 )
@@ -32,19 +33,33 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f'Did you mean "{near[0]}"?' if near else ""
 
 
-def unexpected_keyword(where: str, word: str, known: Iterable[str]) -> TypeError:
-    """The error of Python itself, with the name that may be meant."""
+def unexpected_keyword(where: str, word: str, known: Iterable[str], **groups: Iterable[str]) -> TypeError:
+    """The error of Python itself, with the name that may be meant. `groups`: names that belong into the value of one keyword."""
     names = tuple(known)
-    same = next((group for group in _SYNONYMS if word in group), ())
-    meant = next((name for name in names if name in same), "")
     hint = (
-        f'Did you mean "{meant}"?' if meant else suggestion(word, names)
-    ) or f"Known are: {', '.join(names)}."
+        _within(word, groups)
+        or _meant(word, names)
+        or _within(word, groups, cutoff=0.75)
+        or f"Known are: {', '.join(names)}."
+    )
     return TypeError(f"{where}() got an unexpected keyword argument {word!r}. {hint}")
 
 
-def named_keywords(where: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Let a function name the keyword that is meant by an unknown one. `where`: what users call it."""
+def _meant(word: str, names: Iterable[str]) -> str:
+    same = next((group for group in _SYNONYMS if word in group), ())
+    meant = next((name for name in names if name in same), "")
+    return f'Did you mean "{meant}"?' if meant else suggestion(word, names)
+
+
+def _within(word: str, groups: Mapping[str, Iterable[str]], cutoff: float = 1.0) -> str:
+    for keyword, held in groups.items():
+        if near := get_close_matches(word, sorted(held), n=1, cutoff=cutoff):
+            return f"Did you mean {keyword}={keyword.capitalize()}({near[0]}=…)?"
+    return ""
+
+
+def named_keywords(where: str, **groups: Iterable[str]) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """Let a function name the keyword that is meant by an unknown one. `where`: what users call it. `groups`: as above."""
 
     def decorate(function: Callable[_P, _T]) -> Callable[_P, _T]:
         code: Any = function.__code__
@@ -55,7 +70,7 @@ def named_keywords(where: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]
         def checked(*args: Any, **given: Any) -> _T:
             for word in given:
                 if word not in known:
-                    raise unexpected_keyword(where, word, known)
+                    raise unexpected_keyword(where, word, known, **groups)
             return function(*args, **given)
 
         return cast("Callable[_P, _T]", checked)

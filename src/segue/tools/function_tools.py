@@ -98,6 +98,7 @@ def tool(function: Any = None, /, **settings: Any) -> Any:
         effect: What it does to the world, by which approval is decided: `read`, `edit`, `run`, `fetch` or `other`.
         timeout: Seconds after which a call is given up; None for no limit.
         writes: Returns the paths that a call would write: calls that share one run one after another.
+        repeatable: Whether a call that began and did not end, for its machine was lost, may run again.
     """
     for word in settings.keys() - set(_Settings.__struct_fields__):
         raise unexpected_keyword("tool", word, _Settings.__struct_fields__)
