@@ -527,6 +527,42 @@ async def test_items_that_the_provider_knows_go_back_without_their_thought_and_w
     assert [entry.verdict for entry in emulator.log] == ["accepted", "accepted"]
 
 
+FOREIGN_SEALS: list[tuple[str, dict[str, Any]]] = [
+    ("openai/gpt-5.5", {"model": "gpt-5.5", "input": ITEMS}),
+    (
+        "anthropic/claude-sonnet-4-6",
+        {
+            "model": "claude-sonnet-4-6",
+            "messages": [
+                {"role": "user", "content": "Where is parcel 7?"},
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "thinking", "thinking": "Look.", "signature": "c2VhbA=="},
+                        {"type": "text", "text": "Oslo."},
+                    ],
+                },
+            ],
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "history"), FOREIGN_SEALS)
+@in_loop
+async def test_seals_of_a_history_that_the_provider_refuses_are_left_out(
+    model: str, history: dict[str, Any]
+) -> None:
+    replies = [Reply(pieces=(Say("Yes."),))] * 2
+    emulator = Emulator(strict=True, responder=ScriptedResponder(replies))
+    async with Chat(model, history=history, providers=emulated_providers(emulator)) as chat:
+        events = [event async for event in chat.stream("And now?")]
+        await chat.send("And now?")
+    assert [entry.verdict for entry in emulator.log] == ["refused", "accepted", "accepted"]
+    kinds = [repair.kind for event in events if type(event) is Repaired for repair in event.repairs]
+    assert kinds == ["reasoning_dropped"]
+
+
 @in_loop
 async def test_a_history_that_ends_with_a_question_is_answered_by_resume() -> None:
     provider = scripted(says("In Oslo."))

@@ -19,7 +19,7 @@ from segue.chat.given_history import AdoptedHistory
 from segue.chat.output_type import output_type
 from segue.chat.roles import Role, SystemPrompt, handover_tool, instructions_of, reachable, require_deps
 from segue.chat.turn_settings import TurnOptions, TurnSettings, model_of, options_of
-from segue.conversation.blocks import Media
+from segue.conversation.blocks import Media, Origin, Reasoning, Text, ToolCall
 from segue.conversation.json_safe import encodable
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import NO_OPTIONS, Options
@@ -92,6 +92,8 @@ class ChatSession:
         self.model: Model = self._model_of(role)
         self.is_open = False
         self.compactor = Compactor(self)
+        self._sends_given_seals = True
+        """Whether the seals that came with a history are sent: until a provider refuses them."""
         self.reported: set[Repair] = set()
         """Repairs that were reported already."""
         self.adoption_repairs: tuple[Repair, ...] = ()
@@ -315,12 +317,16 @@ class ChatSession:
         options = self.turn.options.over(route.options.over(state.options))
         if output is not None:
             options = structs.replace(options, response_schema=output.schema)
-        system = self.turn.system
+        system, conversation = self.turn.system, state.conversation
+        if system is not None:
+            conversation = structs.replace(conversation, system=system)
+        if not self._sends_given_seals:
+            conversation = structs.replace(
+                conversation, messages=tuple(map(_unsealed, conversation.messages))
+            )
         request = ChatRequest(
             model=route.model,
-            conversation=state.conversation
-            if system is None
-            else structs.replace(state.conversation, system=system),
+            conversation=conversation,
             ledger=state.ledger,
             tools=self.tools.specs,
             options=options,
@@ -330,6 +336,14 @@ class ChatSession:
         with suppress(SegueError):  # the router skips a route that cannot be used, and reports why
             return fitted_to_model(request, provider_of(route, self.providers))
         return request
+
+    def leave_given_seals(self) -> bool:
+        """Send no seals that came with a history: another account may have made them. False if none is sent already."""
+        messages = self.journal.state.conversation.messages
+        if not self._sends_given_seals or all(_unsealed(message) is message for message in messages):
+            return False
+        self._sends_given_seals = False
+        return True
 
     def preview(self, route: Route) -> RequestSent:
         """The request that a route would get now. Raises where its provider cannot show it."""
@@ -435,3 +449,17 @@ def check_kinds(model: object, settings: ChatSettings) -> None:
             raise UsageError(
                 f"{type(given).__name__} cannot be given here.", code="bad_option", path=path, hint=hint
             )
+
+
+def _unsealed(message: Message) -> Message:
+    """A reply that came with a history, with seals that nobody opens; the very same if it has none. Replies of ours know their
+    endpoint."""
+    if message.origin is None or message.origin.endpoint:
+        return message
+    blocks = tuple(
+        structs.replace(block, seal=structs.replace(block.seal, origin=Origin(block.seal.origin.dialect)))
+        if isinstance(block, Text | Reasoning | ToolCall) and block.seal is not None
+        else block
+        for block in message.blocks
+    )
+    return message if blocks == message.blocks else structs.replace(message, blocks=blocks)

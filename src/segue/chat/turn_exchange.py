@@ -237,6 +237,10 @@ class TurnExchanges(Asker):
             Warned(f"The rate limit of {route.name} is used up: it is asked in {seconds:.0f} s.", "limited")
         )
 
+    async def simplify(self, route: Route, attempt: Attempt, error: SegueError) -> bool:
+        del route, attempt, error
+        return self._session.leave_given_seals()
+
     async def correct(self, attempt: Attempt, note: str) -> None:
         await self._keep(attempt)
         await self._add_note(note)
