@@ -23,7 +23,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from openai import APIStatusError, APITimeoutError, NotFoundError, RateLimitError
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, RootModel
 
 from gateway.in_process_world import SEALING, InProcessWorld, no_sockets
 from gateway.world import ROUTES
@@ -169,6 +169,32 @@ def test_a_structured_answer_with_the_raw_one_beside_it() -> None:
     answer = model.invoke("Which city?")
     assert isinstance(answer["parsed"], City)
     assert answer["raw"].usage_metadata["total_tokens"] > 0
+
+
+class City(BaseModel):
+    name: str
+    people: int = 0
+
+
+class Trip(BaseModel):
+    """Fields as builders write them."""
+
+    city: City = Field(description="Where to.")
+    sights: list[City] = []
+
+
+class Names(RootModel[list[str]]):
+    """No object."""
+
+
+@pytest.mark.parametrize("kind", [Trip, Names])
+def test_a_model_of_openai_is_held_strictly_to_a_class_of_pydantic(kind: type[BaseModel]) -> None:
+    with InProcessWorld(responder=ObedientModel()) as world:
+        model = ChatSegue(model=SEALING["responses"], app=world.app).with_structured_output(kind)
+        assert isinstance(model.invoke("A trip."), kind)
+        (request,) = world.requests_to(SEALING["responses"])
+        assert request.body["text"]["format"]["strict"] is True
+        assert world.refusals() == []
 
 
 def test_a_tool_of_openai_is_refused_elsewhere(world: InProcessWorld) -> None:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed: make frameworks")
 
-from pydantic import BaseModel
-from pydantic_ai import Agent, ModelHTTPError, ModelMessagesTypeAdapter, NativeOutput, capture_run_messages
+from pydantic import BaseModel, Field
+from pydantic_ai import (
+    Agent,
+    ModelHTTPError,
+    ModelMessagesTypeAdapter,
+    NativeOutput,
+    ToolOutput,
+    capture_run_messages,
+)
 from pydantic_ai.capabilities import NativeTool
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelRequest, ThinkingPart, ToolCallPart, UserPromptPart
@@ -109,6 +116,26 @@ def test_an_answer_is_of_the_type_that_was_asked_for(route: str, output: Any) ->
         agent = Agent(SegueModel(ROUTES[route], app=world.app), output_type=output)
         answer = agent.run_sync("Which city has 700 people?").output
         assert answer.people == 700
+        assert world.refusals() == []
+
+
+class Trip(BaseModel):
+    """Fields as builders write them."""
+
+    city: City = Field(description="Where to.")
+    sights: list[City] = []
+    how: Literal["train", "car"] = "train"
+
+
+@pytest.mark.parametrize(
+    "output", [NativeOutput(Trip), ToolOutput(Trip, strict=True)], ids=["native", "strict tool"]
+)
+def test_a_model_of_openai_is_asked_for_descriptions_and_defaults_in_a_form_that_it_takes(
+    output: Any,
+) -> None:
+    with InProcessWorld(responder=ObedientModel()) as world:
+        agent = Agent(SegueModel(SEALING["responses"], app=world.app), output_type=output)
+        assert isinstance(agent.run_sync("A trip.").output, Trip)
         assert world.refusals() == []
 
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from langchain_core.output_parsers import JsonOutputParser
 from langchain_core.runnables import RunnableLambda
 from langchain_core.utils.function_calling import convert_to_json_schema
 from langchain_openai import ChatOpenAI
 from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 from pydantic import BaseModel, Field, model_validator
 
+from segue.chat.output_type import output_type
+from segue.dialects.schemas.strict import strict_schema
 from segue.gateway import GatewayApplication, in_process_transport
 from segue.integrations.in_process_clients import NO_KEY, SEALED_THOUGHTS, STRICT_HEADERS, shared_app
 
@@ -57,14 +60,28 @@ class ChatSegue(ChatOpenAI):
     def with_structured_output(
         self, schema: Any = None, *, method: Any = "json_schema", include_raw: bool = False, **more: Any
     ) -> Runnable[Any, Any]:
-        """As LangChain's own. A class of pydantic is sent as its schema and checked here: LangChain would look for it in a part of
-        streams that only OpenAI writes. With `include_raw` it is a tool that the model must call."""
+        """As LangChain's own. A class of pydantic is sent as its schema, strictly where that can be, and checked here: LangChain would
+        look for it in a part of streams that only OpenAI writes. With `include_raw` it is a tool that the model must call."""
         if method != "json_schema" or not (isinstance(schema, type) and issubclass(schema, BaseModel)):
             return super().with_structured_output(schema, method=method, include_raw=include_raw, **more)
         if include_raw:
             return super().with_structured_output(schema, method="function_calling", include_raw=True, **more)
-        plain = super().with_structured_output(convert_to_json_schema(schema), method="json_schema", **more)
-        return plain | RunnableLambda(schema.model_validate)
+        answer = output_type(schema)
+        written, _ = strict_schema(answer.schema)
+        strict = more.pop("strict", None) is not False and written is not None
+        wanted = {"name": schema.__name__, "schema": written if strict else answer.schema, "strict": strict}
+        traced = {"kwargs": {"method": method, "strict": strict}, "schema": convert_to_json_schema(schema)}
+        asked = self.bind(
+            response_format={"type": "json_schema", "json_schema": wanted},
+            ls_structured_output_format=traced,
+            **more,
+        )
+
+        def read(value: dict[str, Any]) -> BaseModel:
+            (held,) = value.values() if answer.wrapped else (value,)
+            return schema.model_validate(held)
+
+        return asked | JsonOutputParser() | RunnableLambda(read)
 
     @property
     def _llm_type(self) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pydantic_ai.models.openai import OpenAIResponsesModel, OpenAIResponsesModelSettings
-from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer, OpenAIModelProfile
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import merge_model_settings
 
@@ -45,6 +45,8 @@ class SegueProvider(OpenAIProvider):
         # Without `openai_supports_reasoning`: with it, pydantic-ai drops the temperature of every request that may think. Which
         # models refuse one, the gateway knows.
         return OpenAIModelProfile(
+            # Without it, answers of OpenAI's own models are not held to a schema, and a strict tool is refused by them.
+            json_schema_transformer=OpenAIJsonSchemaTransformer,
             supports_tools=True,
             supports_json_schema_output=True,
             supports_json_object_output=True,
