@@ -120,7 +120,7 @@ class Route(BaseModel):
 
 
 def test_openai_holds_an_answer_strictly_to_a_type_with_descriptions_defaults_and_recursion() -> None:
-    answer = {
+    answer: dict[str, Any] = {
         "start": {"city": "Oslo", "places": []},
         "via": [],
         "how": "car",

@@ -204,9 +204,10 @@ class Agent(Generic[DepsT, OutputT]):
             continue_turns=continue_turns,
         )
         check_kinds(model, settings)
-        if not (isinstance(deps, type | UnionType | None) or get_origin(deps) or deps is Any):
+        wanted: object = deps
+        if not (isinstance(wanted, type | UnionType | None) or get_origin(wanted) or wanted is Any):
             raise UsageError(
-                f"Expected a type, not a {type(deps).__name__}.",
+                f"Expected a type, not a {type(wanted).__name__}.",
                 code="bad_option",
                 path="deps",
                 hint="Write deps=Deps here; its values are given to chat(deps=…) and run(deps=…).",

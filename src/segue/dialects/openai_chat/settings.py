@@ -178,10 +178,10 @@ class ChatRequestSettings(RequestSettings):
     def _encode_strict(self, index: int, function: dict[str, Any], *, as_came: bool) -> None:
         """CHAT-35."""
         mode, parameters = self.variant.strict, function.get("parameters")
-        if mode == "any" or (mode == "fitting" and parameters is None):
-            function["strict"] = True
-        elif mode == "never":
+        if mode == "never":
             self.note("option_not_sent", f"tools[{index}].strict", "the target does not know it")
+        elif mode == "any" or parameters is None:
+            function["strict"] = True
         elif (written := self.strict_parameters(index, parameters, as_came=as_came)) is not None:
             function |= {"parameters": written, "strict": True}
 
