@@ -9,6 +9,7 @@ import dataclasses
 import enum
 import typing
 from collections.abc import Callable
+from datetime import datetime, time
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, TypedDict, TypeVar
 
 import annotated_types as at
@@ -92,6 +93,8 @@ _PLAIN = [
     RandomType(Color, ["red"], ["green", "RED"]),
     RandomType(Level, [2], [3]),
     RandomType(type(None), [None], [0]),
+    RandomType(datetime, ["2026-11-18T10:00:00", "2026-11-18T10:00:00Z"], [3], ("date-time",)),
+    RandomType(time, ["10:00:00"], [3], ("'format': 'time'",)),
 ]
 
 _Notes = Callable[[dict[str, Any]], list[Any]]

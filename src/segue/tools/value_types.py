@@ -15,6 +15,7 @@ import typing
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
+from datetime import datetime, time
 from functools import reduce
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any, Final, final
@@ -449,6 +450,7 @@ def _from_msgspec(annotation: Any, *, strict: bool) -> ValueType:
     (schema,), definitions = msgspec.json.schema_components(
         [annotation], ref_template="#/$defs/{name}", schema_hook=_schema_of_path
     )
+    _note_times(annotation, schema, definitions, set())
 
     def convert(value: Any) -> Any:
         try:
@@ -457,6 +459,69 @@ def _from_msgspec(annotation: Any, *, strict: bool) -> ValueType:
             raise Misfit([("", str(error))]) from error
 
     return ValueType(schema, definitions, convert)
+
+
+def _note_times(annotation: Any, schema: Any, definitions: Mapping[str, Any], seen: set[str]) -> None:
+    """Name the form of dates with a time, where msgspec says no more than that they are texts: a zone may be missing there."""
+    notes: tuple[Any, ...] = ()
+    if typing.get_origin(annotation) is typing.Annotated:
+        annotation, notes = annotation.__origin__, annotation.__metadata__
+    if not isinstance(schema, dict) or any(getattr(note, "tz", None) is False for note in notes):
+        return
+    if annotation is datetime or annotation is time:
+        if schema.keys() <= {"type", *_WORDS} and schema["type"] == "string":
+            schema["format"] = "date-time" if annotation is datetime else "time"
+        return
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix(_DEFINITIONS)
+        kind, schema = typing.get_origin(annotation) or annotation, definitions[name]
+        # In a union it may be the class of another branch.
+        if name in seen or getattr(kind, "__name__", "") != schema.get("title", "").partition("[")[0]:
+            return
+        seen.add(name)
+    for inner, part in _parts_of(annotation, schema):
+        _note_times(inner, part, definitions, seen)
+
+
+def _parts_of(annotation: Any, schema: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """The types within a type, with their schemas."""
+    arguments, items = typing.get_args(annotation), schema.get("prefixItems", ())
+    if _is_union(annotation):
+        texts = [one for one in map(_bare, arguments) if one in (str, datetime, time)]
+        if len(texts) < 2:  # else nobody knows which of the branches it is
+            yield from ((member, branch) for member in arguments for branch in schema.get("anyOf", ()))
+    elif "properties" in schema or (items and not arguments):
+        held = schema["properties"] if "properties" in schema else dict(enumerate(items))
+        for field, hint in _fields_of(annotation, as_tuple=not schema.get("properties")):
+            yield hint, held.get(field)
+    elif arguments:
+        yield from zip(arguments, items, strict=False)
+        last = arguments[0] if arguments[-1] is Ellipsis else arguments[-1]
+        yield from ((last, schema.get("items")), (last, schema.get("additionalProperties")))
+
+
+def _bare(annotation: Any) -> Any:
+    return annotation.__origin__ if typing.get_origin(annotation) is typing.Annotated else annotation
+
+
+def _fields_of(annotation: Any, *, as_tuple: bool) -> Iterator[tuple[Any, Any]]:
+    """The fields of a class as they are written, with their types."""
+    kind = typing.get_origin(annotation) or annotation
+    given = dict(zip(getattr(kind, "__parameters__", ()), typing.get_args(annotation), strict=False))
+    written = (
+        {one.name: one.encode_name for one in msgspec.structs.fields(kind)}
+        if issubclass(kind, Struct)
+        else {}
+    )
+    hints = typing.get_type_hints(kind, include_extras=True)
+    for number, (name, hint) in enumerate(hints.items()):
+        yield number if as_tuple else written.get(name, name), _replaced(_required(hint), given)
+
+
+def _required(hint: Any) -> Any:
+    """The type of a field of a TypedDict, whether or not it must be there."""
+    is_marked = typing.get_origin(hint) in (typing.Required, typing.NotRequired)
+    return typing.get_args(hint)[0] if is_marked else hint
 
 
 def _schema_of_path(kind: type) -> dict[str, Any]:
