@@ -37,7 +37,7 @@ def can_be_closed(schema: dict[str, Any]) -> bool:
 
 
 class _OpenError(Exception):
-    """An object allows properties that it does not name; the path to it."""
+    """Something is left open that must be closed; the path to it, or why."""
 
 
 def _closed(node: Any, path: str, lost: list[str]) -> Any:
