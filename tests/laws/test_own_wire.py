@@ -262,6 +262,12 @@ def test_a_text_behind_calls_joins_the_message_with_their_thought(wire: str) -> 
     assert done.request["messages"] == [asked, {**called, "content": "Here."}, _DONE]
     assert [repair.kind for repair in done.repairs] == ["calls_reordered"]
 
+    marked = convert(
+        {**body, "messages": [asked, called, {**_SAID, "newer_than_this": 1}, _DONE]}, to=wire, source=wire
+    )
+    assert marked.request["messages"] == done.request["messages"]
+    assert [repair.kind for repair in marked.repairs] == ["calls_reordered", "fields_dropped"]
+
 
 def test_a_step_of_the_provider_that_came_twice_goes_back_once_and_is_text_again() -> None:
     searched = [

@@ -16,6 +16,7 @@ from segue.conversation.json_safe import encodable
 from segue.transcript.blocks.foreign_fields import (
     folded,
     joined,
+    losses,
     may_end,
     report_losses,
     runs,
@@ -265,6 +266,12 @@ class Composer:
         behind = [block for block in blocks[first:] if type(block) is not AnsweredCall]
         calls = [block for block in blocks if type(block) is AnsweredCall]
         self.notes.append(Note("calls_reordered", message, calls=tuple(calls)))
+        for block in behind:
+            extra = block.extra
+            if (
+                extra is not None and extra.dialect == self.rules.target.dialect
+            ):  # for others it is reported anyway
+                self.notes += [Note(kind, message, decision=text) for kind, text in losses(extra.container)]
         return [*joined(before, behind), *calls]
 
     def _push_split(self, message: int, blocks: list[StepBlock]) -> None:
