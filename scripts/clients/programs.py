@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from segue.cli.clients import Pointer, arguments_of, environment_of, find_client
+from segue.cli.clients import NO_KEY, Pointer, arguments_of, environment_of, find_client
 
 Wire = Literal[
     "anthropic",
@@ -158,6 +158,14 @@ def _codex(turn: Turn) -> Start:
     home = turn.home / "codex"
     home.mkdir(exist_ok=True)
     return Start([binary, *words], {**variables, "CODEX_HOME": str(home)})
+
+
+def _codex_over_websocket(turn: Turn) -> Start:
+    start = _codex(turn)
+    if turn.pointer.key != NO_KEY:  # the emulators speak HTTP only
+        return start
+    words = ["-c", "model_providers.segue.supports_websockets=true", turn.prompt]
+    return structs.replace(start, command=[*start.command[:-1], *words])
 
 
 def _with_file(turn: Turn) -> str:
@@ -319,6 +327,14 @@ PROGRAMS = (
     ),
     Program(
         name="codex", title="Codex", wire="responses", npm=("@openai/codex",), start=_codex, resumes=True
+    ),
+    Program(
+        name="codex-websocket",
+        title="Codex, WebSocket",
+        wire="responses",
+        npm=("@openai/codex",),
+        start=_codex_over_websocket,
+        resumes=True,
     ),
     Program(
         name="gemini",
