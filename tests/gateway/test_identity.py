@@ -439,14 +439,54 @@ def test_a_switch_never_takes_part_in_a_turn_whose_calls_we_did_not_see(wire: st
     asyncio.run(main())
 
 
-def test_calls_without_ids_stay_with_their_model() -> None:
-    class WithoutIds(OllamaAgent):
-        def add_reply(self, reply: Any) -> list[tuple[str, str, Any]]:
-            calls = super().add_reply(reply)
-            for call in self.history[-1].get("tool_calls") or ():
-                call.pop("id", None)
-            return [("", name, arguments) for _, name, arguments in calls]
+class WithoutIds(OllamaAgent):
+    """A client that drops the ids of calls, as Ollama's SDK does."""
 
+    def add_reply(self, reply: Any) -> list[tuple[str, str, Any]]:
+        calls = super().add_reply(reply)
+        for call in self.history[-1].get("tool_calls") or ():
+            call.pop("id", None)
+        return [("", name, arguments) for _, name, arguments in calls]
+
+
+def test_calls_without_ids_are_told_apart_by_their_arguments() -> None:
+    """Agents that work in several folders are asked the same in each."""
+
+    class InFolders:
+        folder = 0
+
+        def reply(self, prompt: Prompt) -> Reply:
+            if prompt.results:
+                return Reply(pieces=(Say("Done."),))
+            self.folder += 1
+            return Reply(pieces=(Call("weather", {"city": f"/work/{self.folder}"}),))
+
+        def reset(self) -> None:
+            """Nothing else is remembered."""
+
+    async def main() -> None:
+        world = GatewayWorld(responder=InFolders())
+        agents = [WithoutIds(world, ROUTES["chat"]) for _ in range(3)]
+        for agent in agents:
+            agent.add_user(LOOK)
+            agent.add_reply((await agent.send()).json())
+        for agent in agents:
+            agent.add_results([("", "weather", "rain")])
+            agent.add_reply((await agent.send()).json())
+            known = {reply.headers["x-segue-conversation"] for reply in agent.replies}
+            assert len(known) == 1
+        await switch(world, agents[0], ROUTES["gemini"])
+        for agent in agents:
+            await agent.turn("And now?")
+        assert [agent.replies[2].headers["x-segue-route"] for agent in agents] == [
+            ROUTES["gemini"],
+            *[ROUTES["chat"]] * 2,
+        ]
+
+    asyncio.run(main())
+
+
+def test_calls_without_ids_stay_with_their_model() -> None:
     async def main() -> None:
         world = GatewayWorld(responder=AgentModel())
         agents = [WithoutIds(world, ROUTES[name]) for name in ("anthropic", "chat")]

@@ -65,7 +65,11 @@ async def _by_place(
     answer, which has no id: they are told apart as soon as they differ."""
     name, before = opening.name.digest, originals.fingerprints.of
     known = max(originals.replies, default=None)
-    places = [] if known is None else [memory.own_place_key(caller, name, before(known), sent[known])]
+    places: list[bytes] = []
+    if known is not None:
+        if sent[known].calls:
+            places.append(memory.arguments_key(caller, opening.digest, before(known), sent[known]))
+        places.append(memory.own_place_key(caller, name, before(known), sent[known]))
     last = next((at for at in range(len(sent) - 1, -1, -1) if sent[at].speaker == "model"), None)
     for index in dict.fromkeys((last, known)):
         if index is not None:

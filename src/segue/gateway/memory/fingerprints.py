@@ -132,7 +132,7 @@ def _visible(block: Block) -> str:
     """What a client surely returns of a block other than a text; empty if it may drop it."""
     # Much faster than a match.
     if type(block) is ToolCall:
-        return f"call {block.native_id or block.id} {block.name}"
+        return _call(block)
     if type(block) is ToolResult:
         return _result(block)
     if type(block) is Media:
@@ -143,6 +143,19 @@ def _visible(block: Block) -> str:
 def is_unique(call_id: str, tool: str) -> bool:
     """Whether an id was surely given to one call only, whoever made it."""
     return len(call_id) >= _UNIQUE and (not tool or len(call_id.replace(tool, "")) >= _UNIQUE)
+
+
+def _call(call: ToolCall) -> str:
+    """A unique id needs no arguments: some clients write them anew."""
+    name = call.native_id or call.id
+    if is_unique(name, call.name):
+        return f"call {name} {call.name}"
+    return f"call {name} {call.name} {arguments_text(call)}"
+
+
+def arguments_text(call: ToolCall) -> str:
+    """What a call asks for, the same however it is written."""
+    return stable_text(call.raw if call.arguments is None else call.arguments)
 
 
 def _result(result: ToolResult) -> str:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from segue.cache_budget import CacheBudget
 from segue.conversation.blocks import Media
 from segue.errors import JournalError
+from segue.gateway.memory.fingerprints import arguments_text
 from segue.gateway.memory.histories import KnownHistories
 from segue.gateway.memory.installation_key import DIGEST_BYTES
 from segue.gateway.memory.recent import RecentConversations
@@ -134,6 +135,13 @@ class Memory:
             self._key.digest("prefix", caller, opening, before),
         )
 
+    def arguments_key(self, caller: str, opening: bytes, before: bytes, message: Message) -> bytes:
+        """The key of calls by the exact request that they answer, with what they ask for. It tells conversations apart that begin
+        alike, where the client drops the ids of calls."""
+        asked = [f"{call.name} {arguments_text(call)}" for call in message.calls]
+        place = self.place_key(caller, before, message)
+        return self._key.digest("arguments", caller, opening, place, *asked)
+
     def conversation_id(self, caller: str, name: str) -> str:
         """The short id of a conversation, from its client's own name for it."""
         known = self._conversations.get((caller, name))
@@ -166,6 +174,8 @@ class Memory:
                 self.own_place_key(caller, reply.name, before, reply.message),
                 *self.exact_keys(caller, opening, before, reply.message),
             )
+            if reply.message.calls:
+                own = (*own, self.arguments_key(caller, opening, before, reply.message))
         data = encode_reply(reply)
         # Those by which `recall_originals` looks for it; `sole_conversation` asks the store.
         exact = own[:2] if reply.name or reply.message.calls else ()
