@@ -108,6 +108,14 @@ def test_cancelling_keeps_what_is_answered_and_hands_nothing_more_over(world: Wo
     assert {result.status for result in batch.results()} <= {"succeeded", "cancelled"}
 
 
+def test_a_step_that_is_tried_again_says_why(world: World) -> None:
+    world.emulator.faults.append(Fault(status=503, provider="mistral"))
+    seen = list[str]()
+    batch = world.batch(prompts(2), "mistral/mistral-small-latest")
+    assert run(batch, on_progress=lambda status: seen.append(status.trouble)).succeeded == 2
+    assert ({*seen}, seen[-1]) == ({"", "Service unavailable."}, "")
+
+
 @EACH
 def test_cancelling_what_has_ended_meanwhile_keeps_its_results(world: World, model: str) -> None:
     world.emulator.batch_delay = 60
