@@ -173,11 +173,14 @@ async def test_a_text_is_checked_too_and_for_one_turn() -> None:
     async def short(text: str, _context: Context) -> str:
         if len(text) > 5:
             raise AskAgain("It is too long")
-        return text
+        return text.upper()
 
     provider = scripted(says("Much too long."), says("Yes."), says("Not checked now."))
     async with Chat("scripted/any", providers={"scripted": provider}) as chat:
-        assert (await chat.send("Yes?", check=short)).text == "Yes."
+        answer = await chat.send("Yes?", check=short)
+        assert (answer.text, answer.output) == ("YES.", None)
+        assert answer.message is not None
+        assert answer.message.text == "Yes."
         assert (await chat.send("Yes?")).text == "Not checked now."
     said = provider.requests[1].conversation.messages[-1].text
     assert said == "Your answer was not accepted: It is too long. Answer again."

@@ -97,7 +97,7 @@ async def instructions_of(system: SystemPrompt, context: Context[Any]) -> str:
 async def checked_output(
     output: OutputType | None, check: Check | None, text: str, context: Context[Any]
 ) -> Any:
-    """The value of an answer; its text where no type was asked for. Raises OutputMismatch."""
+    """The value of an answer; its text where no type was asked for, None where it is not checked either. Raises OutputMismatch."""
     value = text if output is None else output.read(text)
     if check is None:
         return None if output is None else value
@@ -105,14 +105,14 @@ async def checked_output(
         accepted = await _called(check, value, context)
     except AskAgain as again:
         raise OutputMismatch(f"was not accepted: {again.reason.rstrip('.')}") from again
-    if accepted is None and value is not None:
+    if (accepted is None and value is not None) or (output is None and not isinstance(accepted, str)):
         raise UsageError(
-            "The check of the answer returned None.",
+            f"The check of the answer returned {'None' if accepted is None else f'a {type(accepted).__name__}, not a text'}.",
             code="bad_check",
             path="check",
             hint="Return the answer, or raise AskAgain with the reason why it is not accepted.",
         )
-    return None if output is None else accepted
+    return accepted
 
 
 async def _called(function: Callable[..., Any], *given: Any) -> Any:

@@ -416,10 +416,14 @@ class Turn(Struct):
         usage, cost, at_least = bill.usage, bill.cost, bill.at_least
         if exchanges is None:
             return Answer(finish=finish, usage=usage, cost=cost, at_least=at_least, error=error)
-        message = exchanges.latest.message
+        message, output = exchanges.latest.message, self._output
+        if self._session.turn.output is None and output is not None:  # a text, as its check returned it
+            text, output = output, None
+        else:
+            text = message.text
         return Answer(
-            text=message.text,
-            output=self._output,
+            text=text,
+            output=output,
             message=message,
             finish=finish,
             usage=usage,
