@@ -265,10 +265,18 @@ def _agent(name: str, title: str, wire: Wire, package: str, script: str) -> Prog
     )
 
 
-def _framework(name: str, title: str, wire: Wire, *packages: str) -> Program:
+def _framework(name: str, title: str, wire: Wire, *packages: str, keeps_cancelled: bool = True) -> Program:
     """An agent that keeps its sessions in the framework's own store."""
     script = _script(f"with_{name.replace('-', '_')}.py", client=name)
-    return Program(name=name, title=title, wire=wire, pip=packages, start=script, resumes=True)
+    return Program(
+        name=name,
+        title=title,
+        wire=wire,
+        pip=packages,
+        start=script,
+        resumes=True,
+        keeps_cancelled=keeps_cancelled,
+    )
 
 
 def _cloud(name: str, title: str, wire: Wire, packages: tuple[str, ...], cloud: str) -> Program:
@@ -410,7 +418,7 @@ PROGRAMS = (
     _ai_sdk("ai-sdk-openai", "AI SDK, OpenAI provider", "responses", "openai"),
     _ai_sdk("ai-sdk-anthropic", "AI SDK, Anthropic provider", "anthropic", "anthropic"),
     _agent("pydantic-ai", "pydantic-ai", "chat", "pydantic-ai-slim[openai]", "pydantic_ai"),
-    _framework("agno", "Agno", "chat", "agno", "openai"),
+    _framework("agno", "Agno", "chat", "agno", "openai", keeps_cancelled=False),
     _framework("adk", "Google ADK", "gemini", "google-adk"),
     _framework("agent-framework", "Microsoft agent-framework", "chat", "agent-framework-openai"),
     _cloud("boto3", "boto3, Converse", "converse", ("boto3",), "bedrock"),
