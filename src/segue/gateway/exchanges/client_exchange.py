@@ -343,7 +343,10 @@ class ClientExchange(ReportingAsker):
 
     # What the provider's cache should give
 
-    def _forecast_of(self, attempt: Attempt) -> CacheForecast | None:
+    def _forecast_of(self, attempt: ClientAttempt) -> CacheForecast | None:
+        """None where the provider holds a part of the prompt: what is not sent cannot be compared."""
+        if attempt.shortcut or self._turn.prepared.is_part:
+            return None
         if self._forecast is None or self._forecast.body is not attempt.wire_body:
             turn = self._turn
             self._forecast = self._caches.forecast(
