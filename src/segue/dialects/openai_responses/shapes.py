@@ -55,7 +55,11 @@ _SHOWN: dict[str, Shape] = {
 }
 _REFUSAL = ObjectShape({"refusal": WORDS}, {"refusal": ""})
 _ASKED_PARTS = TextOr(CONTENT, _parts("input_text", **_SHOWN))
+_PASSED = "internal_chat_message_metadata_passthrough"  # of Codex, on items of every type
+_OF_A_CALL: dict[str, Shape] = dict.fromkeys(("type", "caller", "created_by", _PASSED), ANY)
 _MESSAGE: dict[str, Shape] = {
+    _PASSED: ANY,
+    "created_by": ANY,
     "type": only("message"),
     "role": ANY,
     "id": item_id("msg"),
@@ -71,7 +75,6 @@ _REPLY = ObjectShape(
 _MESSAGES = Tagged(
     "role", {"user": _SHOWING, "system": _SHOWING, "developer": _SHOWING, "assistant": _REPLY}, OBJECT
 )
-_OF_A_CALL: dict[str, Shape] = dict.fromkeys(("type", "caller", "created_by"), ANY)
 _OUTPUT: dict[str, Shape] = {
     **_OF_A_CALL,
     "call_id": ID,
@@ -117,6 +120,8 @@ ITEM = Tagged(
         "reasoning": ObjectShape(
             {
                 "type": ANY,
+                _PASSED: ANY,
+                "created_by": ANY,
                 "id": item_id("rs"),
                 "content": ANY,
                 "summary": Items(Tagged("type", {"summary_text": _text_part("summary_text")}, OBJECT)),
