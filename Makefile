@@ -161,6 +161,9 @@ attack: $(SYNCED) ## every test of the page about security
 memory-curve: $(SYNCED) ## the memory of a gateway over 200,000 requests with growing histories, as a curve (half an hour; REQUESTS=)
 	PYTHONPATH=tests $(BIN)/python -m gateway.memory_curve --requests $(or $(REQUESTS),200000)
 
+soak: $(SYNCED) ## a gateway under load with faults, clients that leave and slow readers: nothing lost, nothing uncounted, memory flat (MINUTES=30 SHARE=0.8)
+	PYTHONPATH=tests $(BIN)/python -m gateway.soak --minutes $(or $(MINUTES),30) --share $(or $(SHARE),0.8)
+
 worker-kills: $(SYNCED) ## kill workers of a gateway 200 times while agents work through it (minutes; KILLS=)
 	PYTHONPATH=tests $(BIN)/python -m gateway.worker_kills --kills $(or $(KILLS),200)
 

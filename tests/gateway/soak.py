@@ -1,0 +1,374 @@
+"""A gateway under load for long, with a provider that fails, clients that leave and clients that read slowly: `make soak`.
+
+Each request says in its model's name what becomes of it. A client that stays gets either all of its reply, or an error in the form of its
+wire. Each request is counted, each whole reply with exactly what its provider counted, and what is broken off with an estimate. Memory and open
+files stay as they are once the caches are full.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from cli.cli_runs import Home
+from gateway.attacked_gateway import CALLER, MIB, MODEL, AttackedGateway
+from gateway.limited_callers import caller_settings, key_of
+
+KINDS: Final = {
+    "whole": 60,
+    "slow": 6,
+    "leaves": 8,
+    "hangs-up": 4,
+    "reset": 5,
+    "stall": 3,
+    "garbled": 4,
+    "error": 5,
+    "busy": 5,
+}
+"""What becomes of a request, and how often."""
+COMPLETE: Final = ("whole", "slow")
+GONE: Final = ("leaves", "hangs-up")
+FAILED: Final = tuple(kind for kind in KINDS if kind not in COMPLETE + GONE)
+WORDS: Final = {"whole": 40, "slow": 4000, "leaves": 200}
+READ_TOKENS: Final = 10
+TURNS: Final = 12
+"""After which a client begins a new conversation."""
+_IDLE: Final = 2.0
+_MOST_CLIENTS: Final = 400
+_WORDS_OF_A_MESSAGE: Final = "Some words of a user, and what a tool has found in a file of the project. " * 20
+_SETTINGS: Final = f"""\
+models = {{ "soak-*" = "{MODEL}" }}
+[gateway.limits]
+lag = 60
+"""
+
+
+class Soaked(Struct):
+    """What was sent and what came of it."""
+
+    sent: Counter[str]
+    lost: list[str]
+    """Requests whose clients got neither a whole reply nor an error, and whatever else is not as it should be."""
+    sizes: list[int]
+    """Megabytes of the gateway at each look."""
+    share: float = 0.0
+    """Of a core, on average."""
+    seconds: float = 0.0
+
+
+# The provider
+
+
+async def _provide(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            asked = json.loads(await reader.readexactly(size))
+            if not await _reply(writer, asked["messages"][-1]["content"].split()[:2]):
+                break
+    writer.transport.abort()
+
+
+async def _reply(writer: asyncio.StreamWriter, asked: list[str]) -> bool:
+    """Whether the connection goes on."""
+    kind, number = asked
+    if kind in ("error", "busy"):
+        status = b"500 Broken" if kind == "error" else b"429 Busy"
+        body = b'{"error":{"message":"no","type":"server_error"}}'
+        writer.write(b"HTTP/1.1 %b\r\ncontent-length: %d\r\n\r\n%b" % (status, len(body), body))
+        return True
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+    _chunk(writer, {"role": "assistant", "content": f"{number}:"})
+    if kind == "hangs-up":
+        await asyncio.sleep(0.5)
+    words = WORDS.get(kind, 5)
+    for word in range(words):
+        if writer.is_closing():
+            return False
+        _chunk(writer, {"content": f" word{word}"})
+        if word % 10 == 9:
+            await writer.drain()
+            await asyncio.sleep(0.02 if kind == "leaves" else 0)
+    if kind == "reset":
+        return False
+    if kind == "stall":
+        await asyncio.sleep(3 * _IDLE)
+        return False
+    if kind == "garbled":
+        _frame(writer, b"data: {not json\n\n")
+    else:
+        usage = {
+            "prompt_tokens": READ_TOKENS,
+            "completion_tokens": words,
+            "total_tokens": READ_TOKENS + words,
+        }
+        _chunk(writer, {}, finish_reason="stop", usage=usage)
+        _frame(writer, b"data: [DONE]\n\n")
+    writer.write(b"0\r\n\r\n")
+    await writer.drain()
+    return True
+
+
+def _chunk(
+    writer: asyncio.StreamWriter, delta: dict[str, str], *, finish_reason: str | None = None, **more: Any
+) -> None:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    frame = {
+        "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4.1", "choices": [choice], **more
+    }  # fmt: skip
+    _frame(writer, b"data: %b\n\n" % json.dumps(frame).encode())
+
+
+def _frame(writer: asyncio.StreamWriter, data: bytes) -> None:
+    writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+
+async def _serve() -> None:
+    server = await asyncio.start_server(_provide, "127.0.0.1", 0, limit=1 << 24)
+    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
+    sys.stdout.flush()
+    await server.serve_forever()
+
+
+@contextlib.contextmanager
+def _provider() -> Iterator[str]:
+    process = subprocess.Popen(  # noqa: S603 - this very file
+        [sys.executable, __file__, "--provide"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+    assert process.stdout is not None
+    try:
+        yield f"http://127.0.0.1:{process.stdout.readline().strip()}/v1"
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+# The clients
+
+
+class _Clients:
+    """As many as keep the gateway as busy as it is wanted."""
+
+    def __init__(self, gateway: AttackedGateway, seed: int) -> None:
+        self.found = Soaked(Counter(), [], [])
+        self._gateway = gateway
+        self._dice = random.Random(seed)
+        self._running: list[asyncio.Task[None]] = []
+        self._wanted = 4
+        self._number = 0
+
+    async def run(self, seconds: float, share: float, looks: int) -> None:
+        began, cpu = time.monotonic(), self._cpu()
+        look_at, before = began, (began, cpu)
+        while (now := time.monotonic()) < began + seconds:
+            self._running = [task for task in self._running if not task.done()]
+            while len(self._running) < self._wanted:
+                self._running.append(asyncio.ensure_future(self._converse()))
+            await asyncio.sleep(1.0)
+            busy = (self._cpu() - before[1]) / (time.monotonic() - before[0])
+            before = time.monotonic(), self._cpu()
+            step = 5 * (busy < share) - 5 * (busy > 1.1 * share)
+            self._wanted = min(max(self._wanted + step, 2), _MOST_CLIENTS)
+            if now >= look_at:
+                look_at += seconds / looks
+                self._look(now - began, busy)
+        self._wanted = 0
+        await asyncio.gather(*self._running)
+        self.found.seconds = time.monotonic() - began
+        self.found.share = (self._cpu() - cpu) / self.found.seconds
+
+    def _look(self, seconds: float, busy: float) -> None:
+        size = self._gateway.memory // MIB
+        self.found.sizes.append(size)
+        sys.stdout.write(
+            f"{seconds:6.0f} s {self.found.sent.total():9,d} requests {len(self._running):3d} clients {100 * busy:4.0f} % of a core "
+            f"{size:5d} MiB {self._gateway.open_files:4d} files {len(self.found.lost)} lost\n"
+        )
+        sys.stdout.flush()
+
+    def _cpu(self) -> float:
+        return time.clock_gettime((~self._gateway.process.pid << 3) | 2)
+
+    async def _converse(self) -> None:
+        messages: list[dict[str, str]] = []
+        while len(self._running) <= self._wanted and self._wanted:
+            if len(messages) >= 2 * TURNS:
+                messages = []
+            self._number += 1
+            kind = self._dice.choices([*KINDS], [*KINDS.values()])[0]
+            said = f"{kind} {self._number} {_WORDS_OF_A_MESSAGE}"
+            asked = [*messages, {"role": "user", "content": said}]
+            try:
+                reply = await self._ask(kind, self._number, asked)
+            except (OSError, asyncio.IncompleteReadError, ValueError) as error:
+                self.found.lost.append(f"{kind} {self._number}: {type(error).__name__} {error}")
+                continue
+            if reply:
+                messages = [*asked, {"role": "assistant", "content": reply}]
+
+    async def _ask(self, kind: str, number: int, messages: list[dict[str, str]]) -> str:
+        """The reply, if all of it came."""
+        body = json.dumps(
+            {"model": f"soak-{kind}", "max_tokens": 5000, "stream": True, "messages": messages}
+        ).encode()
+        limit = 4096 if kind == "slow" else 1 << 16
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._gateway.port, limit=limit)
+        try:
+            writer.write(
+                b"POST /v1/messages HTTP/1.1\r\nhost: soak\r\nx-api-key: %b\r\ncontent-type: application/json\r\n"
+                b"connection: close\r\ncontent-length: %d\r\n\r\n%b"
+                % (key_of(CALLER).encode(), len(body), body)
+            )
+            await writer.drain()
+            self.found.sent[kind] += 1
+            if kind == "hangs-up":
+                await asyncio.sleep(0.2)
+                return ""
+            if kind == "leaves":
+                await reader.readuntil(b"word0")
+                return ""
+            data = b""
+            while portion := await reader.read(limit):
+                data += portion
+                if kind == "slow":
+                    await asyncio.sleep(0.01)
+        finally:
+            writer.transport.abort()
+        return self._judged(kind, number, data)
+
+    def _judged(self, kind: str, number: int, data: bytes) -> str:
+        failed = b"event: error" in data or b'"type":"error"' in data
+        whole = b"event: message_stop" in data
+        text = "".join(
+            event["delta"].get("text", "")
+            for line in data.splitlines()
+            if line.startswith(b"data: ") and (event := json.loads(line[6:]))["type"] == "content_block_delta"
+        )
+        expected = f"{number}:" + "".join(f" word{word}" for word in range(WORDS.get(kind, 5)))
+        if kind in COMPLETE and whole and not failed and text == expected:
+            return text
+        if kind in COMPLETE or whole or not failed or not expected.startswith(text):
+            self.found.lost.append(f"{kind} {number}: {data[-200:]!r}")
+        return ""
+
+
+# What was counted
+
+
+def uncounted(sent: Counter[str], rows: list[dict[str, Any]]) -> list[str]:
+    """What the usage does not have as it should."""
+    found: list[str] = []
+    for kind in sent:
+        counted: Counter[str] = Counter()
+        for row in rows:
+            if row["asked"] == f"soak-{kind}":
+                counted.update(
+                    {name: row.get(name, 0) for name in ("requests", "input_tokens", "output_tokens")}
+                )
+        if counted["requests"] != sent[kind]:
+            found.append(f"{kind}: {sent[kind]} requests, {counted['requests']} counted")
+        if kind in COMPLETE:
+            exact = READ_TOKENS * sent[kind], WORDS[kind] * sent[kind]
+            if (counted["input_tokens"], counted["output_tokens"]) != exact:
+                found.append(
+                    f"{kind}: {exact} tokens, {counted['input_tokens'], counted['output_tokens']} counted"
+                )
+        elif kind not in ("error", "busy") and not counted["output_tokens"] >= sent[kind] * (
+            kind != "hangs-up"
+        ):
+            found.append(f"{kind}: {counted['output_tokens']} tokens of {sent[kind]} replies that broke off")
+    return found
+
+
+def grown(sizes: list[int]) -> list[str]:
+    """Whether the last third is larger than the one before it."""
+    third = len(sizes) // 3
+    if third and (last := max(sizes[-third:])) > 1.1 * max(sizes[-2 * third : -third]) + 8:
+        return [f"memory grew to {last} MiB: {sizes}"]
+    return []
+
+
+async def _usage(gateway: AttackedGateway, sent: Counter[str]) -> list[dict[str, Any]]:
+    """As soon as all is counted."""
+    rows: list[dict[str, Any]] = []
+    for _ in range(60):
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port, limit=1 << 22)
+        writer.write(
+            b"GET /segue/v1/usage HTTP/1.1\r\nhost: soak\r\nauthorization: Bearer %b\r\nconnection: close\r\n\r\n"
+            % key_of("operator").encode()
+        )
+        answer = await reader.read(-1)
+        writer.close()
+        rows = json.loads(answer.partition(b"\r\n\r\n")[2])["usage"]
+        if sum(row["requests"] for row in rows) >= sent.total():
+            break
+        await asyncio.sleep(0.5)
+    return rows
+
+
+def soak(seconds: float, share: float, *, looks: int = 30, seed: int = 37) -> Soaked:
+    with _provider() as url, tempfile.TemporaryDirectory(prefix="segue-soak-") as place:
+        operator = caller_settings("operator", "admin = true")
+        gateway = AttackedGateway(
+            Home(Path(place) / "home"),
+            url,
+            _SETTINGS + operator,
+            callers={CALLER: ""},
+            provider=f"timeouts = {{ idle = {_IDLE} }}",
+        )
+        try:
+            clients = _Clients(gateway, seed)
+
+            async def run() -> list[dict[str, Any]]:
+                await clients.run(seconds, share, looks)
+                return await _usage(gateway, clients.found.sent)
+
+            rows = asyncio.run(run())
+            found = clients.found
+            found.lost += uncounted(found.sent, rows) + grown(found.sizes)
+            found.lost += [line for line in gateway.lines if "Traceback" in line]
+            return found
+        finally:
+            gateway.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--share", type=float, default=0.8)
+    parser.add_argument("--provide", action="store_true")
+    asked = parser.parse_args()
+    if asked.provide:
+        asyncio.run(_serve())
+        return
+    found = soak(asked.minutes * 60, asked.share)
+    sys.stdout.write(
+        f"{found.sent.total():,d} requests in {found.seconds:.0f} s at {100 * found.share:.0f} % of a core: "
+        + ", ".join(f"{count:,d} {kind}" for kind, count in found.sent.items())
+        + f"; memory {found.sizes[0]} to {found.sizes[-1]} MiB, {len(found.lost)} lost or not counted\n"
+        + "".join(f"{line}\n" for line in found.lost[:50])
+    )
+    sys.exit(1 if found.lost else 0)
+
+
+if __name__ == "__main__":
+    main()
