@@ -19,7 +19,7 @@ from segue.cli.exit_codes import Exit
 from segue.cli.tool_loader import load_tools
 from segue.cli.tool_memory import restore
 from segue.config.layers import load_settings
-from segue.config.resources import open_store
+from segue.config.session_stores import open_store
 from segue.config.trust import approve, is_approved
 from segue.emulators.model.model_reply import Call
 from segue.sessions.entries import AllowedCall, SettingsChanged, ToolGrant

@@ -8,8 +8,8 @@ import pytest
 
 from segue.cli.main import main
 from segue.config.layers import load_settings
-from segue.config.resources import open_store
 from segue.config.schema import Config, SessionSettings
+from segue.config.session_stores import open_store
 from segue.errors import UsageError
 from segue.sessions.stores.memory import MemoryStore
 from segue.sessions.stores.postgres import PostgresStore

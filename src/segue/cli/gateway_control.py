@@ -15,9 +15,7 @@ import msgspec
 
 from segue.cli.clients import KEY_VARIABLE, gateway_url, key_needed
 from segue.cli.command_table import read_settings
-from segue.config.resources import open_providers
 from segue.errors import TransportError, UsageError
-from segue.gateway.doors.control import CONVERSATIONS, ConversationDocument, checked_model, switch_session
 from segue.gateway.memory.store import ConversationInfo
 from segue.gateway.stores import open_memory
 
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from segue.config.schema import Config
+    from segue.gateway.doors.control import ConversationDocument
     from segue.gateway.memory.store import GatewayStore
 
 LAST = "last"
@@ -62,6 +61,9 @@ class _Local:
 
     def switch(self, conversation: str, model: str, *, session: bool = False) -> ConversationInfo:
         """`last` names the conversation used last; an empty model takes a switch back. `session`: with all others of its session."""
+        from segue.config.resources import open_providers  # noqa: PLC0415 - a list needs none
+        from segue.gateway.doors.control import checked_model, switch_session  # noqa: PLC0415
+
         model = checked_model(model, self._config, open_providers(self._config))
         found = _id_of(conversation, self)
         known: ConversationInfo | bool | None
@@ -78,22 +80,26 @@ class _Local:
 
 class _Remote:
     def __init__(self, url: str) -> None:
-        self._url = url.rstrip("/")
+        from segue.gateway.doors.control import CONVERSATIONS  # noqa: PLC0415 - loads the wires; a list from a file needs none
+
+        self._url, self._conversations = url.rstrip("/"), CONVERSATIONS
 
     def conversations(self, limit: int) -> Sequence[ConversationInfo]:
-        answer = self._ask(f"{CONVERSATIONS}?limit={limit}")
+        answer = self._ask(f"{self._conversations}?limit={limit}")
         return msgspec.convert(answer["conversations"], list[ConversationInfo])
 
     def switch(self, conversation: str, model: str, *, session: bool = False) -> ConversationInfo:
         found = _id_of(conversation, self)
         wanted = {"model": model, **({"session": True} if session else {})}
-        answer = self._ask(f"{CONVERSATIONS}/{quote(found, safe='')}/switch", wanted)
+        answer = self._ask(f"{self._conversations}/{quote(found, safe='')}/switch", wanted)
         return msgspec.convert(answer, ConversationInfo)
 
     def document(self, conversation: str) -> ConversationDocument:
         """The messages of a conversation; `last` names the one used last."""
         found = _id_of(conversation, self)
-        answer = self._ask(f"{CONVERSATIONS}/{quote(found, safe='')}/document")
+        answer = self._ask(f"{self._conversations}/{quote(found, safe='')}/document")
+        from segue.gateway.doors.control import ConversationDocument  # noqa: PLC0415
+
         document = msgspec.Raw(msgspec.json.encode(answer["document"]))
         return msgspec.convert({**answer, "document": document}, ConversationDocument)
 

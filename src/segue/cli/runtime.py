@@ -31,9 +31,9 @@ from segue.config.resources import (
     open_router,
     open_sandbox,
     open_servers,
-    open_store,
     require_provider,
 )
+from segue.config.session_stores import open_store
 from segue.config.trust import MCP_FILE, approve_copy
 from segue.conversation.options import Options
 from segue.errors import SegueError, TranscriptError, UsageError

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from segue.config.paths import gateway_directory
-from segue.config.resources import postgres_missing
+from segue.config.session_stores import postgres_missing
 from segue.gateway.accounts.sqlite_store import SQLiteAccountStore
 from segue.gateway.memory.installation_key import decode_key, read_key
 from segue.gateway.memory.memory import Memory

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 from msgspec import Struct, structs
 
-from segue.config.resources import open_store
 from segue.config.schema import Allowance
+from segue.config.session_stores import open_store
 from segue.conversation.usage import Usage
 from segue.errors import InvalidRequestError, SegueError, UsageError
 from segue.exchange.attempt import Attempt

@@ -215,7 +215,7 @@ async def _work(arguments: argparse.Namespace, config: Config, batch: Batch, *, 
         )
     if arguments.save:
         from segue.batch import save_sessions  # noqa: PLC0415
-        from segue.config.resources import open_store  # noqa: PLC0415
+        from segue.config.session_stores import open_store  # noqa: PLC0415
 
         store = open_store(config)
         try:

@@ -128,7 +128,7 @@ def _file_page(file: Path) -> LocalInspector:
 
 def _session_page(config: Config, name: str) -> LocalInspector:
     from segue.cli.commands.sessions import find_session  # noqa: PLC0415
-    from segue.config.resources import open_store  # noqa: PLC0415
+    from segue.config.session_stores import open_store  # noqa: PLC0415
     from segue.inspector.local import LocalInspector  # noqa: PLC0415
     from segue.inspector.views.session_view import session_page  # noqa: PLC0415
     from segue.sessions.entries import Record  # noqa: PLC0415

@@ -152,7 +152,7 @@ def _from_gateway(conversation: str, url: str) -> SourceSession:
 async def _own(name: str) -> tuple[str, str, bytes]:
     """The id, the folder and the document of a chat of ours; the last one without a name."""
     from segue.cli.commands.sessions import find_session  # noqa: PLC0415
-    from segue.config.resources import open_store  # noqa: PLC0415
+    from segue.config.session_stores import open_store  # noqa: PLC0415
     from segue.sessions.export import export_session  # noqa: PLC0415
 
     store = open_store(read_settings([]).config)
@@ -169,7 +169,7 @@ async def _own(name: str) -> tuple[str, str, bytes]:
 
 def _take_in(move: Move, sidecars: Sidecars) -> list[str]:
     """Into the store of our own sessions."""
-    from segue.config.resources import open_store  # noqa: PLC0415
+    from segue.config.session_stores import open_store  # noqa: PLC0415
     from segue.sessions.imports import import_session  # noqa: PLC0415
 
     async def take_in() -> str:

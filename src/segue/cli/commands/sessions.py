@@ -75,7 +75,7 @@ def complete(words: list[str]) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from segue.config.resources import open_store, open_store_at  # noqa: PLC0415
+    from segue.config.session_stores import open_store, open_store_at  # noqa: PLC0415
 
     config = read_settings(arguments.sets).config
     if arguments.action == "copy":

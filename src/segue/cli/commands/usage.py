@@ -75,7 +75,7 @@ def _of_gateway(arguments: argparse.Namespace, config: Config) -> Sequence[Usage
 
 
 async def _of_chats(config: Config, first: str, last: str) -> list[UsageRow]:
-    from segue.config.resources import open_store  # noqa: PLC0415
+    from segue.config.session_stores import open_store  # noqa: PLC0415
     from segue.gateway.accounts.store import UsageRow, add_usage  # noqa: PLC0415
     from segue.sessions.expenses import expenses  # noqa: PLC0415
 
