@@ -50,6 +50,8 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
 
     def updated(self, newer: Usage) -> Usage:
         """These counts, replaced by the newer ones as far as those are known."""
+        if self is NO_USAGE:
+            return newer
         known = {name: value for name in _KNOWABLE if (value := getattr(newer, name)) is not None}
         if newer.estimated:
             known["estimated"] = True

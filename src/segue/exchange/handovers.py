@@ -155,10 +155,10 @@ def estimate_of(handovers: Sequence[Handover]) -> Usage | None:
 
 
 def sum_of(usages: Iterable[Usage]) -> Usage:
-    total = NO_USAGE
+    total: Usage | None = None  # nearly always it is one alone
     for usage in usages:
-        total = total.plus(usage)
-    return total
+        total = usage if total is None else total.plus(usage)
+    return NO_USAGE if total is None else total
 
 
 def _refers(request: ChatRequest) -> bool:

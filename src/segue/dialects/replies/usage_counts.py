@@ -28,8 +28,7 @@ MOST: Final = 2**53
 
 def believed(value: Any) -> int | None:
     """A whole number that may be a count; None if it is none."""
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST
-    return value if is_count else None
+    return value if type(value) is int and 0 <= value < MOST else None
 
 
 def count(held: Mapping[str, Any], name: str) -> int | None:
@@ -75,6 +74,8 @@ def counted(
 
 def _part(part: int | None, whole: int | None) -> int | None:
     """None if there is nothing of it, or more than there is of the whole."""
+    if part is None:
+        return None
     known = believed(part) or 0
     return known if 0 < known <= (whole or 0) else None
 
@@ -100,7 +101,7 @@ def with_price_facts(
 
 
 def _unusual_tier(word: Any) -> str:
-    if not isinstance(word, str):
+    if not isinstance(word, str) or word in _USUAL_TIERS:
         return ""
     tier = _TIER_PREFIX.sub("", word.lower())
     if tier in _USUAL_TIERS:

@@ -8,6 +8,7 @@ It is never dropped like an option: the model would answer to a part of the conv
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache
 from typing import Any, Literal, TypeAlias, final
 
 import msgspec
@@ -100,10 +101,17 @@ def _reference(field: ReferenceField, path: str, name: str, wire: str) -> Refere
 
 
 def _found(field: ReferenceField, fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    steps = field.place.replace("[]", ".[]").split(".")
+    steps = _steps(field.place)
+    if steps[0] not in fields:  # nearly always
+        return
     for path, value in _values(fields, steps, ""):
         if value is not None and (name := field.names(value)):
             yield path, name
+
+
+@cache
+def _steps(place: str) -> list[str]:
+    return place.replace("[]", ".[]").split(".")
 
 
 def _values(value: Any, steps: list[str], path: str) -> Iterator[tuple[str, Any]]:

@@ -10,6 +10,7 @@ import base64
 import binascii
 import hmac
 import secrets
+import struct
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, final
@@ -25,6 +26,7 @@ KEY_BYTES: Final = 32
 DIGEST_BYTES: Final = 20
 NONCE_BYTES: Final = 12
 _KEPT_BEGINNINGS: Final = 256
+_SIZE: Final = struct.Struct(">Q").pack
 _STANDARD: Final = str.maketrans("-_", "+/")
 
 
@@ -107,11 +109,8 @@ def decode_key(text: str, place: str) -> InstallationKey:
 
 
 def _joined(parts: tuple[str | bytes, ...]) -> bytes:
-    pieces: list[bytes] = []
-    for part in parts:
-        data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
-        pieces += (len(data).to_bytes(8, "big"), data)
-    return b"".join(pieces)
+    data = [part if type(part) is bytes else part.encode("utf-8", "surrogatepass") for part in parts]  # type: ignore[union-attr]
+    return b"".join([_SIZE(len(each)) + each for each in data])
 
 
 def _derive(secret: bytes, purpose: bytes) -> bytes:
