@@ -34,7 +34,7 @@ KINDS: Final = {
     "leaves": 8,
     "hangs-up": 4,
     "reset": 5,
-    "stall": 3,
+    "stall": 1,
     "garbled": 4,
     "error": 5,
     "busy": 5,
@@ -43,13 +43,15 @@ KINDS: Final = {
 COMPLETE: Final = ("whole", "slow")
 GONE: Final = ("leaves", "hangs-up")
 FAILED: Final = tuple(kind for kind in KINDS if kind not in COMPLETE + GONE)
-WORDS: Final = {"whole": 40, "slow": 4000, "leaves": 200}
+WORDS: Final = {"whole": 40, "slow": 1500, "leaves": 200}
 READ_TOKENS: Final = 10
 TURNS: Final = 12
 """After which a client begins a new conversation."""
-_IDLE: Final = 2.0
-_MOST_CLIENTS: Final = 400
+_IDLE: Final = 15.0
+"""Seconds until a provider that says nothing is given up. On a busy machine, one that works may be silent for seconds."""
+_MOST_CLIENTS: Final = 96
 _WORDS_OF_A_MESSAGE: Final = "Some words of a user, and what a tool has found in a file of the project. " * 20
+_CHUNK: Final = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4.1"}
 _SETTINGS: Final = f"""\
 models = {{ "soak-*" = "{MODEL}" }}
 [gateway.limits]
@@ -107,7 +109,7 @@ async def _reply(writer: asyncio.StreamWriter, asked: list[str]) -> bool:
     if kind == "reset":
         return False
     if kind == "stall":
-        await asyncio.sleep(3 * _IDLE)
+        await asyncio.sleep(1.5 * _IDLE)
         return False
     if kind == "garbled":
         _frame(writer, b"data: {not json\n\n")
@@ -128,10 +130,7 @@ def _chunk(
     writer: asyncio.StreamWriter, delta: dict[str, str], *, finish_reason: str | None = None, **more: Any
 ) -> None:
     choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
-    frame = {
-        "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4.1", "choices": [choice], **more
-    }  # fmt: skip
-    _frame(writer, b"data: %b\n\n" % json.dumps(frame).encode())
+    _frame(writer, b"data: %b\n\n" % json.dumps({**_CHUNK, "choices": [choice], **more}).encode())
 
 
 def _frame(writer: asyncio.StreamWriter, data: bytes) -> None:
@@ -175,6 +174,8 @@ class _Clients:
         self._running: list[asyncio.Task[None]] = []
         self._wanted = 4
         self._number = 0
+        self._shown = 0
+        """So many of what was lost were printed."""
 
     async def run(self, seconds: float, share: float, looks: int) -> None:
         began, cpu = time.monotonic(), self._cpu()
@@ -203,6 +204,8 @@ class _Clients:
             f"{seconds:6.0f} s {self.found.sent.total():9,d} requests {len(self._running):3d} clients {100 * busy:4.0f} % of a core "
             f"{size:5d} MiB {self._gateway.open_files:4d} files {len(self.found.lost)} lost\n"
         )
+        sys.stdout.writelines(f"       {line}\n" for line in self.found.lost[self._shown :][:5])
+        self._shown = len(self.found.lost)
         sys.stdout.flush()
 
     def _cpu(self) -> float:
