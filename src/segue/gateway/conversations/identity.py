@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from segue.gateway.memory.fingerprints import is_unique
 from segue.gateway.memory.openings import GivenName
 
 if TYPE_CHECKING:
@@ -71,10 +72,17 @@ async def _by_place(
             places.append(memory.arguments_key(caller, opening.digest, before(known), sent[known]))
         places.append(memory.own_place_key(caller, name, before(known), sent[known]))
     last = next((at for at in range(len(sent) - 1, -1, -1) if sent[at].speaker == "model"), None)
+    if known is None and last is not None and opening.dialect.client.call_ids and _has_own_ids(sent[last]):
+        return ""  # a reply with such ids is kept under these alone, and to hash a long history takes a sixth of reading it
     for index in dict.fromkeys((last, known)):
         if index is not None:
             places += memory.exact_keys(caller, opening.digest, before(index), sent[index])
     return await memory.sole_conversation(places, name)
+
+
+def _has_own_ids(message: Message) -> bool:
+    """Whether it calls something, always by an id that no other call has."""
+    return bool(message.calls) and all(is_unique(call.native_id, call.name) for call in message.calls)
 
 
 def _ids_of(message: Message) -> frozenset[str]:
