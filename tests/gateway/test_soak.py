@@ -15,19 +15,25 @@ def _row(kind: str, requests: int, **tokens: int) -> dict[str, object]:
 
 def test_a_request_that_is_not_counted_is_found() -> None:
     sent = Counter({"error": 3})
-    assert uncounted(sent, [_row("error", 1), _row("error", 2)]) == []
-    assert len(uncounted(sent, [_row("error", 2)])) == 1
+    assert uncounted(sent, [_row("error", 1), _row("error", 2)], {}) == []
+    assert len(uncounted(sent, [_row("error", 2)], {})) == 1
+
+
+def test_a_client_that_hung_up_is_counted_if_its_provider_was_asked() -> None:
+    sent = Counter({"hangs-up": 3})
+    assert uncounted(sent, [_row("hangs-up", 2)], {"hangs-up": 2}) == []
+    assert len(uncounted(sent, [_row("hangs-up", 1)], {"hangs-up": 2})) == 1
 
 
 def test_a_whole_reply_is_counted_to_the_token() -> None:
     sent = Counter({"whole": 2})
     exact = _row("whole", 2, input_tokens=2 * READ_TOKENS, output_tokens=2 * WORDS["whole"])
-    assert uncounted(sent, [exact]) == []
-    assert len(uncounted(sent, [{**exact, "output_tokens": 2 * WORDS["whole"] - 1}])) == 1
+    assert uncounted(sent, [exact], {}) == []
+    assert len(uncounted(sent, [{**exact, "output_tokens": 2 * WORDS["whole"] - 1}], {})) == 1
 
 
 def test_a_reply_that_broke_off_is_counted_with_an_estimate() -> None:
-    assert len(uncounted(Counter({"leaves": 1}), [_row("leaves", 1, output_tokens=0)])) == 1
+    assert len(uncounted(Counter({"leaves": 1}), [_row("leaves", 1, output_tokens=0)], {})) == 1
 
 
 def test_memory_that_grows_in_the_end_is_found() -> None:
