@@ -380,7 +380,7 @@ class CacheClient(StatefulClient):
     """Requests to generateContent that build on cached contents; they hold all messages behind those."""
 
     wire, home = "gemini", "gemini/gemini-3.5-flash"
-    lost: ClassVar[Mapping[int, str]] = {400: "cachedContent", 403: "CachedContent not found"}
+    lost: ClassVar[Mapping[int, str]] = {400: "achedContent", 403: "CachedContent not found"}
     headers: ClassVar[Mapping[str, str]] = GeminiAgent.headers
     DOCUMENT: ClassVar[str] = "The ship sails at noon."
 

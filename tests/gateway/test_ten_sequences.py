@@ -195,7 +195,7 @@ async def conversation(other: str, *, stream: bool) -> None:
     (refused,) = [one for one in done if isinstance(one, RefusedError)]
     assert (refused.status, refused.error["code"]) == (400, "conversation_locked")
     listed = json.dumps((await client.ask(f"{items}?limit=100", None, "GET")).json()["data"])
-    places = [listed.index(word) for word in ("u3", "u2", "i3", "u1", "i2", "i1")]
+    places = [listed.index(f'"{word}"') for word in ("u3", "u2", "i3", "u1", "i2", "i1")]
     assert places == sorted(places), "the newest first"
     assert "failed" not in listed
 
