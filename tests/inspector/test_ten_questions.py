@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
+
+import pytest
 
 from inspector.browser import Tab
 from inspector.story import GEMINI, GPT, MISTRAL, OPUS, TURNS, Agent, Session, Stage
+from segue.gateway.telemetry.report import RequestReport
+from segue.inspector.markup import words
 
 
 def _open(tab: Tab, stage: Stage, path: str) -> str:
@@ -13,8 +18,8 @@ def _open(tab: Tab, stage: Stage, path: str) -> str:
     return tab.text()
 
 
-def _requests(session: Session, agent: Agent) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = session.json(f"/c/{agent.conversation}/requests.json")["requests"]
+def _requests(session: Session, agent: Agent) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = session.json(f"/c/{agent.conversation}/requests.json")["requests"]
     return found
 
 
@@ -90,7 +95,32 @@ def test_7_what_is_slow(tab: Tab, stage: Stage, agent: Agent, session: Session) 
     (attempt,) = request["attempts"]
     assert 0 < attempt["first_bytes"] <= attempt["first_content"] <= attempt["seconds"]
     text = _open(tab, stage, f"/r/{request['id']}")
-    assert "before it the client took" in text
+    assert "before it the client took" in text and "the gateway itself took" in text
+    assert "Slowest: " in _open(tab, stage, f"/c/{agent.conversation}")
+
+
+def test_all_times_of_a_request_count_from_its_arrival(stage: Stage, agent: Agent, session: Session) -> None:
+    listed = session.get(f"/c/{agent.conversation}/requests")[2].decode()
+    for number, one in enumerate(_requests(session, agent)):
+        ended, taken = 0.0, 0.0
+        for attempt in one["attempts"]:
+            assert attempt["after"] >= ended - 1e-5, number
+            ended, taken = attempt["after"] + attempt["seconds"], taken + attempt["seconds"]
+        assert ended <= one["seconds"] + 1e-5
+        assert one["gateway_seconds"] == pytest.approx(one["seconds"] - taken, abs=1e-5)
+        last = one["attempts"][-1]
+        first = last["after"] + last["first_content"]
+        assert one["first_content"] == pytest.approx(first)
+        row = listed.partition(f'data-row="{one["id"]}"')[2].partition("</tr>")[0]
+        chart = session.get(f"/r/{one['id']}")[2].decode()
+        for seconds in (first, one["seconds"]):
+            assert f">{words.seconds(seconds)}<" in row
+        assert f"ends at {words.seconds(one['seconds'])}" in chart and f">{words.seconds(first)}<" in chart
+
+
+def test_a_clock_that_is_set_moves_no_attempt() -> None:
+    report = RequestReport(request_id="one", began=1_800_000_000.0, started=50.0)
+    assert report.moment_of(50.25) - report.began == pytest.approx(0.25, abs=1e-6)
 
 
 def test_8_what_failed_who_took_over_and_was_anything_billed_twice(

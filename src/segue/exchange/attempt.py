@@ -77,7 +77,8 @@ class Attempt:
         """Whether the model would be asked again for a reply that cannot be read."""
         self.complete = False
         """Whether the reply came to its end."""
-        self._began = monotonic()
+        self.began = monotonic()
+        """By the monotonic clock, as its times are."""
         self._abort: asyncio.Event | None = None
         self._take: Take
         self._raised: Exception | None = None
@@ -91,7 +92,7 @@ class Attempt:
     @property
     def passed(self) -> float:
         """Seconds since it began."""
-        return monotonic() - self._began
+        return monotonic() - self.began
 
     @property
     def wire_body(self) -> bytes:
@@ -114,7 +115,7 @@ class Attempt:
 
     async def run(self, take: Take, abort: asyncio.Event | None = None) -> SegueError | None:
         """Read the reply. None if it came to its end, or was aborted; else why it did not."""
-        self._began = monotonic()
+        self.began = monotonic()
         try:
             if abort is None:
                 await self._read(take)

@@ -166,7 +166,6 @@ class Gateway:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
-        started = monotonic()
         report = RequestReport(
             request_id=given_id(scope) or token_hex(8),
             method=scope.get("method", ""),
@@ -191,7 +190,7 @@ class Gateway:
         finally:
             self.running -= 1
             report.status, report.reply_bytes = writer.status, writer.sent
-            report.seconds = monotonic() - started
+            report.seconds = monotonic() - report.started
             report.warm_bytes = self._reader.warm_bytes()
             report.held_bytes = self._budget.held
             self._report(report)
@@ -428,7 +427,7 @@ class Gateway:
             report.operation, report.status, report.seconds = (
                 "background",
                 writer.status,
-                time() - report.began,
+                monotonic() - report.started,
             )
             self._report(report)
 

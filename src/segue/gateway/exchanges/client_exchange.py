@@ -72,7 +72,7 @@ class ReportingAsker(Asker):
 
     def _enter(self, route: Route) -> AttemptReport:
         """Raises if the route has as many requests as it may have."""
-        tried = AttemptReport(route=route.name, began=time())
+        tried = AttemptReport(route=route.name, began=self._report.moment_of(monotonic()))
         self._report.tries.append(tried)
         self._members.enter(route.name)
         self._entered = route.name
@@ -85,7 +85,9 @@ class ReportingAsker(Asker):
         if attempt is not None and (headroom := attempt.provider.headroom) is not None:
             self._report.headroom[route.name] = headroom.of(route.model)
         tried = self._report.tries[-1]
-        tried.seconds = time() - tried.began if attempt is None else attempt.passed
+        # It begins when its request leaves: what the gateway does before, such as rendering, is its own time.
+        began = tried.began if attempt is None else self._report.moment_of(attempt.began)
+        tried.began, tried.seconds = began, self._report.moment_of(monotonic()) - began
         if error is None:
             tried.error = "" if attempt is not None and attempt.complete else "cancelled"
             return

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING, final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage
@@ -90,6 +91,8 @@ class RequestReport(Struct, kw_only=True):
     """Seconds since 1970."""
     trace_parent: str = ""
     """The client's `traceparent` header."""
+    started: float = field(default_factory=monotonic)
+    """When it came, by the clock that all its times are taken from."""
     tries: list[AttemptReport] = []
     restored: int = 0
     """Replies in the client's history whose originals were put back."""
@@ -104,6 +107,10 @@ class RequestReport(Struct, kw_only=True):
     messages: tuple[Message, ...] = ()
     """The content: only for traces that were asked to record it, never for the log."""
     answer: Message | None = None
+
+    def moment_of(self, at: float) -> float:
+        """Seconds since 1970 of a time of the monotonic clock: a wall clock that is set meanwhile moves no attempt."""
+        return self.began + (at - self.started)
 
     def describe_history(self, messages: tuple[Message, ...], originals: Originals) -> None:
         """What the client sent before, and what of it was known."""

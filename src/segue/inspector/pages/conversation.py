@@ -24,6 +24,7 @@ from segue.inspector.views.chat_view import (
     seams_of,
     turns_of,
 )
+from segue.inspector.views.timing import client_pause, slowest, time_of, time_of_all
 from segue.providers.tokens.token_estimates import family_of, text_tokens, texts_of
 from segue.providers.tokens.token_estimates import json_text as json_bytes
 
@@ -71,6 +72,7 @@ def page(view: View, name: str) -> Page:
         _head(view, known, requests),
         _who_chose(view, known),
         plot(requests, misses),
+        _slowest(requests),
         _context(view, known, said),
         _seals(said),
         _tabs(known, "chat"),
@@ -109,6 +111,7 @@ def _data(view: View, known: ConversationRecord) -> dict[str, object]:
         "usage": known.usage,
         "dollars": known.dollars,
         "state": state_of(view, known)[0],
+        "time": time_of_all(known.requests),
     }
 
 
@@ -217,6 +220,11 @@ def plot(requests: Sequence[RequestRecord], misses: Mapping[str, RequestCache]) 
     step = e("path", cls="g-text", stroke_width="1.4", d="M0 5H8V1H16")
     so_far = e("span", e("svg", step, width=16, height=6, aria_hidden="true"), "cost so far", cls="key end")
     return [e("div", marks.token_keys(), so_far, cls="row wrap gap16"), drawn]
+
+
+def _slowest(requests: Sequence[RequestRecord]) -> Node:
+    said = slowest(time_of_all(requests))
+    return e("p", said, cls="s q") if said else None
 
 
 def window_parts(said: Conversation, model: str, tools: object) -> list[tuple[str, int]]:
@@ -465,6 +473,7 @@ def requests_page(view: View, name: str) -> Page:
                 e("td", marks.model(one.route) if one.route else "–"),
                 e("td", words.moment(one.began)),
                 e("td", words.seconds(pause) if (pause := client_pause(before, one)) else "", cls="r f"),
+                e("td", words.seconds(time_of(one).gateway), cls="r f"),
                 e("td", words.seconds(one.first_content), cls="r"),
                 e("td", words.seconds(one.seconds), cls="r"),
                 e("td", words.thousands(one.usage.input_tokens), cls="r"),
@@ -487,8 +496,9 @@ def requests_page(view: View, name: str) -> Page:
         "Model",
         "Time",
         ">Client before it",
-        ">First content",
-        ">Total",
+        ">Gateway itself",
+        ">First content at",
+        ">Ends at",
         ">Input",
         ">Output",
         ">Repairs",
@@ -498,7 +508,9 @@ def requests_page(view: View, name: str) -> Page:
     body = [
         crumb(("Conversations", "/"), (view.title(known), f"/c/{known.id}"), ("requests", "")),
         head(
-            "Requests", f"{words.count(known.request_count, 'request')} of this conversation, oldest first."
+            "Requests",
+            f"{words.count(known.request_count, 'request')} of this conversation, oldest first. First content and end are "
+            "counted from when the client’s request came.",
         ),
         _tabs(known, "requests"),
         table(headings, rows, kind="tight", label="Requests"),
@@ -512,11 +524,6 @@ def requests_page(view: View, name: str) -> Page:
     )
 
 
-def client_pause(before: RequestRecord | None, one: RequestRecord) -> float | None:
-    """Seconds that the client took within a turn, from the reply before to this request: mostly its tools."""
-    return None if before is None or one.begins_turn else max(one.began - before.end, 0.0)
-
-
 def _repairs_cell(one: RequestRecord) -> Node:
     repairs, losses = len(one.repairs), len(one.losses)
     if not repairs:
@@ -527,4 +534,5 @@ def _repairs_cell(one: RequestRecord) -> Node:
 def summary(one: RequestRecord) -> dict[str, object]:
     """A request as data, without what was said."""
     hidden = {"content", "pieces"}
-    return {name: getattr(one, name) for name in one.__struct_fields__ if name not in hidden}
+    shown = {name: getattr(one, name) for name in one.__struct_fields__ if name not in hidden}
+    return {**shown, "gateway_seconds": time_of(one).gateway}

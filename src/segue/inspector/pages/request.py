@@ -12,9 +12,10 @@ from segue.inspector.markup import charts, marks, words
 from segue.inspector.markup.html import Element, Node, e
 from segue.inspector.markup.shell import ROOT, Page, button, crumb, head, link_button, section, table
 from segue.inspector.page_request import not_found
-from segue.inspector.pages.conversation import client_pause, summary
+from segue.inspector.pages.conversation import summary
 from segue.inspector.views.change_list import change_items, changes_of
 from segue.inspector.views.row_markup import block_line, fold, pair
+from segue.inspector.views.timing import client_pause, time_of
 from segue.inspector.views.wire_rows import rows_of
 from segue.text.redaction import redact_text
 
@@ -176,9 +177,9 @@ def _timing(one: RequestRecord, pause: float | None) -> Element:
     """`pause`: seconds that the client took before it."""
     lanes = [
         charts.Lane(
-            title="segue: read, plan, render",
-            bars=(("f-text", 0.0, max(one.ready, 0.001)),),
-            note=words.seconds(one.ready),
+            title="segue: read, plan, render, remember",
+            bars=tuple([("f-text", start, end) for start, end in _gateway_bars(one)]),
+            note=f"ends at {words.seconds(one.seconds)}",
         )
     ]
     commit = None
@@ -198,9 +199,9 @@ def _timing(one: RequestRecord, pause: float | None) -> Element:
             e("td", str(number)),
             e("td", attempt.route),
             e("td", words.seconds(attempt.after), cls="r"),
-            e("td", words.seconds(attempt.first_bytes), cls="r"),
-            e("td", words.seconds(attempt.first_content), cls="r"),
-            e("td", words.seconds(attempt.seconds), cls="r"),
+            e("td", _since_start(attempt, attempt.first_bytes), cls="r"),
+            e("td", _since_start(attempt, attempt.first_content), cls="r"),
+            e("td", _since_start(attempt, attempt.seconds), cls="r"),
             e("td", f"{attempt.status or ''} {attempt.error}".strip() or "answered"),
         )
         for number, attempt in enumerate(one.attempts, 1)
@@ -210,7 +211,7 @@ def _timing(one: RequestRecord, pause: float | None) -> Element:
         e(
             "div",
             e("h2", "Timing"),
-            e("span", f"before it the client took {words.seconds(pause)}", cls="q s") if pause else None,
+            e("span", _own_times(one, pause), cls="q s"),
             e("span", keys, cls="end keys wide"),
             cls="row wrap",
         ),
@@ -219,13 +220,32 @@ def _timing(one: RequestRecord, pause: float | None) -> Element:
             "details",
             e("summary", "The same as a table", cls="foldrow"),
             table(
-                ("Attempt", "Route", ">Begins after", ">First byte", ">First content", ">Ends", "How"),
+                ("Attempt", "Route", ">Begins at", ">First byte at", ">First content at", ">Ends at", "How"),
                 rows,
                 kind="tight",
                 label="Attempts",
             ),
         ),
     )
+
+
+def _gateway_bars(one: RequestRecord) -> list[tuple[float, float]]:
+    """When no provider had the request: before the first attempt, between two, and after the last."""
+    starts = [0.0, *(attempt.after + attempt.seconds for attempt in one.attempts)]
+    ends = [*(attempt.after for attempt in one.attempts), one.seconds]
+    return [(start, end) for start, end in zip(starts, ends, strict=True) if end > start]
+
+
+def _own_times(one: RequestRecord, pause: float | None) -> str:
+    """Of the gateway, and of the client before the request."""
+    client = f"before it the client took {words.seconds(pause)}; " if pause else ""
+    gateway = f"the gateway itself took {words.seconds(time_of(one).gateway)}"
+    return f"{client}{gateway}; all times count from when the client’s request came"
+
+
+def _since_start(attempt: AttemptRecord, passed: float | None) -> str:
+    """`passed`: seconds since the attempt began."""
+    return words.seconds(None if passed is None else attempt.after + passed)
 
 
 def _lane(number: int, attempt: AttemptRecord, *, is_last: bool) -> charts.Lane:
@@ -246,7 +266,7 @@ def _lane(number: int, attempt: AttemptRecord, *, is_last: bool) -> charts.Lane:
         title=f"{number} {attempt.route.partition('/')[2]}",
         route=attempt.route,
         bars=(("t-read", attempt.after, came), ("t-write", came, first), ("t-fresh", first, end)),
-        note=words.seconds(end),
+        note=f"ends at {words.seconds(end)}",
         bold=is_last,
     )
 

@@ -34,7 +34,7 @@ from segue.inspector.record.records import (
 from segue.text.redaction import known_secrets, redact_known, redact_text, secrets_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from segue.conversation.usage import Usage
     from segue.gateway.telemetry.report import AttemptReport
@@ -67,7 +67,6 @@ class _Running(Struct):
     turn: ClientTurn
     switched: str
     attempts: list[Attempt]
-    ready: float = 0.0
 
 
 @final
@@ -152,11 +151,8 @@ class Recorder:
 
     def asks(self, report: RequestReport, attempt: Attempt) -> None:
         running = self._running.get(id(report))
-        if running is None:
-            return
-        if not running.attempts:
-            running.ready = time() - report.began
-        running.attempts.append(attempt)
+        if running is not None:
+            running.attempts.append(attempt)
 
     def ended(self, report: RequestReport) -> None:
         running = self._running.pop(id(report), None)
@@ -193,15 +189,15 @@ class Recorder:
     def _taken(self, report: RequestReport, running: _Running | None) -> _Ended:
         turn = running.turn if running is not None else None
         attempts = running.attempts if running is not None else []
-        last = attempts[-1] if attempts else None
+        last, tried = attempts[-1] if attempts else None, tuple(_attempts_of(report, attempts))
         record = RequestRecord(
             id=report.request_id,
             conversation=report.conversation,
             caller=report.caller,
             began=report.began,
             seconds=report.seconds,
-            first_content=report.first_content,
-            ready=running.ready if running is not None else 0.0,
+            first_content=_first_content(report, tried),
+            ready=tried[0].after if tried else 0.0,
             client=report.client[:200],
             method=report.method,
             path=report.path[:200],
@@ -225,7 +221,7 @@ class Recorder:
             usage_estimated=report.usage_estimated,
             dollars=report.dollars,
             repairs=tuple(getattr(last, "repairs", ())) if last is not None else (),
-            attempts=tuple(_attempts_of(report, attempts)),
+            attempts=tried,
             failovers=report.failovers,
             error=report.error,
             client_gone=report.client_gone,
@@ -523,6 +519,17 @@ def _attempts_of(report: RequestReport, attempts: list[Attempt]) -> Iterator[Att
             dialect=attempt.origin.dialect if attempt is not None else "",
             url=attempt.sent.url if attempt is not None and attempt.sent is not None else "",
         )
+
+
+def _first_content(report: RequestReport, attempts: Sequence[AttemptRecord]) -> float | None:
+    """Seconds since the request came: the report counts from the attempt that answered."""
+    if report.first_content is None or not attempts:
+        return report.first_content
+    with_content = [one for one in attempts if one.first_content is not None]
+    answered = with_content[-1] if with_content else attempts[-1]
+    return answered.after + (
+        report.first_content if answered.first_content is None else answered.first_content
+    )
 
 
 def _usage_of(tried: AttemptReport) -> Usage:
