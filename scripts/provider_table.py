@@ -1,4 +1,4 @@
-"""The table of providers in docs/providers.md, from addresses.toml. Without --write it fails when out of date."""
+"""The table of providers in docs/providers.md, from providers.toml. Without --write it fails when out of date."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from segue.emulators import providers
+from segue.emulators import provider_paths
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.in_process import ask_now
@@ -71,11 +71,11 @@ def _read(path: Path) -> Recording | None:
     url = urlsplit(request.get("url") or "")
     provider = HOSTS.get(url.netloc)
     body = request.get("json")
-    if provider not in providers.mounted() or not isinstance(body, dict | None):
+    if provider not in provider_paths.mounted() or not isinstance(body, dict | None):
         return None
     target = f"/{provider}{url.path}" + (f"?{url.query}" if url.query else "")
     method = request.get("method") or "POST"
-    found = providers.find(method, f"/{provider}{url.path}")
+    found = provider_paths.find(method, f"/{provider}{url.path}")
     if found is None or found.handler is None:
         return None
     sent = {name.lower(): str(value) for name, value in (request.get("headers") or {}).items()}

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.emulators import providers
+from segue.emulators import provider_paths
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
@@ -123,18 +123,18 @@ def test_a_fault_waits_for_its_provider() -> None:
     assert [fault.provider for fault in app.emulator.faults] == ["anthropic"]
 
 
-@pytest.mark.parametrize("provider", list(providers.mounted()))
+@pytest.mark.parametrize("provider", list(provider_paths.mounted()))
 @pytest.mark.parametrize("status", [429, 500, 503, 529])
 def test_every_provider_has_its_words_for_trouble(provider: str, status: int) -> None:
     app = App()
     app.emulator.faults.append(Fault(status=status, retry_after=3))
-    method, pattern, _ = providers.mounted()[provider][0].routes[0]
+    method, pattern, _ = provider_paths.mounted()[provider][0].routes[0]
     answer = ask_now(app, method, f"/{provider}" + pattern.replace("{model}", "m"), json={})
     assert answer.status == status
     assert isinstance(answer.json(), dict | list)
 
 
-@pytest.mark.skipif("gemini" not in providers.mounted(), reason="there is no Gemini emulator")
+@pytest.mark.skipif("gemini" not in provider_paths.mounted(), reason="there is no Gemini emulator")
 def test_gemini_says_in_the_body_when_to_come_back_and_for_which_model() -> None:
     app = App()
     app.emulator.faults.append(Fault(status=429, retry_after=7))

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from segue.emulators import providers
+from segue.emulators import provider_paths
 from segue.emulators.app import App
 from segue.emulators.in_process import ask_now
 
 ROUTES = [
     (provider, method, pattern)
-    for provider, folders in providers.mounted().items()
+    for provider, folders in provider_paths.mounted().items()
     for folder in folders
     for method, pattern, _ in folder.routes
 ]

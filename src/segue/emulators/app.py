@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from msgspec import structs
 
-from segue.emulators import providers, script, websocket
+from segue.emulators import provider_paths, script, websocket
 from segue.emulators.emulator import Emulator, Entry
 from segue.emulators.faults import Fault, instead, replaces_the_answer, spoil
 from segue.emulators.http import BadJsonError, Receive, Request, Response, Send, error_response, json_response
@@ -53,7 +53,7 @@ class App:
         """Everything but the sending, without I/O."""
         if request.path.startswith(CONTROL):
             return self._control(request)
-        found = providers.find(request.method, request.path, self.root)
+        found = provider_paths.find(request.method, request.path, self.root)
         if found is None:
             return json_response({"error": "no such provider here"}, status=404)
         request = structs.replace(
@@ -64,7 +64,7 @@ class App:
         self._note(request, found.mounted.provider, response, fault)
         return response
 
-    def _response(self, request: Request, found: providers.Found, fault: Fault | None) -> Response:
+    def _response(self, request: Request, found: provider_paths.Found, fault: Fault | None) -> Response:
         errors = found.mounted.errors
         if fault is not None and replaces_the_answer(fault):
             return instead(fault, errors, self._context(request, found))
@@ -78,11 +78,13 @@ class App:
             response = error_response(errors, refused.refusal, refused.context)
         return spoil(fault, response, errors, self._context(request, found)) if fault else response
 
-    def _context(self, request: Request, found: providers.Found) -> Context:
+    def _context(self, request: Request, found: provider_paths.Found) -> Context:
         model = request.params.get("model") or model_of(_json_or_none(request))
         return self.emulator.context(request, provider=found.mounted.provider, model=model)
 
-    def _plain_refusal(self, request: Request, found: providers.Found, status: int, message: str) -> Response:
+    def _plain_refusal(
+        self, request: Request, found: provider_paths.Found, status: int, message: str
+    ) -> Response:
         kinds = {404: "not_found_error", 413: "request_too_large"}
         openai = found.mounted.provider == "openai"
         kind = "invalid_request_error" if openai else kinds.get(status, "invalid_request_error")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, structs
 
-from segue.emulators import providers
+from segue.emulators import provider_paths
 from segue.emulators.emulator import account_of
 from segue.emulators.faults import instead
 from segue.emulators.http import Request, error_response
@@ -92,7 +92,7 @@ def advance(job: Job, emulator: Emulator) -> State:
 def _answer(task: Task, job: Job, emulator: Emulator) -> Answered:
     if task.refusal is not None:
         return Answered(400, task.refusal)
-    found = providers.find("POST", f"/{job.request.mounted}{task.path}")
+    found = provider_paths.find("POST", f"/{job.request.mounted}{task.path}")
     if found is None or found.handler is None:
         return Answered(404, {"error": {"message": f"Invalid URL (POST {task.path})"}})
     request = structs.replace(

@@ -70,7 +70,7 @@ def test_a_new_provider_of_the_chat_wire_is_a_data_file_and_no_code(tmp_path: Pa
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(Path(segue.__file__).parent, package, copy_function=os.symlink, ignore=ignored)
     (package / "dialects/openai_chat/servers/acme.toml").write_text(ACME)
-    addresses = package / "providers/hosts/addresses.toml"
+    addresses = package / "providers/hosts/providers.toml"
     entries = addresses.read_text("utf-8")
     addresses.unlink()
     addresses.write_text(entries + ADDRESS, "utf-8")

@@ -49,7 +49,7 @@ def exports(url: str) -> list[str]:
     """Lines for a shell that lead the SDKs of all emulated providers to an address, each by its own variables."""
     from urllib.parse import urlsplit  # noqa: PLC0415
 
-    from segue.emulators.providers import MODULES  # noqa: PLC0415
+    from segue.emulators.provider_paths import MODULES  # noqa: PLC0415
     from segue.providers.hosts.addresses import find_address  # noqa: PLC0415
 
     lines = []

@@ -1,4 +1,4 @@
-"""The addresses of providers, read from addresses.toml on first use, and base URLs as users write them."""
+"""The addresses of providers, read from providers.toml on first use, and base URLs as users write them."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Address(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @final
 class Addresses(Struct, frozen=True):
-    """All of addresses.toml."""
+    """All of providers.toml."""
 
     paths: Mapping[str, str]
     whole_paths: Mapping[str, str]
@@ -132,7 +132,7 @@ class Addresses(Struct, frozen=True):
 
 @lru_cache(maxsize=1)
 def addresses() -> Addresses:
-    table = tomllib.loads(files(__package__).joinpath("addresses.toml").read_text("utf-8"))
+    table = tomllib.loads(files(__package__).joinpath("providers.toml").read_text("utf-8"))
     providers = {
         name: {"name": name, "paths_of": name, **fields} for name, fields in table["providers"].items()
     }
