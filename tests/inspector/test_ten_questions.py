@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from inspector.browser import Tab
 from inspector.story import GEMINI, GPT, MISTRAL, OPUS, TURNS, Agent, Session, Stage
 from segue.gateway.telemetry.report import RequestReport
 from segue.inspector.markup import words
+
+_PART = re.compile(r"(system|tool results|tools|messages) ([\d,]+)")
 
 
 def _open(tab: Tab, stage: Stage, path: str) -> str:
@@ -68,7 +71,7 @@ def test_5_did_the_cache_hold_which_byte_differed_and_what_did_it_cost(
     tab: Tab, stage: Stage, agent: Agent, session: Session
 ) -> None:
     text = _open(tab, stage, f"/c/{agent.conversation}/cache")
-    assert "miss: the tool list changed" in text
+    assert "miss: the tool list changed · cost $0.036 more" in " ".join(text.split())
     assert "first differing byte" in text and "tools[2]" in text
     outcomes = session.json(f"/c/{agent.conversation}/cache.json")["outcomes"]
     missed = [one for one in outcomes if one.get("lost")]
@@ -129,7 +132,11 @@ def test_8_what_failed_who_took_over_and_was_anything_billed_twice(
     text = _open(tab, stage, f"/r/{_requests(session, agent)[6]['id']}")
     assert "529 overloaded_error" in text and "nothing billed twice" in text
     assert "It did not reach the client" in text
-    assert "never seen by the client" in _open(tab, stage, "/errors")
+    text = _open(tab, stage, "/errors")
+    assert "never seen by the client" in text and "if there was one" not in text
+    title = TURNS[0].partition(". ")[0]
+    row = f"{title}. · request 7 · attempts 1 and 2 failed; mistral-large-latest took over at attempt 3"
+    assert row in " ".join(text.split())
 
 
 def test_9_are_the_first_models_signatures_still_there(tab: Tab, stage: Stage, agent: Agent) -> None:
@@ -140,10 +147,14 @@ def test_9_are_the_first_models_signatures_still_there(tab: Tab, stage: Stage, a
     assert "its cache was still warm" in text
 
 
-def test_10_what_fills_the_window(tab: Tab, stage: Stage, agent: Agent) -> None:
+def test_10_what_fills_the_window(tab: Tab, stage: Stage, agent: Agent, session: Session) -> None:
     text = _open(tab, stage, f"/c/{agent.conversation}")
-    line = next(line for line in text.splitlines() if "tool results" in line)
-    assert "system" in line and "tools" in line and "messages" in line
+    shown = " ".join(text.partition("tokens in the window")[2].partition("scaled")[0].split())
+    parts = {name: int(number.replace(",", "")) for name, number in _PART.findall(shown)}
+    assert set(parts) == {"system", "tools", "messages", "tool results"}
+    assert sum(parts.values()) == _requests(session, agent)[-1]["usage"]["input_tokens"]
+    assert "scaled to what the provider counted" in text
+    assert tab.run("document.querySelectorAll('.ctx .key rect').length") == 4
 
 
 def test_a_switch_is_a_click(tab: Tab, stage: Stage, agent: Agent, session: Session) -> None:
@@ -200,6 +211,25 @@ def test_the_page_is_walked_with_the_keyboard_alone(tab: Tab, stage: Stage, agen
     tab.until("!document.getElementById('help').open")
     tab.press("Escape")
     tab.until("document.getElementById('rows')")
+
+
+def test_escape_closes_an_open_menu_before_it_leaves_the_page(tab: Tab, stage: Stage, agent: Agent) -> None:
+    tab.open(f"{stage.page}/c/{agent.conversation}")
+    tab.click("details.drop > summary")
+    assert tab.run("document.querySelector('details.drop').open")
+    tab.press("Escape")
+    assert not tab.run("document.querySelector('details.drop').open")
+    assert str(tab.run("location.pathname")).endswith(f"/c/{agent.conversation}")
+    tab.press("Escape")
+    tab.until("document.getElementById('rows')")
+
+
+def test_each_page_of_a_conversation_has_its_tabs(stage: Stage, agent: Agent, session: Session) -> None:
+    for path in ("", "/requests", "/cache", "/as"):
+        page = session.get(f"/c/{agent.conversation}{path}")[2].decode()
+        tabs = page.partition('class="tabs under"')[2].partition("</nav>")[0]
+        assert tabs.count("<a ") == 4 and tabs.count('aria-current="true"') == 1
+        assert f'{path}" aria-current="true"' in tabs
 
 
 def test_the_token_stays_in_no_address(stage: Stage, agent: Agent, tab: Tab) -> None:

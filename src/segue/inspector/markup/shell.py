@@ -283,6 +283,25 @@ def crumb(*parts: tuple[str, str]) -> Element:
     return e("nav", shown, cls="crumb", aria_label="Where this page stands")
 
 
+def conversation_tabs(conversation: str, requests: int, now: str) -> Element:
+    """The pages of one conversation. `now`: the one that is shown."""
+    pages = (
+        ("chat", "Chat", ""),
+        ("requests", f"Requests {requests}", "/requests"),
+        ("cache", "Cache and cost", "/cache"),
+        ("as", "As another model", "/as"),
+    )
+    return e(
+        "nav",
+        [
+            e("a", title, href=f"{ROOT}/c/{conversation}{path}", aria_current="true" if name == now else None)
+            for name, title, path in pages
+        ],
+        cls="tabs under",
+        aria_label="Views of this conversation",
+    )
+
+
 def head(title: Node, line: Node, *controls: Node) -> Element:
     return e(
         "div",

@@ -11,7 +11,16 @@ from segue.gateway.prompt_caches.facts import cache_facts
 from segue.gateway.prompt_caches.prompts import common_bytes, first_difference, parts_of
 from segue.inspector.markup import marks, words
 from segue.inspector.markup.html import Element, Node, e
-from segue.inspector.markup.shell import ROOT, Page, crumb, figure, head, link_button, section
+from segue.inspector.markup.shell import (
+    ROOT,
+    Page,
+    conversation_tabs,
+    crumb,
+    figure,
+    head,
+    link_button,
+    section,
+)
 from segue.inspector.views.cache_causes import outcomes_of
 
 if TYPE_CHECKING:
@@ -45,7 +54,8 @@ def page(view: View, name: str) -> Page:
             _line(known, misses, lost),
             link_button("Export CSV", f"{ROOT}/c/{known.id}/cache?export=csv", download=""),
         ),
-        _figures(view, requests, known, misses, cold),
+        conversation_tabs(known.id, known.request_count, "cache"),
+        e("div", _figures(view, requests, known, misses, cold), cls="gap16"),
         request_table(requests, outcomes, most),
         [_miss(view, known, miss) for miss in misses[-5:]],
     ]
@@ -167,9 +177,7 @@ def request_table(requests: Sequence[RequestRecord], outcomes: dict[str, Request
                 e("td", marks.token_bar(one.usage, most, 340, output=False), cls="mid wide"),
                 e(
                     "td",
-                    words.thousands(outcome.predicted)
-                    if outcome is not None and outcome.predicted is not None
-                    else "–",
+                    _held(outcome),
                     cls="r f",
                 ),
                 e("td", words.thousands(read) if counted else e("span", words.NO_DATA, cls="f"), cls="r nw"),
@@ -196,7 +204,7 @@ def request_table(requests: Sequence[RequestRecord], outcomes: dict[str, Request
         ("Model", ""),
         ("Request", "r"),
         ("Input: read, written, fresh", "wide"),
-        ("Expected", "r"),
+        ("In the cache before", "r"),
         ("Read", "r"),
         ("Written", "r"),
         ("Fresh", "r"),
@@ -209,13 +217,19 @@ def request_table(requests: Sequence[RequestRecord], outcomes: dict[str, Request
     return e("div", table, cls="scroll", tabindex="0", role="region", aria_label="Requests and their caches")
 
 
+def _held(outcome: RequestCache | None) -> str:
+    """What this model’s cache had before the request: of a model that is asked for the first time, nothing."""
+    if outcome is not None and outcome.cause == "model":
+        return "0"
+    return "–" if outcome is None or outcome.held is None else words.thousands(outcome.held)
+
+
 def _said(outcome: RequestCache | None) -> Node:
     if outcome is None or not outcome.said:
         return ""
-    cost = f" · −{words.dollars(outcome.dollars)}" if outcome.dollars else ""
+    cost = f" · cost {words.dollars(outcome.dollars)} more" if outcome.dollars else ""
     if not is_miss(outcome):
-        more = f" · {words.dollars(outcome.dollars)} more than warm" if outcome.dollars else ""
-        return e("span", outcome.said, more, cls="f")
+        return e("span", outcome.said, cost, cls="f")
     return e("a", f"✕ miss: {outcome.said}{cost}", cls="bad b", href=f"#miss-{outcome.number}")
 
 
@@ -226,7 +240,7 @@ def _miss(view: View, known: ConversationRecord, miss: RequestCache) -> Element:
     facts: list[tuple[str, Node]] = [
         ("Cause", f"{miss.cause}: {miss.said}"),
         ("In the cache", f"{words.thousands(miss.held)} tokens after the request before it on this route"),
-        ("Still the same", f"{words.thousands(miss.predicted)} tokens: so many were expected to be read"),
+        ("Still the same", f"{words.thousands(miss.predicted)} tokens: so many could still be read"),
         ("The provider reported", f"{words.thousands(miss.reported)} tokens read{_says(miss)}"),
     ]
     if miss.passed is not None:

@@ -10,7 +10,16 @@ from segue.conversation.blocks import ToolResult
 from segue.inspector.export import exported
 from segue.inspector.markup import charts, marks, words
 from segue.inspector.markup.html import Element, Node, e
-from segue.inspector.markup.shell import ROOT, Page, button, crumb, head, link_button, table
+from segue.inspector.markup.shell import (
+    ROOT,
+    Page,
+    button,
+    conversation_tabs,
+    crumb,
+    head,
+    link_button,
+    table,
+)
 from segue.inspector.pages.other_model import candidates, window_of
 from segue.inspector.pages.overview import state_of
 from segue.inspector.views.cache_causes import misses_of
@@ -41,6 +50,12 @@ _MARKS: Final = {
     "failed": ("bad", "✕"),
     "interrupted": ("warn", "–"),
     "open": ("f", "·"),
+}
+_WINDOW_CLASSES: Final = {
+    "system": "f-text",
+    "tools": "f-accent",
+    "tool results": "f-q",
+    "messages": "f-strong",
 }
 _FOLDED: Final = 40
 """Turns that are shown open; of a longer conversation the earlier ones are folded."""
@@ -75,7 +90,7 @@ def page(view: View, name: str) -> Page:
         _slowest(requests),
         _context(view, known, said),
         _seals(said),
-        _tabs(known, "chat"),
+        conversation_tabs(known.id, known.request_count, "chat"),
         _no_content(view, known) if said is None else None,
         e("div", shown, id="turns"),
     ]
@@ -227,8 +242,8 @@ def _slowest(requests: Sequence[RequestRecord]) -> Node:
     return e("p", said, cls="s q") if said else None
 
 
-def window_parts(said: Conversation, model: str, tools: object) -> list[tuple[str, int]]:
-    """What fills the window, by estimate; the largest first."""
+def window_parts(said: Conversation, model: str, tools: object, total: int) -> list[tuple[str, int]]:
+    """What fills the window, by estimate, scaled so that the parts add up to `total`; the largest first."""
     family = family_of(model)
     parts = {"system": text_tokens(said.system, family), "messages": 0.0, "tool results": 0.0, "tools": 0.0}
     for message in said.messages:
@@ -236,7 +251,12 @@ def window_parts(said: Conversation, model: str, tools: object) -> list[tuple[st
             tokens = sum(text_tokens(text, family) for text in texts_of(block))
             parts["tool results" if type(block) is ToolResult else "messages"] += tokens
     parts["tools"] = text_tokens(json_bytes(tools), family) if tools else 0.0
-    found = [(name, int(tokens)) for name, tokens in parts.items() if tokens >= 1]
+    scale, found = total / (sum(parts.values()) or 1.0), list[tuple[str, int]]()
+    so_far = 0.0
+    for name, tokens in parts.items():
+        before, so_far = round(so_far), so_far + tokens * scale
+        if (number := round(so_far) - before) > 0:
+            found.append((name, number))
     return sorted(found, key=lambda part: -part[1])
 
 
@@ -250,21 +270,28 @@ def _context(view: View, known: ConversationRecord, said: Conversation | None) -
     if said is not None:
         turn = known.last_turn
         tools = [structs.asdict(tool) for tool in turn.tools] if turn is not None else []
-        parts = window_parts(said, last.route, tools)
-    sum_ = sum(number for _, number in parts) or 1
-    shares = [(("f-q", "f-strong")[place % 2], number / sum_) for place, (_, number) in enumerate(parts)]
+        sent = said.messages[:-1] if said.messages and said.messages[-1].speaker == "model" else said.messages
+        parts = window_parts(structs.replace(said, messages=sent), last.route, tools, total)
+    shares = [(_WINDOW_CLASSES[name], number / total) for name, number in parts]
+    keys = [marks.key(_WINDOW_CLASSES[name], f"{name} {words.thousands(number)}") for name, number in parts]
     return e(
         "div",
-        e("span", e("b", words.short(total)), of, cls="s q nw"),
-        marks.share_bar(shares, 200) if parts else None,
-        e(
-            "span",
-            " · ".join(f"{name} {words.short(number)}" for name, number in parts),
-            " (estimated)" if parts else None,
-            cls="s q",
-        ),
+        e("span", e("b", words.thousands(total)), of, cls="s q nw"),
+        [
+            marks.share_bar(shares, 200),
+            e("span", keys, cls="keys"),
+            e("span", _parts_note(last), cls="s f"),
+        ]
+        if parts
+        else None,
         cls="row wrap ctx",
     )
+
+
+def _parts_note(last: RequestRecord) -> str:
+    if last.usage_estimated:
+        return "all of it is estimated: the provider reported no counts"
+    return "parts estimated, scaled to what the provider counted"
 
 
 def _seals(said: Conversation | None) -> Node:
@@ -277,24 +304,6 @@ def _seals(said: Conversation | None) -> Node:
         for place, (route, number) in enumerate(kept.items())
     ]
     return e("p", "✓ Signatures kept for the way back: ", shown, cls="s q seals")
-
-
-def _tabs(known: ConversationRecord, now: str) -> Element:
-    pages = (
-        ("chat", "Chat", ""),
-        ("requests", f"Requests {known.request_count}", "/requests"),
-        ("cache", "Cache and cost", "/cache"),
-        ("as", "As another model", "/as"),
-    )
-    return e(
-        "nav",
-        [
-            e("a", title, href=f"{ROOT}/c/{known.id}{path}", aria_current="true" if name == now else None)
-            for name, title, path in pages
-        ],
-        cls="tabs under",
-        aria_label="Views of this conversation",
-    )
 
 
 def _no_content(view: View, known: ConversationRecord) -> Element:
@@ -512,7 +521,7 @@ def requests_page(view: View, name: str) -> Page:
             f"{words.count(known.request_count, 'request')} of this conversation, oldest first. First content and end are "
             "counted from when the client’s request came.",
         ),
-        _tabs(known, "requests"),
+        conversation_tabs(known.id, known.request_count, "requests"),
         table(headings, rows, kind="tight", label="Requests"),
     ]
     return Page(

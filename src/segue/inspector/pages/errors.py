@@ -18,7 +18,7 @@ _MOST: Final = 100
 _DO: Final = (
     (("401", "403"), "The key was refused. Store another: segue keys set {provider}"),
     (("402",), "The account has no money left. Pay, or use another provider."),
-    (("429",), "The provider limits requests. It was asked again later, or the next member answered."),
+    (("429",), "The provider limits requests. Routes shows what is left of its limits."),
     (("404",), "The provider has no such model or path. Check the name: segue models"),
     (
         ("400", "413", "422"),
@@ -26,7 +26,7 @@ _DO: Final = (
     ),
     (
         ("500", "502", "503", "504", "529"),
-        "The provider had a failure of its own. Another attempt or member answered, if there was one.",
+        "The provider had a failure of its own.",
     ),
 )
 
@@ -45,13 +45,21 @@ class ErrorGroup(Struct, kw_only=True, omit_defaults=True):
     billed: int = 0
     last: float = 0.0
     requests: list[str] = []
+    conversation: str = ""
+    """Of the last request, as the next ones."""
+    request: int = 0
+    attempts: list[int] = []
+    """That failed so, counted from 1."""
+    answered_by: str = ""
+    """The route that answered instead; empty if none did."""
+    answered_at: int = 0
     advice: str = ""
 
 
 def groups_of(view: View) -> list[ErrorGroup]:
     found: dict[tuple[str, int | None, str], ErrorGroup] = {}
     for one in view.requests():
-        for route, status, code, said, billed in _failures(one):
+        for attempt, route, status, code, said, billed in _failures(one):
             key = route, status, code
             group = found.setdefault(key, ErrorGroup(route=route, status=status, code=code))
             group.number += 1
@@ -60,20 +68,33 @@ def groups_of(view: View) -> list[ErrorGroup]:
             if one.began > group.last:
                 group.last = one.began
                 group.words = said if view.may_read(one.conversation, one.caller) else ""
+                group.conversation, group.request = one.conversation, one.number
+                if not one.error:
+                    group.answered_by, group.answered_at = one.route, len(one.attempts)
+            if group.requests[:1] in ([], [one.id]) and attempt:
+                group.attempts = [*group.attempts, attempt]
             if len(group.requests) < 20 and one.id not in group.requests:
                 group.requests = [*group.requests, one.id]
             group.advice = _advice(route, status)
     return sorted(found.values(), key=lambda group: (-bool(group.reached), -group.last))[:_MOST]
 
 
-def _failures(one: RequestRecord) -> list[tuple[str, int | None, str, str, bool]]:
+def _failures(one: RequestRecord) -> list[tuple[int, str, int | None, str, str, bool]]:
+    """Number of the attempt, 0 for the gateway itself; route, status, code, words, whether it was billed."""
     failed = [
-        (attempt.route, attempt.status, attempt.error, attempt.words, bool(attempt.usage.total_tokens))
-        for attempt in one.attempts
+        (
+            number,
+            attempt.route,
+            attempt.status,
+            attempt.error,
+            attempt.words,
+            bool(attempt.usage.total_tokens),
+        )
+        for number, attempt in enumerate(one.attempts, 1)
         if attempt.error
     ]
     if one.error and not failed:
-        failed.append(("gateway", one.status or None, one.error, "", False))
+        failed.append((0, "gateway", one.status or None, one.error, "", False))
     return failed
 
 
@@ -108,7 +129,7 @@ def page(view: View) -> Page:
     )
     body = [
         head("Errors", line),
-        e("div", [_group(group, readable=_readable(view, group)) for group in groups], cls="groups"),
+        e("div", [_group(view, group, readable=_readable(view, group)) for group in groups], cls="groups"),
         None
         if groups
         else e("p", "What a provider refuses or breaks off stands here, in its own words.", cls="q empty"),
@@ -122,7 +143,7 @@ def page(view: View) -> Page:
     )
 
 
-def _group(group: ErrorGroup, *, readable: bool) -> Element:
+def _group(view: View, group: ErrorGroup, *, readable: bool) -> Element:
     """`readable`: what its last request said is recorded, and may be read."""
     seen: Node = (
         [e("span", f"✕ {words.count(group.reached, 'time', 'times')} seen by the client", cls="bad")]
@@ -141,6 +162,7 @@ def _group(group: ErrorGroup, *, readable: bool) -> Element:
             cls="sub",
         ),
         e("p", group.words, cls="err gap8") if group.words else None,
+        e("p", _what_followed(view, group), cls="gap8"),
         e("p", seen, f" · {billed}. ", group.advice, cls="s q gap8"),
         e(
             "p",
@@ -166,3 +188,25 @@ def _group(group: ErrorGroup, *, readable: bool) -> Element:
         data_href=f"{ROOT}/r/{group.requests[0]}",
         tabindex="-1",
     )
+
+
+def _what_followed(view: View, group: ErrorGroup) -> Node:
+    """Of the last request: its conversation, which attempts failed, and who took over."""
+    known = view.recorder.conversations.get(group.conversation)
+    shown: list[Node] = []
+    if known is not None:
+        shown += [e("a", view.title(known), cls="link", href=f"{ROOT}/c/{known.id}"), " · "]
+    shown.append(f"request {group.request}" if group.request else "a request of no conversation")
+    if group.attempts:
+        numbers = " and ".join(str(number) for number in group.attempts)
+        shown.append(f" · attempt{'s' if len(group.attempts) > 1 else ''} {numbers} failed")
+    if group.answered_by:
+        answered = " answered" if group.answered_by == group.route else " took over"
+        shown += [
+            "; ",
+            marks.model(group.answered_by, whole=True),
+            f"{answered} at attempt {group.answered_at}",
+        ]
+    else:
+        shown.append("; nobody took over, the client got the error")
+    return shown

@@ -14,7 +14,7 @@ from segue.errors import SegueError
 from segue.gateway.prompt_caches.facts import cache_facts
 from segue.inspector.markup import marks, words
 from segue.inspector.markup.html import Element, Node, e
-from segue.inspector.markup.shell import ROOT, Page, button, crumb, head, section
+from segue.inspector.markup.shell import ROOT, Page, button, conversation_tabs, crumb, head, section
 from segue.inspector.views.change_list import change_items, sign_of
 from segue.inspector.views.chat_view import not_visible, seals_of
 from segue.inspector.views.row_markup import pair, unchanged_folded
@@ -191,6 +191,7 @@ def page(view: View, name: str) -> Page:
             "What each configured model would get with the next message. Nothing is sent until you choose. A switch holds from "
             "the next turn on; “run once” asks first, shows the answer here and changes nothing.",
         ),
+        conversation_tabs(known.id, known.request_count, "as"),
         _table(headings, [_row(known, one, chosen, own.get(one.route, 0)) for one, _ in found]),
         e(
             "p",

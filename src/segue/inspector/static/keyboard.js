@@ -80,7 +80,13 @@ export function keyboard() {
     const typing = event.target.matches("input, textarea, select");
     if (event.key === "Escape") {
       const filter = document.getElementById("filter");
-      if (document.getElementById("help").open) return;
+      if (document.querySelector("dialog[open]")) return;
+      const menu = document.querySelector("details.drop[open]");
+      if (menu) {
+        menu.open = false;
+        menu.querySelector("summary").focus();
+        return;
+      }
       if (filter && filter.value) {
         filter.value = "";
         filter.form.requestSubmit();
