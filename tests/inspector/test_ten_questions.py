@@ -53,7 +53,11 @@ def test_3_what_was_changed_by_which_rule_and_where(
     assert tab.run("document.querySelectorAll('.here').length") == 1
     added = str(tab.run("[...document.querySelectorAll('.ch.add')].map(one => one.innerText).join('|')"))
     lines = " ".join(added.split())
-    assert "MIS-05 18 tool" in lines and "MIS-02 19 assistant" in lines and "MIS-02 1 system" not in lines
+    assert (
+        "MIS-05 messages[17] tool" in lines
+        and "MIS-02 messages[18] assistant" in lines
+        and "MIS-02 messages[0] system" not in lines
+    )
 
 
 def test_4_what_exactly_did_the_provider_get_and_what_did_my_client_send(
@@ -141,8 +145,8 @@ def test_8_what_failed_who_took_over_and_was_anything_billed_twice(
 
 def test_9_are_the_first_models_signatures_still_there(tab: Tab, stage: Stage, agent: Agent) -> None:
     text = _open(tab, stage, f"/c/{agent.conversation}")
-    assert "with signatures restored" in text
-    assert "Signatures kept for the way back: opus-4-7 (" in " ".join(text.split())
+    assert "restored as their models gave them" in text
+    assert "Signatures kept in this conversation for the way back: opus-4-7 (4)" in " ".join(text.split())
     assert "its own" in _open(tab, stage, f"/c/{agent.conversation}/as")
     assert "its cache was still warm" in text
 

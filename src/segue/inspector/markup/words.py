@@ -15,6 +15,15 @@ def count(number: int, one: str, several: str = "") -> str:
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
+def losses(number: int) -> str:
+    """Of repairs: a loss is one too."""
+    return f"{number:,} of them {'a loss' if number == 1 else 'losses'}"
+
+
+def repairs(number: int, lost: int) -> str:
+    return count(number, "repair") + (f", {losses(lost)}" if lost else "")
+
+
 def thousands(number: int | None) -> str:
     return NO_DATA if number is None else f"{number:,}"
 

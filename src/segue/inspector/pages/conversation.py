@@ -123,6 +123,7 @@ def _data(view: View, known: ConversationRecord) -> dict[str, object]:
         "requests": known.request_count,
         "repairs": known.repairs,
         "losses": known.losses,
+        "distinct_repairs": known.distinct_repairs,
         "usage": known.usage,
         "dollars": known.dollars,
         "state": state_of(view, known)[0],
@@ -143,7 +144,7 @@ def _head(view: View, known: ConversationRecord, requests: Sequence[RequestRecor
             f"{words.count(known.turns, 'turn')}, {words.count(known.request_count, 'request')}, {words.count(calls, 'call')}",
             f"{words.seconds(seconds)} of model time",
             words.cost(known.dollars),
-            f"{words.count(known.repairs, 'repair')}, {words.count(known.losses, 'loss', 'losses')}",
+            _repairs(known),
         )
         if part
     )
@@ -176,6 +177,12 @@ def _head(view: View, known: ConversationRecord, requests: Sequence[RequestRecor
         else []
     )
     return head(view.title(known), line, switch, *more)
+
+
+def _repairs(known: ConversationRecord) -> str:
+    said = f"{words.repairs(known.repairs, known.losses)}, in all requests"
+    distinct = known.distinct_repairs
+    return f"{said} (at {words.count(distinct, 'distinct place')})" if distinct < known.repairs else said
 
 
 def _switcher(view: View, known: ConversationRecord) -> list[Node]:
@@ -300,10 +307,10 @@ def _seals(said: Conversation | None) -> Node:
     if not kept:
         return None
     shown = [
-        [" · " if place else None, marks.model(route), f" ({number})"]
+        [" · " if place else None, marks.model(route), f" ({number:,})"]
         for place, (route, number) in enumerate(kept.items())
     ]
-    return e("p", "✓ Signatures kept for the way back: ", shown, cls="s q seals")
+    return e("p", "✓ Signatures kept in this conversation for the way back: ", shown, cls="s q seals")
 
 
 def _no_content(view: View, known: ConversationRecord) -> Element:
@@ -437,7 +444,9 @@ def seam_block(seam: Seam) -> Element:
     if seam.not_visible:
         carried.append("kept for the way back")
     if seam.restored:
-        carried.append(f"✓ {words.count(seam.restored, 'reply', 'replies')} with signatures restored")
+        carried.append(
+            f"✓ {words.count(seam.restored, 'earlier reply', 'earlier replies')} restored as their models gave them"
+        )
     if seam.cached:
         carried.append(f"its cache was still warm: {words.thousands(seam.cached)} tokens read")
     return e(
@@ -510,7 +519,7 @@ def requests_page(view: View, name: str) -> Page:
         ">Ends at",
         ">Input",
         ">Output",
-        ">Repairs",
+        ">Repairs, of them losses",
         ">Cost",
         "How",
     )
@@ -518,8 +527,9 @@ def requests_page(view: View, name: str) -> Page:
         crumb(("Conversations", "/"), (view.title(known), f"/c/{known.id}"), ("requests", "")),
         head(
             "Requests",
-            f"{words.count(known.request_count, 'request')} of this conversation, oldest first. First content and end are "
-            "counted from when the client’s request came.",
+            f"{words.count(known.request_count, 'request')} of this conversation, oldest first, "
+            f"with {words.repairs(known.repairs, known.losses)}. First content and end are counted from when the client’s "
+            "request came.",
         ),
         conversation_tabs(known.id, known.request_count, "requests"),
         table(headings, rows, kind="tight", label="Requests"),
@@ -537,7 +547,8 @@ def _repairs_cell(one: RequestRecord) -> Node:
     repairs, losses = len(one.repairs), len(one.losses)
     if not repairs:
         return e("span", "0", cls="zero")
-    return [str(repairs), [" ", e("span", f"−{losses}", cls="bad")] if losses else None]
+    lost = e("span", words.count(losses, "loss", "losses"), cls="bad")
+    return [str(repairs), [", ", lost] if losses else None]
 
 
 def summary(one: RequestRecord) -> dict[str, object]:

@@ -26,6 +26,7 @@ from segue.routing.route import facts_from, parse_route, provider_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from segue.conversation.message import Conversation
     from segue.inspector.page_request import View
     from segue.inspector.record.records import ConversationRecord
     from segue.providers.adapter import ChatRequest, RequestSent
@@ -332,7 +333,7 @@ def _would_get(
     if form == "raw":
         content = e("pre", _pretty(sent.body), cls="code scroll", tabindex="0")
     elif form == "beside" and beside is not None:
-        content = _beside(*beside, one, sent)
+        content = _beside(*beside, one, sent, view.said(known))
     elif sent.repairs:
         content = e("ol", change_items(sent.repairs, one.wire), cls="why wide-why")
     else:
@@ -346,9 +347,11 @@ def _would_get(
     )
 
 
-def _beside(now: ModelPreview, gets: RequestSent, one: ModelPreview, sent: RequestSent) -> Element:
+def _beside(
+    now: ModelPreview, gets: RequestSent, one: ModelPreview, sent: RequestSent, said: Conversation | None
+) -> Element:
     """What the model that answers now would get with the next message, and what the other one would: step by step."""
-    rows = rows_of(gets.body, sent.body, now.wire, one.wire, sent.repairs)
+    rows = rows_of(gets.body, sent.body, now.wire, one.wire, sent.repairs, said)
     heads = e(
         "div",
         e("div", marks.model(now.route, whole=True), " gets now", cls="colhead", data_col="client"),

@@ -328,7 +328,7 @@ def figures(view: View, held: dict[str, Any]) -> Element:
             words.percent(held["cache_share"]),
             f"of {words.short(held['input_tokens'])} tokens" if held["input_tokens"] else "",
         ),
-        figure("Repairs", words.thousands(held["repairs"]), words.count(held["losses"], "loss", "losses")),
+        figure("Repairs in today’s requests", words.thousands(held["repairs"]), words.losses(held["losses"])),
         figure(
             "Failed for the client",
             str(refused),

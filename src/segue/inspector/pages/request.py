@@ -16,7 +16,7 @@ from segue.inspector.pages.conversation import summary
 from segue.inspector.views.change_list import change_items, changes_of
 from segue.inspector.views.row_markup import block_line, fold, pair
 from segue.inspector.views.timing import client_pause, time_of
-from segue.inspector.views.wire_rows import rows_of
+from segue.inspector.views.wire_rows import ids_written, rows_of
 from segue.text.redaction import redact_text
 
 if TYPE_CHECKING:
@@ -300,6 +300,7 @@ def _columns(one: RequestRecord, content: RequestContent) -> Element:
         content.provider.data() if content.provider is not None else b"",
     )
     rows = rows_of(client, provider or client, one.wire, one.dialect or one.wire, one.repairs)
+    written = ids_written(rows)
     early = max(len(rows) - _OPEN_ROWS, 1)
     folded, shown = rows[1:early], rows[early:]
     losses = len(one.losses)
@@ -316,7 +317,7 @@ def _columns(one: RequestRecord, content: RequestContent) -> Element:
             ("canonical", "Canonical"),
             ("provider", "Provider got"),
             ("answer", "Answer"),
-            ("changes", f"{len(one.repairs)} changes"),
+            ("changes", words.count(len(one.repairs), "repair")),
         )
     ]
     wires = (
@@ -354,18 +355,15 @@ def _columns(one: RequestRecord, content: RequestContent) -> Element:
                 "div",
                 e(
                     "div",
-                    e("h3", words.count(len(one.repairs), "change")),
-                    e(
-                        "span",
-                        f"{len(one.repairs) - losses} repairs, {words.count(losses, 'loss', 'losses')}",
-                        cls="f s",
-                    ),
+                    e("h3", words.count(len(one.repairs), "repair")),
+                    e("span", words.losses(losses), cls="f s") if losses else None,
                     e("span", e("kbd", "n"), " ", e("kbd", "N"), cls="end f s wide"),
                     cls="colhead row",
                 ),
                 e("ol", change_items(one.repairs, one.dialect), cls="why")
                 if one.repairs
                 else e("p", "Nothing had to be changed.", cls="q s gap8"),
+                e("p", _written(written), cls="q s gap8") if written else None,
                 cls="col side",
                 data_col="changes",
             ),
@@ -374,6 +372,10 @@ def _columns(one: RequestRecord, content: RequestContent) -> Element:
         ),
         cls="gap16",
     )
+
+
+def _written(number: int) -> str:
+    return f"{words.count(number, 'id')} of calls written for this provider; the client keeps its own. No repair: each provider has its own form."
 
 
 def _column_head(name: str, title: str, small: str, number: int) -> Element:
@@ -457,7 +459,7 @@ def _without(view: View, one: RequestRecord) -> Node:
     return [
         e("p", why, " Tokens, times, repairs and costs are here.", cls="s gap16 q"),
         section(
-            words.count(len(one.repairs), "change"),
+            words.repairs(len(one.repairs), len(one.losses)),
             e("ol", change_items(one.repairs, one.dialect), cls="why wide-why")
             if one.repairs
             else e("p", "Nothing had to be changed.", cls="q gap8"),

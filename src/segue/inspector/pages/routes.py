@@ -167,7 +167,7 @@ def route_table(found: Sequence[RouteFigures]) -> Element:
         ">Whole, p50",
         "Requests left",
         "Tokens left",
-        ">Originals restored",
+        ">Earlier replies restored, in all requests",
         ">Spend",
     )
     if not rows:

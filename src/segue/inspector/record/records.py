@@ -158,20 +158,22 @@ class ConversationSums(Struct):
 
     usage: Usage = NO_USAGE
     dollars: float | None = None
-    places: dict[tuple[str, str, str, tuple[str, ...]], bool] = field(default_factory=dict)
-    """Places that were repaired, and whether something is not seen there. Of a long history the same places are repaired at each
-    request."""
+    repairs: int = 0
+    """In all requests, as the figures of a day have them: of a long history the same places are repaired at each request."""
     losses: int = 0
+    """Of these repairs."""
+    places: set[tuple[str, str, str, tuple[str, ...]]] = field(default_factory=set)
+    """That were repaired for one route, each counted once."""
 
     def add(self, request: RequestRecord) -> None:
         self.usage = self.usage.plus(request.usage)
         if request.dollars is not None:
             self.dollars = (self.dollars or 0.0) + request.dollars
+        self.repairs += len(request.repairs)
+        self.losses += len(request.losses)
         for repair in request.repairs:
-            place = (request.route, repair.kind, repair.path, repair.call_ids)
-            if place not in self.places and len(self.places) < _MOST_PLACES:
-                self.places[place] = repair.lossy
-                self.losses += repair.lossy
+            if len(self.places) < _MOST_PLACES:
+                self.places.add((request.route, repair.kind, repair.path, repair.call_ids))
 
 
 @final
@@ -247,7 +249,12 @@ class ConversationRecord(Struct, kw_only=True):
 
     @property
     def repairs(self) -> int:
-        """Places that were changed, each counted once."""
+        """In all its requests, each counted in each request that it was made in."""
+        return self.counted().repairs
+
+    @property
+    def distinct_repairs(self) -> int:
+        """The same places counted once for each route."""
         return len(self.counted().places)
 
     @property

@@ -29,9 +29,9 @@ def fold(rows: Sequence[StepRow]) -> Node:
         e("span", f"{mark[:1]} {number} × {mark[2:]}", cls=f"tag {_tag(mark[:1])}".strip())
         for mark, number in counts.items()
     ]
-    first = rows[0].label.partition(" ")[0].partition("–")[0]
-    last = rows[-1].label.partition(" ")[0].rpartition("–")[2]
-    title = f"messages {first}–{last}" if first != last else f"message {first}"
+    named = [row for row in rows if row.client is not None] or rows
+    first, last = named[0].place, named[-1].last_place
+    title = f"{first} to {last}" if first != last else first
     return e(
         "details",
         e("summary", e("span", title), tags, cls="foldrow"),
@@ -91,6 +91,7 @@ def _line_of(line: BodyLine, *, is_tagged: bool) -> Element:
         pad,
         e("span", line.key, cls="k"),
         f" {line.value}" if line.value else "",
+        e("span", f" · {line.note}", cls="f") if line.note else None,
         "\n",
         cls=kind,
         data_mark=is_tagged,

@@ -6,18 +6,21 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from segue.conversation.blocks import ToolResult
+from segue.conversation.blocks import ToolCall, ToolResult
 from segue.conversation.message import Message
 from segue.dialects.registry import DIALECTS
 from segue.errors import SegueError
-from segue.inspector.views.change_list import changes_of, sign_of
+from segue.inspector.record.records import said_in
+from segue.inspector.views.repair_marks import NO_MARKS, RepairMarks, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from segue.conversation.message import Conversation
     from segue.dialects.dialect import Dialect
+    from segue.inspector.views.repair_marks import ItemMarks, Mark
     from segue.transcript.repairs import Repair
 
 _CUT: Final = 600
@@ -31,10 +34,15 @@ _THOUGHTS: Final = (
     "thinking",
     "redacted_thinking",
     "reasoning",
+    "reasoning_content",
     "thought",
     "thoughtSignature",
     "reasoningContent",
 )
+
+_ARGUMENTS: Final = ("input", "args")
+_NONE: Final[Mark] = ("", "")
+ID_WRITTEN: Final = "id written for this provider"
 
 
 @final
@@ -46,6 +54,17 @@ class BodyLine(Struct, frozen=True):
     value: str
     sign: str = ""
     code: str = ""
+    note: str = ""
+    """What is said of it that is no repair."""
+
+    @property
+    def text(self) -> str:
+        """Its value, if that is a text."""
+        return self.value.strip('"')
+
+    @property
+    def is_id(self) -> bool:
+        return self.key.lower().endswith("id")
 
 
 @final
@@ -74,8 +93,15 @@ class StepRow(Struct, frozen=True, kw_only=True):
     provider: Side | None
     messages: tuple[Message, ...] = ()
 
+    place: str = ""
+    """As paths of repairs name it: `messages[3]`; empty for the settings."""
+    last_place: str = ""
+    """Of the last message, if the step has several."""
+    written_ids: tuple[str, ...] = ()
+    """Ids of calls, as the provider got them, that are not the client's. No repair: each wire has its own."""
+
     @property
-    def marked(self) -> list[tuple[str, str]]:
+    def marked(self) -> list[Mark]:
         """Signs and codes of its changes."""
         return [
             (line.sign, line.code)
@@ -90,17 +116,37 @@ class StepRow(Struct, frozen=True, kw_only=True):
 class _Step(Struct):
     kind: str
     items: list[tuple[int, Any]]
-    messages: list[Message]
+    read: list[tuple[int, list[Message]]]
+    """The same, decoded."""
+
+    @property
+    def messages(self) -> list[Message]:
+        return [message for _, messages in self.read for message in messages]
+
+    @property
+    def ids(self) -> list[str]:
+        """Of its calls or results, in order."""
+        blocks = [block for message in self.messages for block in message.blocks]
+        return [block.native_id for block in blocks if type(block) is ToolCall or type(block) is ToolResult]
 
 
 def rows_of(
-    client: bytes, provider: bytes, wire: str, dialect: str, repairs: Sequence[Repair]
+    client: bytes,
+    provider: bytes,
+    wire: str,
+    dialect: str,
+    repairs: Sequence[Repair],
+    said: Conversation | None = None,
 ) -> list[StepRow]:
-    """Settings, system prompt and tools first, then each step."""
+    """Settings, system prompt and tools first, then each step.
+
+    `said`: what the paths of the repairs count in; without it, what the client's body says.
+    """
     ours, theirs = _parsed(client), _parsed(provider)
-    marks = _Marks(repairs, dialect)
-    rows = [_settings(ours, theirs, wire, dialect, marks)]
     mine, other = _steps(ours, wire), _steps(theirs, dialect)
+    items = [(number, messages) for step in mine for number, messages in step.read]
+    marks = RepairMarks(repairs, dialect, items, said or said_in(client, wire))
+    rows = [_settings(ours, theirs, wire, dialect, marks)]
     kinds = "".join(step.kind for step in mine), "".join(step.kind for step in other)
     for tag, a, b, c, d in SequenceMatcher(None, *kinds, autojunk=False).get_opcodes():
         pairs: list[tuple[_Step | None, _Step | None]]
@@ -108,39 +154,13 @@ def rows_of(
             pairs = [(mine[a + n], other[c + n]) for n in range(b - a)]
         else:
             pairs = [*((step, None) for step in mine[a:b]), *((None, step) for step in other[c:d])]
-        rows += [_row(left, right, marks) for left, right in pairs]
+        rows += [_row(left, right, marks, (wire, dialect)) for left, right in pairs]
     return rows
 
 
-class _Marks:
-    """Which texts in which body were changed by which repair."""
-
-    def __init__(self, repairs: Sequence[Repair], dialect: str) -> None:
-        codes = {change.kind: change.code for change in changes_of(repairs, dialect)}
-        self.client: dict[str, tuple[str, str]] = {}
-        self.provider: dict[str, tuple[str, str]] = {}
-        self.options: dict[str, tuple[str, str]] = {}
-        self.thoughts: tuple[str, str] | None = None
-        self.inserted: tuple[str, str] = ("+", "added")
-        self.closed: dict[str, tuple[str, str]] = {}
-        """Results that were put in, by the id of their call."""
-        for repair in repairs:
-            mark = sign_of(repair), codes.get(repair.kind, repair.kind)
-            if repair.kind == "reasoning_dropped" or (
-                repair.kind == "seal_dropped" and self.thoughts is None
-            ):
-                self.thoughts = mark
-            elif repair.kind in ("option_not_sent", "thinking_changed"):
-                self.options[repair.path.rpartition(".")[2]] = mark
-            elif repair.kind in ("bridged", "opened", "ended"):
-                self.inserted = mark
-            elif repair.kind == "call_closed":
-                for name in (*repair.emitted_result_ids, *repair.emitted_call_ids):
-                    self.closed[name] = mark
-            for name in repair.emitted_call_ids if repair.kind == "id_replaced" else ():
-                self.provider[name] = mark
-            for name in repair.call_ids if repair.kind == "id_replaced" else ():
-                self.client[name] = mark
+def ids_written(rows: Sequence[StepRow]) -> int:
+    """Calls whose id is another one for this provider than for the client; the call and its result count once."""
+    return len({name for row in rows for name in row.written_ids})
 
 
 def _parsed(body: bytes) -> dict[str, Any]:
@@ -166,9 +186,9 @@ def _steps(body: dict[str, Any], wire: str) -> list[_Step]:
         kind = _kind(messages, item)
         if steps and steps[-1].kind == kind:
             steps[-1].items.append((number, item))
-            steps[-1].messages += messages
+            steps[-1].read.append((number, messages))
         else:
-            steps.append(_Step(kind, [(number, item)], messages))
+            steps.append(_Step(kind, [(number, item)], [(number, messages)]))
     return steps
 
 
@@ -215,11 +235,12 @@ _MOVED: Final = ("~", "this wire’s place")
 _TITLES: Final = {"u": "user", "m": "model", "t": "results", "s": "instructions"}
 
 
-def _row(left: _Step | None, right: _Step | None, marks: _Marks) -> StepRow:
+def _row(left: _Step | None, right: _Step | None, marks: RepairMarks, wires: tuple[str, str]) -> StepRow:
     step = left or right
     assert step is not None  # noqa: S101 - one of them is there
-    numbers = [number + 1 for number, _ in step.items]
-    span = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}"
+    field = DIALECTS[wires[left is None]].messages_field
+    places = [f"{field}[{number}]" for number, _ in step.items]
+    span = places[0] if places[0] == places[-1] else f"{places[0]} to {places[-1]}"
     inserted = marks.inserted if left is None else None
     if inserted is not None and step.kind == "s":
         inserted = _MOVED
@@ -228,19 +249,38 @@ def _row(left: _Step | None, right: _Step | None, marks: _Marks) -> StepRow:
         theirs = {**theirs, **marks.closed}
         if inserted is not None and marks.closed:
             inserted = next(iter(marks.closed.values()))
+    written: tuple[str, ...] = ()
+    if left is not None and right is not None:
+        written = _written_ids(
+            left.ids, [name for name in right.ids if step.kind != "t" or name not in marks.closed]
+        )
+    quiet = tuple([name for name in written if name not in theirs])
     return StepRow(
         label=f"{span} {_TITLES[step.kind]}",
-        client=_side(left, marks.client, marks.thoughts) if left is not None else None,
-        provider=_side(right, theirs, None, inserted) if right is not None else None,
+        client=_side(left, wires[0], marks.client, marks.items) if left is not None else None,
+        provider=_side(right, wires[1], theirs, {}, inserted, quiet) if right is not None else None,
         messages=tuple(step.messages),
+        place=places[0],
+        last_place=places[-1],
+        written_ids=quiet,
+    )
+
+
+def _written_ids(mine: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:
+    if len(mine) != len(other):  # which of them are the same cannot be told
+        return ()
+    return tuple(
+        [theirs for ours, theirs in zip(mine, other, strict=True) if ours and theirs and ours != theirs]
     )
 
 
 def _side(
     step: _Step,
-    marked: dict[str, tuple[str, str]],
-    thoughts: tuple[str, str] | None,
-    inserted: tuple[str, str] | None = None,
+    wire: str,
+    marked: dict[str, Mark],
+    items: dict[int, ItemMarks],
+    inserted: Mark | None = None,
+    written: tuple[str, ...] = (),
 ) -> Side:
     lines: list[BodyLine] = []
     more = 0
@@ -248,43 +288,72 @@ def _side(
         if len(lines) >= _MOST_LINES:
             more += 1
             continue
-        lines += _item_lines(number, item, marked, thoughts, inserted)
+        place = f"{DIALECTS[wire].messages_field}[{number}]"
+        held = list(_item_lines(place, item))
+        if inserted is not None:
+            lines += [structs.replace(line, sign=inserted[0], code=inserted[1]) for line in held]
+        else:
+            lines += _marked_lines(held, marked, items.get(number, NO_MARKS), written)
     return Side("", tuple(lines[:_MOST_LINES]), more + max(len(lines) - _MOST_LINES, 0))
 
 
-def _item_lines(
-    number: int,
-    item: Any,
-    marked: dict[str, tuple[str, str]],
-    thoughts: tuple[str, str] | None,
-    inserted: tuple[str, str] | None,
-) -> Iterator[BodyLine]:
+def _item_lines(place: str, item: Any) -> Iterator[BodyLine]:
     fields = item if isinstance(item, dict) else {"text": item}
-    role = fields.get("role") or fields.get("type") or "item"
-    sign, code = inserted or ("", "")
-    yield BodyLine(0, f"{number + 1} {role}", "", sign, code)
-    rest = {name: value for name, value in fields.items() if name != "role"}
-    within, below = ("", ""), -1
-    for line in _lines(rest, 0):
+    yield BodyLine(0, f"{place} {fields.get('role') or fields.get('type') or 'item'}", "")
+    yield from _lines({name: value for name, value in fields.items() if name != "role"}, 0)
+
+
+def _marked_lines(
+    lines: list[BodyLine], marked: dict[str, Mark], marks: ItemMarks, written: tuple[str, ...]
+) -> Iterator[BodyLine]:
+    """The first line is the message's own: it is marked where none within has what the repair concerns."""
+    found: dict[int, Mark] = {}
+    if marks.thoughts is not None:
+        found = dict.fromkeys(_thoughts_in(lines), marks.thoughts)
+    heads = {
+        place: _head_of(lines, place)
+        for place, line in enumerate(lines)
+        if line.is_id and line.text in marks.calls
+    }
+    for place, head in heads.items():
+        found[head] = joined(found.get(head), marks.calls[lines[place].text])
+    missing = [
+        mark for name, mark in marks.calls.items() if name not in {lines[place].text for place in heads}
+    ]
+    if marks.thoughts is not None and marks.thoughts not in found.values():
+        missing.append(marks.thoughts)
+    for mark in (*missing, *([marks.whole] if marks.whole is not None else [])):
+        found[0] = joined(found.get(0), mark)
+    for place, line in enumerate(lines):
+        note = ID_WRITTEN if line.is_id and line.text in written else ""
+        sign, code = found.get(place) or (marked.get(line.text, _NONE) if line.is_id else _NONE)
+        yield structs.replace(line, sign=sign, code=code, note=note)
+
+
+def _thoughts_in(lines: Sequence[BodyLine]) -> Iterator[int]:
+    """Lines of reasoning: the field that is named so, and all within it. An argument of a call may have any name."""
+    if any(line.indent == 0 and line.key == "type" and line.text in _THOUGHTS for line in lines):
+        yield from range(len(lines))  # the message itself is reasoning
+        return
+    below, within = -1, False
+    for place, line in enumerate(lines[1:], 1):
         if line.indent <= below:
-            within, below = ("", ""), -1
-        sign, code = inserted or _mark_of(line, marked, thoughts)
-        if thoughts is not None and (sign, code) == thoughts and below < 0:
-            within, below = thoughts, line.indent
-        if not sign:
-            sign, code = within
-        yield BodyLine(line.indent, line.key, line.value, sign, code)
+            below = -1
+            within = False
+        if below >= 0:
+            if within:
+                yield place
+        elif line.key in _ARGUMENTS:
+            below = line.indent
+        elif line.key in _THOUGHTS or line.value in _THOUGHTS:
+            below, within = line.indent, True
+            yield place
 
 
-def _mark_of(
-    line: BodyLine, marked: dict[str, tuple[str, str]], thoughts: tuple[str, str] | None
-) -> tuple[str, str]:
-    bare = line.value.strip('"')
-    if bare in marked:
-        return marked[bare]
-    if thoughts is not None and (line.key in _THOUGHTS or bare in _THOUGHTS):
-        return thoughts
-    return "", ""
+def _head_of(lines: Sequence[BodyLine], place: int) -> int:
+    """The line that the field at this place belongs to."""
+    indent = lines[place].indent
+    return next((n for n in range(place - 1, 0, -1) if lines[n].indent < indent), 0)
 
 
 def _lines(value: Any, indent: int, key: str = "") -> Iterator[BodyLine]:
@@ -318,7 +387,7 @@ def _short(text: str, most: int = _CUT) -> str:
 
 
 def _settings(
-    ours: dict[str, Any], theirs: dict[str, Any], wire: str, dialect: str, marks: _Marks
+    ours: dict[str, Any], theirs: dict[str, Any], wire: str, dialect: str, marks: RepairMarks
 ) -> StepRow:
     """All but the messages; what differs is marked."""
     mine, other = _plain(ours, wire), _plain(theirs, dialect)
