@@ -62,7 +62,7 @@ class AttackedGateway:
         assert self.process.stderr is not None
         first = self.process.stderr.readline().decode()
         assert first.startswith("Serving at"), first + self.process.stderr.read().decode()
-        self.port = int(first.rpartition(":")[2].partition(".")[0])
+        self.port = int(first.split()[2].rstrip(".").rpartition(":")[2])
         self.lines: list[str] = []
         self._reader = threading.Thread(target=self._read_log, args=(self.process.stderr,), daemon=True)
         self._reader.start()

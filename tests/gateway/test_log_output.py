@@ -35,7 +35,7 @@ def unread(place: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
         assert process.stderr is not None
         try:
             first = process.stderr.readline().decode()
-            yield process, int(first.rpartition(":")[2].partition(".")[0])
+            yield process, int(first.split()[2].rstrip(".").rpartition(":")[2])
         finally:
             process.kill()
 
