@@ -148,7 +148,10 @@ def rows_of(
     marks = RepairMarks(repairs, dialect, items, said or said_in(client, wire))
     rows = [_settings(ours, theirs, wire, dialect, marks)]
     kinds = "".join(step.kind for step in mine), "".join(step.kind for step in other)
-    for tag, a, b, c, d in SequenceMatcher(None, *kinds, autojunk=False).get_opcodes():
+    steps = [("equal", 0, len(mine), 0, len(other))]
+    if kinds[0] != kinds[1]:  # the comparison is quadratic: most requests do without
+        steps = [*SequenceMatcher(None, *kinds, autojunk=False).get_opcodes()]
+    for tag, a, b, c, d in steps:
         pairs: list[tuple[_Step | None, _Step | None]]
         if tag == "equal":
             pairs = [(mine[a + n], other[c + n]) for n in range(b - a)]
@@ -327,7 +330,7 @@ def _marked_lines(
     for place, line in enumerate(lines):
         note = ID_WRITTEN if line.is_id and line.text in written else ""
         sign, code = found.get(place) or (marked.get(line.text, _NONE) if line.is_id else _NONE)
-        yield structs.replace(line, sign=sign, code=code, note=note)
+        yield structs.replace(line, sign=sign, code=code, note=note) if sign or note else line
 
 
 def _thoughts_in(lines: Sequence[BodyLine]) -> Iterator[int]:
