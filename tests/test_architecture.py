@@ -91,6 +91,7 @@ NOUNS_AND_TERMS = {
     "scripted": "ScriptedProvider",
     "testing": "the package that users import in their tests",
     "thinking": "the word of that provider's API",
+    "timing": "a noun: what took how long",
     "wording": "a noun: the sentences of an API",
 }
 """Words that end like a gerund or a participle, and why a module may still be named so."""
