@@ -265,11 +265,11 @@ def test_google_streams_and_its_asynchronous_client_works(world: InProcessWorld)
 
 
 def test_errors_are_those_of_the_sdk(world: InProcessWorld) -> None:
-    client = openai_client(world)
+    client = openai_client(world).with_options(max_retries=0)
     asked = {"model": OTHER, "messages": [{"role": "user", "content": "Hello."}]}
     with pytest.raises(openai.NotFoundError, match='There is no model "nobody"'):
         client.chat.completions.create(**{**asked, "model": "nobody"})
-    world.emulator.faults += [Fault(kind="status", status=429, provider="anthropic", retry_after=60.0)] * 9
+    world.emulator.faults += [Fault(kind="status", status=429, provider="anthropic", retry_after=99.0)] * 9
     with pytest.raises(openai.RateLimitError):
         client.chat.completions.create(**asked)
     world.emulator.faults.clear()
