@@ -71,6 +71,21 @@ def test_4_what_exactly_did_the_provider_get_and_what_did_my_client_send(
     assert session.get(f"/r/{first['id']}?raw=client")[2] == session.get(f"/r/{first['id']}?raw=provider")[2]
 
 
+def test_a_body_is_shown_formatted_with_a_way_back(
+    tab: Tab, stage: Stage, agent: Agent, session: Session
+) -> None:
+    request = _requests(session, agent)[6]["id"]
+    for form in ("client", "provider", "answer"):
+        exact = session.get(f"/r/{request}?raw={form}")[2]
+        tab.open(f"{stage.page}/r/{request}")
+        tab.click(f'.menu a[href$="body={form}"]')
+        tab.until(f"location.search === '?body={form}' && document.readyState === 'complete'")
+        shown = str(tab.run("document.querySelector('pre').textContent"))
+        assert json.loads(shown) == json.loads(exact) and shown.count("\n") > 3
+        tab.press("Escape")
+        tab.until(f"location.pathname.endsWith('/r/{request}') && !location.search")
+
+
 def test_5_did_the_cache_hold_which_byte_differed_and_what_did_it_cost(
     tab: Tab, stage: Stage, agent: Agent, session: Session
 ) -> None:
@@ -234,6 +249,15 @@ def test_each_page_of_a_conversation_has_its_tabs(stage: Stage, agent: Agent, se
         tabs = page.partition('class="tabs under"')[2].partition("</nav>")[0]
         assert tabs.count("<a ") == 4 and tabs.count('aria-current="true"') == 1
         assert f'{path}" aria-current="true"' in tabs
+
+
+def test_what_is_shown_is_in_plain_words(tab: Tab, stage: Stage, agent: Agent, session: Session) -> None:
+    text = _open(tab, stage, f"/r/{_requests(session, agent)[6]['id']}")
+    assert "added for this API" in text and "provider’s marks not sent" in text
+    assert not {word for word in ("Canonical", "hints dropped", "this wire’s") if word in text}
+    text = _open(tab, stage, "/keys")
+    assert "no caller has a key" in text and "local (programs of this machine, no key)" in text
+    assert "0 callers" not in text
 
 
 def test_the_token_stays_in_no_address(stage: Stage, agent: Agent, tab: Tab) -> None:

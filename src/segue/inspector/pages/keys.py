@@ -9,6 +9,7 @@ from segue.errors import JournalError
 from segue.gateway.accounts.administration import require_operator
 from segue.gateway.accounts.budget_rules import MILLION
 from segue.gateway.accounts.caller_keys import account_of
+from segue.gateway.accounts.register import ANYONE
 from segue.inspector.markup import charts, marks, words
 from segue.inspector.markup.html import Element, Node, e
 from segue.inspector.markup.shell import ROOT, Page, button, head, section, table
@@ -56,7 +57,7 @@ def page(
     held = sum(one.micros for one in reserved.values()) / MILLION
     line = " · ".join(
         (
-            words.count(len(callers), "caller"),
+            words.count(len(callers), "caller") if callers else "no caller has a key",
             f"{words.dollars(today, 2)} spent today, {words.dollars(held, 2)} reserved by running requests",
             f"{words.dollars(total, 2)} in {_DAYS} days",
         )
@@ -155,7 +156,10 @@ def _spend_by(usage: Sequence[UsageRow], what: str) -> Node:
     rows = [
         e(
             "tr",
-            e("td", (marks.model(name, whole=True) if what == "route" and name else name) or "–"),
+            e(
+                "td",
+                (marks.model(name, whole=True) if what == "route" and name else _caller_name(name)) or "–",
+            ),
             e("td", marks.share_bar([("t-fresh", micros / most)], 120), cls="mid wide"),
             e("td", f"{int(requests):,}", cls="r"),
             e("td", words.dollars(lost / MILLION, 2) if lost else e("span", "–", cls="zero"), cls="r"),
@@ -198,7 +202,7 @@ def _by_model(usage: Sequence[UsageRow]) -> Node:
     rows = [
         e(
             "tr",
-            e("td", caller),
+            e("td", _caller_name(caller)),
             e("td", marks.model(route, whole=True) if route else "–"),
             e("td", f"{int(sums[0]):,}", cls="r"),
             e("td", words.short(int(sums[1])), cls="r"),
@@ -215,6 +219,11 @@ def _by_model(usage: Sequence[UsageRow]) -> Node:
         kind="tight",
         label="Spend by model and caller",
     )
+
+
+def _caller_name(name: str) -> str:
+    """Of programs of this machine that need no key: they are no caller of the list."""
+    return f"{name} (programs of this machine, no key)" if name == ANYONE.name else name
 
 
 def _callers(view: View, callers: Sequence[CallerInfo], reserved: dict[str, Reserved]) -> Node:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, final
 
-import msgspec
 from msgspec import Struct, structs
 
 from segue.conversation.blocks import Text
@@ -17,6 +16,7 @@ from segue.inspector.markup.html import Element, Node, e
 from segue.inspector.markup.shell import ROOT, Page, button, conversation_tabs, crumb, head, section
 from segue.inspector.views.change_list import change_items, sign_of
 from segue.inspector.views.chat_view import not_visible, seals_of
+from segue.inspector.views.json_text import formatted
 from segue.inspector.views.row_markup import pair, unchanged_folded
 from segue.inspector.views.wire_rows import rows_of
 from segue.providers.models.catalog import catalog_model
@@ -331,7 +331,7 @@ def _would_get(
         aside += [" · ", e("span", f"{sign} {number} {what}", cls=kind)]
     content: Node
     if form == "raw":
-        content = e("pre", _pretty(sent.body), cls="code scroll", tabindex="0")
+        content = e("pre", formatted(sent.body, _LINES * 10), cls="code scroll", tabindex="0")
     elif form == "beside" and beside is not None:
         content = _beside(*beside, one, sent, view.said(known))
     elif sent.repairs:
@@ -367,14 +367,3 @@ def _signs(repairs: Sequence[Repair]) -> list[tuple[str, str, str, int]]:
         counts[sign_of(repair)] = counts.get(sign_of(repair), 0) + 1
     words_of = {"−": ("not sent", "bad"), "~": ("rewritten", "warn"), "+": ("added", "good")}
     return [(sign, *words_of[sign], counts[sign]) for sign in ("−", "~", "+") if counts.get(sign)]
-
-
-def _pretty(body: bytes) -> str:
-    try:
-        text = msgspec.json.format(body, indent=2).decode("utf-8", "replace")
-    except msgspec.DecodeError:
-        text = body.decode("utf-8", "replace")
-    lines = text.splitlines()
-    if len(lines) > _LINES * 10:
-        return "\n".join(lines[: _LINES * 10]) + f"\n… {len(lines) - _LINES * 10:,} more lines"
-    return text

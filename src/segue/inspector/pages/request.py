@@ -14,6 +14,7 @@ from segue.inspector.markup.shell import ROOT, Page, button, crumb, head, link_b
 from segue.inspector.page_request import not_found
 from segue.inspector.pages.conversation import summary
 from segue.inspector.views.change_list import change_items, changes_of
+from segue.inspector.views.json_text import formatted
 from segue.inspector.views.row_markup import block_line, fold, pair
 from segue.inspector.views.timing import client_pause, time_of
 from segue.inspector.views.wire_rows import ids_written, rows_of
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
     from segue.inspector.page_request import View
     from segue.inspector.record.records import AttemptRecord, RequestContent, RequestRecord
 
+_BODIES: Final = {
+    "client": "What the client sent",
+    "provider": "What the provider got",
+    "answer": "The answer, as segue keeps it",
+}
+_MOST_LINES: Final = 5000
+"""Of a body that is shown; its exact bytes are a click away."""
 _OPEN_ROWS: Final = 4
 """Steps at the end that are shown open."""
 
@@ -34,6 +42,8 @@ def page(view: View, name: str) -> Page:
     content = view.content(one)
     if raw := view.query.get("raw", ""):
         return _raw(one, content, raw, download="save" in view.query)
+    if form := view.query.get("body", ""):
+        return _body_page(one, content, form)
     known = view.recorder.conversations.get(one.conversation)
     title = view.title(known) if known is not None else one.conversation
     siblings = list(known.requests) if known is not None else [one]
@@ -120,13 +130,8 @@ def _raw_menu(one: RequestRecord) -> Element:
         e(
             "div",
             [
-                e("a", title, href=f"{ROOT}/r/{one.id}?raw={form}")
-                for form, title in (
-                    ("client", "What the client sent"),
-                    ("provider", "What the provider got"),
-                    ("answer", "The answer, as segue keeps it"),
-                    ("curl", "As cURL, without the key"),
-                )
+                *[e("a", title, href=f"{ROOT}/r/{one.id}?body={form}") for form, title in _BODIES.items()],
+                e("a", "As cURL, without the key", href=f"{ROOT}/r/{one.id}?raw=curl"),
             ],
             cls="menu",
         ),
@@ -134,21 +139,50 @@ def _raw_menu(one: RequestRecord) -> Element:
     )
 
 
-def _raw(one: RequestRecord, content: RequestContent | None, form: str, *, download: bool) -> Page:
+def _body_page(one: RequestRecord, content: RequestContent | None, form: str) -> Page:
+    """A body, formatted for reading."""
+    data, path = _body(content, form), f"{ROOT}/r/{one.id}"
+    text = formatted(data, _MOST_LINES)
+    return Page(
+        title=_BODIES[form],
+        tab="conversations",
+        body=[
+            crumb(
+                ("Conversations", "/"), (f"request {one.number}", f"/r/{one.id}"), (_BODIES[form].lower(), "")
+            ),
+            head(
+                _BODIES[form],
+                f"{words.size(len(data))}, indented for reading.",
+                link_button("Back to the request", path),
+                link_button("Exact bytes", f"{path}?raw={form}"),
+                link_button("Save", f"{path}?raw={form}&save", download=""),
+            ),
+            e("pre", text, cls="code scroll", tabindex="0"),
+        ],
+        data={"form": form, "text": text},
+    )
+
+
+def _body(content: RequestContent | None, form: str) -> bytes:
+    """Its exact bytes."""
     if content is None:
         raise not_found("content")
-    provider = content.provider.data() if content.provider is not None else b""
     match form:
         case "client":
-            data = content.client.data()
+            return content.client.data()
         case "provider":
-            data = provider
+            return content.provider.data() if content.provider is not None else b""
         case "answer":
-            data = msgspec.json.format(msgspec.json.encode(content.answer), indent=2)
-        case "curl":
-            data = _curl(one, provider or content.client.data())
+            return msgspec.json.format(msgspec.json.encode(content.answer), indent=2)
         case _:
             raise not_found("form")
+
+
+def _raw(one: RequestRecord, content: RequestContent | None, form: str, *, download: bool) -> Page:
+    if form == "curl":
+        data = _curl(one, _body(content, "provider") or _body(content, "client"))
+    else:
+        data = _body(content, form)
     name = f"request-{one.number or 1}.{'sh' if form == 'curl' else 'json'}" if download else ""
     return Page(title="Raw", tab="conversations", body=None, data=data, download=name)
 
@@ -314,7 +348,7 @@ def _columns(one: RequestRecord, content: RequestContent) -> Element:
         )
         for name, title in (
             ("client", "Client sent"),
-            ("canonical", "Canonical"),
+            ("canonical", "As segue keeps it"),
             ("provider", "Provider got"),
             ("answer", "Answer"),
             ("changes", words.count(len(one.repairs), "repair")),
@@ -335,7 +369,7 @@ def _columns(one: RequestRecord, content: RequestContent) -> Element:
                 e(
                     "div",
                     _column_head("client", "Client sent", wires[0], 1),
-                    _column_head("canonical", "Canonical", "the form that segue keeps", 2),
+                    _column_head("canonical", "As segue keeps it", "for any provider", 2),
                     _column_head("provider", "Provider got", wires[1], 3),
                     cls="pair heads",
                 ),

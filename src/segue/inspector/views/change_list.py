@@ -31,6 +31,8 @@ _ADDED: Final = frozenset(
     }
 )
 _KINDS: Final = {"−": "loss", "+": "ok", "~": ""}
+_TAGS: Final = {"hints_dropped": "provider’s marks not sent"}
+"""Of what no rule of a provider asks for."""
 _PLACES: Final = 4
 
 
@@ -79,7 +81,7 @@ def changes_of(repairs: Sequence[Repair], dialect: str) -> list[Change]:
         found.append(
             Change(
                 sign=sign_of(first),
-                code=refusal.code if refusal is not None else kind.replace("_", " "),
+                code=refusal.code if refusal is not None else _TAGS.get(kind, kind.replace("_", " ")),
                 kind=kind,
                 title=title[:1].upper() + title[1:],
                 why="; ".join(part for part in (rest, first.decision) if part),

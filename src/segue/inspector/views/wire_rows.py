@@ -233,7 +233,7 @@ def _kind(messages: Sequence[Message], item: Any) -> str:
     return "u"
 
 
-_MOVED: Final = ("~", "this wire’s place")
+_MOVED: Final = ("~", "placed as this API wants")
 """The system prompt, which stands in a field of its own on other wires."""
 _TITLES: Final = {"u": "user", "m": "model", "t": "results", "s": "instructions"}
 
@@ -408,7 +408,7 @@ def _settings(
         elif name not in _LISTS and name in mine and mine[name] != value:
             sign, code = "~", "changed"
         elif name not in mine and name not in _LISTS:
-            sign, code = "+", "this wire’s word"
+            sign, code = "+", "added for this API"
         right.append(BodyLine(0, name, _field(name, value), sign, code))
     for name, mark in marks.options.items():
         if name not in other:
