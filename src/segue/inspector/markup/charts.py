@@ -177,7 +177,8 @@ class Lane(Struct, frozen=True, kw_only=True):
 
 def waterfall(lanes: Sequence[Lane], total: float, commit: float | None) -> Element:
     """Attempts of one request over time. `commit`: when the client got the first content."""
-    left, right = 250.0, 1152.0
+    # A note stands behind its bars, which may go on to the end: 7.5 is a letter's width.
+    left, right = 250.0, max(1224.0 - 7.5 * max(len(lane.note) for lane in lanes), 700.0)
     steps = _steps(max(total, 0.05), 6)
     scale = (right - left) / max(steps[-1], total, 0.001)
     height = 30 + 21 * len(lanes) + (16 if commit is not None else 0)
@@ -201,17 +202,8 @@ def waterfall(lanes: Sequence[Lane], total: float, commit: float | None) -> Elem
             drawn.append(e("rect", cls=name, x=x, y=y, width=wide, height=10, rx=1))
             end = max(end, x + wide)
         if lane.note:
-            over = end > 900
-            drawn.append(
-                e(
-                    "text",
-                    lane.note,
-                    cls="bad" if lane.bad else "ink",
-                    x=f"{min(end + 8, 1228):.1f}",
-                    y=y + 9,
-                    text_anchor="end" if over and end + 8 > 1180 else None,
-                )
-            )
+            name = "bad" if lane.bad else "ink"
+            drawn.append(e("text", lane.note, cls=name, x=f"{end + 8:.1f}", y=y + 9))
     if commit is not None:
         x = left + commit * scale
         said = "commit point: first content reaches the client; a failure before it is not seen"
