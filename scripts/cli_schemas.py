@@ -6,6 +6,7 @@ Without --write it fails when one is out of date.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,8 @@ def main(words: list[str]) -> int:
     for name, (title, kind) in PAGES.items():
         made = settings_schema() if kind is Config else msgspec.json.schema(kind)
         schema = {"$schema": DIALECT, "title": title, **made}
-        written = json.dumps(schema, indent=2) + "\n"
+        # Up to Python 3.12 a docstring keeps the indentation of its lines.
+        written = re.sub(r"\\n +", r"\\n", json.dumps(schema, indent=2)) + "\n"
         page = DOCS / name
         if "--write" in words:
             page.write_text(written)
