@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from msgspec import Struct
 
@@ -23,6 +22,7 @@ from scripts.clients.fetch import fetch
 from scripts.clients.note_model import PROMPT, WORD
 from scripts.clients.programs import PROGRAMS, Program, environment_folder, version_of
 from scripts.clients.stage import FAMILIES, INTERACTIONS, Stage, open_stage
+from scripts.clients.trials import seals_in
 from segue.cli.clients import NO_KEY
 from segue.cli.gateway_control import open_gateway
 
@@ -150,7 +150,7 @@ def tell(agent: Agent, keeps: str, routes: tuple[str, str], stage: Stage) -> Tol
     # The first request of the turn holds what was sealed before it, or names the state in which its provider holds that.
     back = next((entry.body for entry in stage.log(last) if entry.provider == _provider(first)), None)
     held = isinstance(back, dict) and any(back.get(name) for name in STATE)
-    seals = issued if held else sum(seal not in NO_SEALS for seal in _seals_in(back))
+    seals = issued if held else sum(seal not in NO_SEALS for seal in seals_in(back, SEALS))
     return Told(tuple(faults), tuple(tokens), seals, issued, held)
 
 
@@ -164,18 +164,6 @@ def _accepted(status: int) -> bool:
 
 def _door(stage: Stage) -> list[str]:
     return [line for line in (stage.folder / "gateway.log").read_text().splitlines() if line.startswith("{")]
-
-
-def _seals_in(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for name, held in value.items():
-            if name in SEALS and isinstance(held, str):
-                yield held
-            else:
-                yield from _seals_in(held)
-    elif isinstance(value, list):
-        for held in value:
-            yield from _seals_in(held)
 
 
 def faults_of(told: Told, whole: Told) -> list[str]:

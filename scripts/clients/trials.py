@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -295,16 +295,17 @@ def _own_names() -> list[str]:
 
 def _signatures(body: Any) -> int:
     """Distinct seals of thoughts in a request."""
-    return len(set(_seals_in(body)) - {""})
+    return len(set(seals_in(body)) - {""})
 
 
-def _seals_in(value: Any) -> Iterator[str]:
+def seals_in(value: Any, names: Collection[str] = SEALS) -> Iterator[str]:
+    """What stands under these names, at any depth."""
     if isinstance(value, dict):
         for name, held in value.items():
-            if name in SEALS and isinstance(held, str):
+            if name in names and isinstance(held, str):
                 yield held
             else:
-                yield from _seals_in(held)
+                yield from seals_in(held, names)
     elif isinstance(value, list):
         for held in value:
-            yield from _seals_in(held)
+            yield from seals_in(held, names)

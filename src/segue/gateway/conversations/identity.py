@@ -73,7 +73,7 @@ async def _by_place(
         places.append(memory.own_place_key(caller, name, before(known), sent[known]))
     last = next((at for at in range(len(sent) - 1, -1, -1) if sent[at].speaker == "model"), None)
     if known is None and last is not None and opening.dialect.client.call_ids and _has_own_ids(sent[last]):
-        return ""  # a reply with such ids is kept under these alone, and to hash a long history takes a sixth of reading it
+        return ""  # a reply with such ids is kept under these alone, and to hash a long history takes an eighth of reading it
     for index in dict.fromkeys((last, known)):
         if index is not None:
             places += memory.exact_keys(caller, opening.digest, before(index), sent[index])
