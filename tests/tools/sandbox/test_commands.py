@@ -26,8 +26,8 @@ from segue.tools.builtin import builtin_tools
 from segue.tools.definition import Tool
 from segue.tools.execution import run_tool
 from segue.tools.read_only_commands import only_reads
-from segue.tools.sandbox.mechanisms import Mechanism, mechanism_here
-from segue.tools.sandbox.policy import Grant
+from segue.tools.sandbox.mechanisms import Mechanism, candidates, mechanism_here, trial
+from segue.tools.sandbox.policy import Grant, make_policy
 from segue.tools.sandbox.refusals import Blocked
 from segue.tools.sandbox.sandbox import Sandbox
 from tools.sandbox.lasting_folders import lasting_folder
@@ -188,6 +188,39 @@ def test_a_command_that_only_looks_gets_no_more_than_was_allowed_for_it(sandbox:
     sandbox.ask = Answers("once")
     assert run(sandbox, f"uniq a {base}/outside/x") == "(exit code 0)"
     assert (base / "outside" / "x").exists(), "what was allowed for this one it gets"
+
+
+def test_programs_of_one_chat_start_at_once_in_a_workspace_that_is_temporary(tmp_path: Path) -> None:
+    """As its servers do: they share the folder in which each makes the places that it needs."""
+    if not any(str(tmp_path).startswith(place) for place in ("/tmp/", "/var/tmp/")):
+        pytest.skip("the tests have no folder below a temporary one")
+    workspace, shown = tmp_path / "work", [tmp_path / f"shown {number}" for number in range(60)]
+    for folder in (workspace, *shown):
+        folder.mkdir()
+    for _ in range(3):
+        shared = Sandbox(workspace, grant=Grant(readable=tuple(map(str, shown))))
+        words = HERE.command(shared.policy(), ["true"])
+        started = [subprocess.Popen(words, stderr=subprocess.PIPE, env=child_environment()) for _ in range(4)]
+        assert [(program.communicate()[1], program.returncode) for program in started] == [(b"", 0)] * 4
+
+
+@pytest.mark.parametrize("mechanism", candidates(), ids=lambda one: one.name)
+def test_one_file_of_a_hidden_folder_can_be_shown(mechanism: Mechanism, base: Path) -> None:
+    if why := trial(mechanism):
+        pytest.skip(f"{mechanism.name} does not work here: {why}")
+    keys, temporary = base / "outside" / ".ssh", base / "temporary"
+    keys.mkdir()
+    temporary.mkdir()
+    (keys / "known_hosts").write_text("example.org")
+    (keys / "id_ed25519").write_text("my key")
+    shown = Grant(readable=(str(keys / "known_hosts"),))
+    policy = make_policy("workspace", base / "work", temporary, home=base / "outside", grant=shown)
+    words = mechanism.command(policy, ["sh", "-c", f"cat {keys}/known_hosts; cat {keys}/id_ed25519"])
+    ran = subprocess.run(words, capture_output=True, text=True, env=child_environment(), check=False)
+    assert ran.stdout == "example.org"
+    assert "my key" not in ran.stderr
+    assert "segue sandbox" not in ran.stderr
+    assert ran.returncode != 0
 
 
 def test_in_read_only_mode_nothing_is_written(base: Path) -> None:

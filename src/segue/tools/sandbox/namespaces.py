@@ -188,6 +188,7 @@ def _arrange_mounts(
     copies |= {path: _copy(temporary) for path in _temporary_folders() if temporary}
     kinds = {path: "cover" for path in hidden if os.path.isdir(path)}
     kinds |= dict.fromkeys(copies, "copy")
+    folders = {path for path in kinds if os.path.isdir(path)}
     null = [_copy("/dev/null") for _ in (*hidden, *outside)]
     _restrict("/", _READ_ONLY | _NO_SETUID | _NO_DEVICES, recursive=True)
     # The outer ones first: what is inside another lies on top of it.
@@ -198,7 +199,7 @@ def _arrange_mounts(
             _move(copies[path], path)
         for inner in (inner for inner in kinds if inner.startswith(f"{path.rstrip('/')}/")):
             if not os.path.lexists(inner):
-                os.makedirs(inner)
+                _make_place(inner, is_folder=inner in folders)
         if kinds[path] == "cover":
             _restrict(path, _READ_ONLY)
         elif path in readable:
@@ -211,6 +212,13 @@ def _arrange_mounts(
             _move(null.pop(), path)
     _make_devices(devices)
     _mount_processes()
+
+
+def _make_place(path: str, *, is_folder: bool) -> None:
+    """Where something is mounted. Programs that start at once in one chat share its temporary folder: another may be first."""
+    os.makedirs(path if is_folder else os.path.dirname(path), exist_ok=True)
+    if not is_folder:
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
 
 
 def _depth(path: str) -> int:
