@@ -16,7 +16,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     _open_closed_streams()
     if any(stream.isatty() for stream in (sys.stdout, sys.stderr)):
-        from segue.cli.display.gate import install_gate  # noqa: PLC0415 - only a terminal needs it
+        from segue.cli.display.terminal import install_gate  # noqa: PLC0415 - only a terminal needs it
 
         install_gate()
     words, debug = list(sys.argv[1:] if argv is None else argv), bool(os.environ.get("SEGUE_DEBUG"))

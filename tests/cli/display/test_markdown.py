@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segue.cli.display.markdown import GROWTH, MarkdownStream
-from segue.cli.display.markdown_blocks import MarkdownBlockReader
+from segue.cli.display.markdown import GROWTH, MarkdownBlockReader, MarkdownStream
 
 PAGE = """# Title
 

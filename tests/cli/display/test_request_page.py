@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from segue.cli.display.request_page import around_changes, from_message, request_page, summary
+from segue.cli.interactive.commands.view import around_changes, from_message, request_page, summary
 from segue.conversation.blocks import Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, model, tool, user
 from segue.transcript.repairs import Repair

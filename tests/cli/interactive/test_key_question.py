@@ -12,8 +12,7 @@ from msgspec import Struct
 from prompt_toolkit.input import create_pipe_input
 
 from segue.cli.display.terminal import Colours
-from segue.cli.interactive.key_watch import KeyWatch
-from segue.cli.interactive.prompts.key_question import CANCELLED, Choice
+from segue.cli.interactive.key_watch import CANCELLED, Choice, KeyWatch
 from segue.cli.interactive.prompts.questions import question_about
 from segue.conversation.blocks import ToolCall
 from segue.conversation.tools import ToolSpec

@@ -15,8 +15,7 @@ import pytest
 
 from cli.interactive.golden import golden, look_of
 from segue.cli.interactive.key_watch import KeyWatch
-from segue.cli.interactive.prompts.question_view import QuestionView
-from segue.cli.interactive.prompts.questions import question_about
+from segue.cli.interactive.prompts.questions import QuestionView, question_about
 from segue.cli.interactive.views.screen import Screen
 from segue.cli.interactive.views.switch_view import show_switch
 from segue.cli.interactive.views.turn_view import TurnScene, TurnView

@@ -19,7 +19,7 @@ from segue.chat.budget import Budget
 from segue.cli.arguments import parse
 from segue.cli.interactive.commands.table import COMMANDS, is_command, run_command, works_meanwhile
 from segue.cli.interactive.interactive_chat import InteractiveChat
-from segue.cli.interactive.prompts.completer import ChatCompleter
+from segue.cli.interactive.prompts.input_line import ChatCompleter
 from segue.cli.interactive.views.screen import Screen
 from segue.cli.runtime import Runtime
 from segue.emulators.model.model_reply import Call

@@ -11,7 +11,7 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.input import DummyInput
 from prompt_toolkit.output import DummyOutput
 
-from segue.cli.interactive.prompts.typed_ahead import FRESH_SECONDS, PaintedGate
+from segue.cli.interactive.prompts.prompt_terminal import FRESH_SECONDS, PaintedGate
 
 
 @pytest.mark.parametrize("late", [0.0, FRESH_SECONDS + 0.1])

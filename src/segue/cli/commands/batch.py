@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from segue.cli.arguments import EFFORTS
 from segue.cli.command_table import add_set, read_settings
-from segue.cli.display.gate import ungated
 from segue.cli.display.lists import print_json, print_table
-from segue.cli.display.terminal import print_status
+from segue.cli.display.terminal import print_status, ungated
 from segue.cli.exit_codes import Exit
 from segue.errors import UsageError
 from segue.text.terminal_text import safe_json, sanitised

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from segue.cli.command_table import add_set, read_settings
-from segue.cli.display.gate import ungated
 from segue.cli.display.lists import print_json
-from segue.cli.display.terminal import columns_of, print_error, print_status
+from segue.cli.display.terminal import columns_of, print_error, print_status, ungated
 from segue.cli.display.text_width import cut
 from segue.cli.display.turn_summary import short
 from segue.cli.error_report import error_lines

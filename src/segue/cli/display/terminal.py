@@ -1,15 +1,18 @@
-"""Status lines and errors on stderr, in colour where the terminal and the user allow it."""
+"""The terminal: colours, status lines and errors on stderr, and the gate that every text for it passes, styles of ours excepted."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Final, final
+from codecs import getincrementaldecoder
+from typing import TYPE_CHECKING, Any, Final, final
 
-from segue.text.terminal_text import sanitised
+from segue.text.terminal_text import ControlSequence, sanitised, styled
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import TextIO
+
 
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _WITHOUT_COLOUR: Final = frozenset({"bold", "dim"})
@@ -64,3 +67,53 @@ def _lines(text: str, room: int) -> list[str]:
     from segue.cli.display.text_width import wrapped  # noqa: PLC0415 - only at a terminal
 
     return [part for line in text.split("\n") for part in wrapped(line, room - 1 - len(_INDENT))]
+
+
+@final
+class GatedStream:
+    """A stream to a terminal that lets nothing through which controls it, but a `ControlSequence` of ours."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.ungated = stream
+        """For programs with a gate of their own."""
+        self.buffer = _GatedBytes(self)
+
+    def write(self, text: str) -> int:
+        self.ungated.write(text if type(text) is ControlSequence else styled(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.ungated, name)
+
+
+@final
+class _GatedBytes:
+    """The same for bytes."""
+
+    def __init__(self, gate: GatedStream) -> None:
+        self._gate = gate
+        self._decoder = getincrementaldecoder("utf-8")("replace")
+
+    def write(self, data: bytes) -> int:
+        self._gate.write(self._decoder.decode(data))
+        return len(data)
+
+    def flush(self) -> None:
+        self._gate.flush()
+
+
+def install_gate() -> None:
+    """Put the gate before stdout and stderr where they are terminals. Pipes and files get their bytes as they are."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and not isinstance(stream, GatedStream) and stream.isatty():
+            setattr(sys, name, GatedStream(stream))
+
+
+def ungated(stream: TextIO | GatedStream) -> TextIO:
+    """The terminal itself, for what has been through `styled` already."""
+    return stream.ungated if isinstance(stream, GatedStream) else stream

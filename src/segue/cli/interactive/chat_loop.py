@@ -1,10 +1,11 @@
-"""`segue` at a terminal: opens the chat, reads a line, runs it, until the user leaves."""
+"""`segue` at a terminal: opens the chat, reads a line, runs it, until the user leaves. A line `!command` runs in a shell."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
+from codecs import getincrementaldecoder
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -16,10 +17,9 @@ from segue.cli.exit_codes import Exit
 from segue.cli.interactive.commands.sessions import pick_session
 from segue.cli.interactive.commands.table import is_command, run_command
 from segue.cli.interactive.interactive_chat import InteractiveChat
-from segue.cli.interactive.prompts.consent_prompt import ConsentPrompt
 from segue.cli.interactive.prompts.input_line import PromptReader, read_typed_early
-from segue.cli.interactive.prompts.prompt_output import gated_output
-from segue.cli.interactive.shell_escape import run_shell_command
+from segue.cli.interactive.prompts.prompt_terminal import gated_output
+from segue.cli.interactive.prompts.questions import ConsentPrompt
 from segue.cli.interactive.views.screen import Screen
 from segue.cli.interactive.views.start_screen import show_session, show_start
 from segue.cli.interactive.views.switch_view import show_switch
@@ -28,10 +28,48 @@ from segue.config.paths import history_file
 from segue.errors import JournalError
 from segue.routing.retry import RetrySettings
 from segue.system import signals
+from segue.text.redaction import StreamRedaction
+from segue.text.terminal_text import Sanitiser
 
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
+
+
+MOST: Final = 30_000
+"""Characters of output that are kept for the model: the last ones."""
+_PORTION: Final = 65_536
+
+
+async def run_shell_command(interactive: InteractiveChat, command: str) -> None:
+    """No approval is needed: the user typed it. Ctrl-C reaches the command, which shares the terminal, and not segue."""
+    if not command:
+        return
+    process = await asyncio.create_subprocess_shell(
+        command,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        cwd=interactive.runtime.directory,
+    )
+    output = ""
+    decoder, sanitiser = getincrementaldecoder("utf-8")("replace"), Sanitiser()
+    redaction = StreamRedaction()  # the output is sent to a model: `!env` must not send keys along
+    assert process.stdout is not None  # noqa: S101 - it was asked for above
+    while data := await process.stdout.read(_PORTION):
+        output = _show(interactive, output, sanitiser.feed(redaction.feed(decoder.decode(data))))
+    output = _show(interactive, output, sanitiser.feed(redaction.feed("", last=True)))
+    code = await process.wait()
+    interactive.screen.end_text()
+    if code < 0:
+        code = 128 - code  # as shells report a signal
+    if code:
+        interactive.screen.line(f"exit code {code}", "yellow")
+    interactive.command_outputs.append(f'<command line="{command}" exit="{code}">\n{output}</command>')
+
+
+def _show(interactive: InteractiveChat, output: str, shown: str) -> str:
+    interactive.screen.put(shown)
+    return (output + shown)[-MOST:]
 
 
 PATIENT: Final = RetrySettings(attempts=8, first_pause=1.0, longest_pause=30.0, total=60.0)

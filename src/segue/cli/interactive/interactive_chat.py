@@ -9,16 +9,16 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from segue.cli.attachments import with_attachments
-from segue.cli.interactive.key_watch import KeyWatch
-from segue.cli.interactive.prompts.key_question import CANCELLED
-from segue.cli.interactive.prompts.question_view import OUTCOMES, QuestionView
+from segue.cli.interactive.key_watch import CANCELLED, KeyWatch
+from segue.cli.interactive.prompts.prompt_terminal import take_typed
 from segue.cli.interactive.prompts.questions import (
+    OUTCOMES,
+    QuestionView,
     field_prompt,
     question_about,
     question_about_blocked,
     question_of_server,
 )
-from segue.cli.interactive.prompts.typed_ahead import take_typed
 from segue.cli.interactive.views.turn_view import TurnScene, TurnView, show_error
 from segue.conversation.blocks import Text
 from segue.errors import SegueError

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from segue.cli.commands.sessions import find_session, session_line
 from segue.cli.display.status_lines import shortened
 from segue.cli.display.text_width import cut, padded, width_of
-from segue.cli.interactive.prompts.consent_prompt import ConsentPrompt
 from segue.cli.interactive.prompts.picker import pick
+from segue.cli.interactive.prompts.questions import ConsentPrompt
 from segue.cli.interactive.views.start_screen import ago, show_session
 from segue.config.trust import approve_copy
 from segue.errors import UsageError

@@ -13,7 +13,7 @@ from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.output.color_depth import ColorDepth
 
 from segue.cli.display.text_width import cut, wrapped
-from segue.cli.interactive.prompts.typed_ahead import PaintedGate
+from segue.cli.interactive.prompts.prompt_terminal import PaintedGate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

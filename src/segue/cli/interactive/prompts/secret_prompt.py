@@ -9,8 +9,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings
 
-from segue.cli.interactive.prompts.prompt_output import gated_output
-from segue.cli.interactive.prompts.typed_ahead import PaintedGate
+from segue.cli.interactive.prompts.prompt_terminal import PaintedGate, gated_output
 
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyPressEvent

@@ -6,9 +6,8 @@ import shutil
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, final
 
-from segue.cli.display.gate import ungated
 from segue.cli.display.markdown import MarkdownStream
-from segue.cli.display.terminal import Colours
+from segue.cli.display.terminal import Colours, ungated
 from segue.cli.display.text_width import LiveLines, cut, wrapped
 from segue.text.terminal_text import ControlSequence, Sanitiser, sanitised, styled
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from segue import __version__
 from segue.cli.display.status_lines import shortened
 from segue.cli.display.turn_summary import counted
-from segue.cli.interactive.views.call_view import CallView
+from segue.cli.interactive.views.turn_view import CallView
 from segue.conversation.blocks import Text, ToolResult
 
 if TYPE_CHECKING:

@@ -1,16 +1,41 @@
-"""Keys that were typed before anybody read them: text for the input line, never the answer to a later prompt."""
+"""The terminal of a prompt: what it writes to, with the gate in front of every text, and keys that were typed before anybody read them: text for the input line, never the answer to a later prompt."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from typing import TYPE_CHECKING, Final, final
 
 from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.output import create_output
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from segue.cli.display.terminal import ungated
+from segue.text.terminal_text import sanitised
 
 if TYPE_CHECKING:
     from prompt_toolkit.application import Application
     from prompt_toolkit.input import Input
+    from prompt_toolkit.output import Output
+
+
+@final
+class _GatedOutput(Vt100_Output):
+    """Its own sequences are written by `write_raw`; what comes to `write` is text."""
+
+    def write(self, data: str) -> None:
+        super().write(sanitised(data))
+
+
+def gated_output() -> Output:
+    """The output for the next prompt: stdout, or stderr if that is the terminal."""
+    stream = ungated(sys.stdout if sys.stdout.isatty() else sys.stderr)
+    if sys.platform == "win32" or not stream.isatty():
+        return create_output(stream)
+    return _GatedOutput.from_pty(stream, term=os.environ.get("TERM"))
+
 
 FRESH_SECONDS: Final = 0.3
 """After a prompt was painted: keys that were already on their way are not meant for it."""
