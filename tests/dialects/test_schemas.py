@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from segue.dialects.schemas import flavours
 from segue.dialects.schemas.strict import strict_schema
-from segue.emulators.anthropic.json_schema import is_valid
+from segue.emulators.anthropic.tools import is_valid
 from segue.emulators.kimi import mfjs
 from segue.emulators.mistral import schemas as draft_7
-from segue.emulators.openai_chat.schemas import not_strict
+from segue.emulators.openai_chat.tools import not_strict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,8 +22,7 @@ from segue.emulators.model.model_reply import (
     limited,
     portions,
 )
-from segue.emulators.model.responder import ScriptedResponder
-from segue.emulators.model.tool_calling import ToolCallingResponder
+from segue.emulators.model.responder import ScriptedResponder, ToolCallingResponder
 
 ANSWER = {
     "type": "object",

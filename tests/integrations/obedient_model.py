@@ -9,7 +9,7 @@ from typing import Any
 
 from segue.emulators import Call, Reply, Say, Think
 from segue.emulators.model.model_reply import Offer, Piece, Prompt
-from segue.emulators.model.tool_calling import ToolCallingResponder
+from segue.emulators.model.responder import ToolCallingResponder
 
 
 class ObedientModel:

@@ -11,7 +11,6 @@ from segue.emulators.anthropic import (
     limits,
     model_features,
     pairing,
-    schema,
     thinking,
     threads,
     tools,
@@ -47,7 +46,7 @@ def count_complaints(body: object, context: Context) -> Complaints:
     return _all_complaints(body, context, fields.COUNT_REQUEST)
 
 
-def _all_complaints(body: object, context: Context, shape: schema.Record) -> Complaints:
+def _all_complaints(body: object, context: Context, shape: fields.Record) -> Complaints:
     yield from shapes(body, context, shape)
     if not isinstance(body, dict):
         return
@@ -72,14 +71,14 @@ def _all_complaints(body: object, context: Context, shape: schema.Record) -> Com
 @rule("ANT-51")
 @rule("ANT-55")
 @rule("ANT-65")
-def shapes(body: object, context: Context, shape: schema.Record) -> Complaints:
+def shapes(body: object, context: Context, shape: fields.Record) -> Complaints:
     # Without a version header nothing is known about the client's betas: then none is missed.
     known = "anthropic-version" in context.headers
 
     def offers(beta: str) -> bool:
         return not beta or not known or typed_blocks.has_beta(context, beta)
 
-    return schema.faults(shape, body, "", offers)
+    return fields.faults(shape, body, "", offers)
 
 
 def unread_complaints(request: Request, context: Context) -> Complaints:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.anthropic import prompt, seals, typed_blocks
+from segue.emulators.anthropic import prompt, thinking, typed_blocks
 from segue.emulators.http import sse
 from segue.emulators.model.model_reply import Call, Piece, Reply, Say, Think, piece_tokens, portions
 from segue.emulators.model.prompt_cache import size
@@ -89,7 +89,7 @@ def _pieces(reply: Reply, request: Mapping[str, Any], context: Context) -> list[
 def _blocks(pieces: list[Piece], request: Mapping[str, Any], context: Context) -> list[dict[str, Any]]:
     """The reply's content; each thinking block is sealed over all that stands before it."""
     name = f"{_message_id(context)}/{sum(isinstance(piece, Think) for piece in pieces)}"
-    trail = seals.trail_of(request, context)
+    trail = thinking.trail_of(request, context)
     blocks: list[dict[str, Any]] = []
     for index, piece in enumerate(pieces):
         match piece:
@@ -97,7 +97,7 @@ def _blocks(pieces: list[Piece], request: Mapping[str, Any], context: Context) -
                 block: dict[str, Any] = {"type": "text", "text": text}
             case Think(text):
                 shown = _shown(request, context)
-                signature = seals.sign(trail, context.secret, text=text, shown=shown, reply=name)
+                signature = thinking.sign(trail, context.secret, text=text, shown=shown, reply=name)
                 block = {"type": "thinking", "thinking": text if shown else "", "signature": signature}
             case Call(tool, arguments):
                 call_id = "toolu_01" + digest([_message_id(context), index])[:22]

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.gemini import errors, messages, proto
+from segue.emulators.gemini import errors, proto
 from segue.emulators.gemini.prompt import segments
 from segue.emulators.gemini.typed_contents import Body, refused
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response
@@ -85,7 +85,7 @@ def complaints(body: Body, context: Context) -> Complaints:
 def create(request: Request, emulator: Emulator) -> Response:
     context = permitted(request, emulator, PROVIDER, errors)
     given = _given(request, context, _CREATED_WITH)
-    reader = proto.Reader(messages.MESSAGES, messages.ENUMS)
+    reader = proto.Reader()
     body = reader.message({name: given[name] for name in _CONTENT if name in given}, "GenerateContentRequest")
     if reader.faults:
         raise RefusedError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from segue.emulators.gemini import cached_contents, messages, proto, settings, thoughts, tools, turns
+from segue.emulators.gemini import cached_contents, proto, settings, thoughts, tools, turns
 from segue.emulators.gemini.typed_contents import Body, refused
 from segue.emulators.rules import Complaints, Context, rule
 
@@ -61,7 +61,7 @@ def batch_complaints(body: object, context: Context) -> Complaints:
 
 
 def parsed(body: object, message: str) -> tuple[dict[str, Any], list[proto.Fault]]:
-    reader = proto.Reader(messages.MESSAGES, messages.ENUMS)
+    reader = proto.Reader()
     return reader.message(body, message), reader.faults
 
 
@@ -83,7 +83,7 @@ def _rule_of(fault: proto.Fault) -> str:
     if fault.path.endswith("function_call.args"):
         return "GEM-15"
     if ".parameters" in fault.path or "response_schema" in fault.path:
-        known = proto.snake_case(fault.name) in messages.SCHEMA
+        known = proto.snake_case(fault.name) in proto.SCHEMA
         return "GEM-30" if known or not fault.unknown else "GEM-28"
     return "GEM-11"
 

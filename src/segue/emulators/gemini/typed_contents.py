@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from segue.emulators.gemini.messages import DATA
+from segue.emulators.gemini.proto import DATA
 from segue.emulators.rules import Confidence, Refusal
 
 Body = Mapping[str, Any]

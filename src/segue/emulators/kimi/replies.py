@@ -6,7 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.http import sse
-from segue.emulators.kimi import messages
+from segue.emulators.kimi import checks
 from segue.emulators.kimi.checks import is_thinking, prompt_tokens
 from segue.emulators.model import tokens
 from segue.emulators.model.model_reply import (
@@ -74,7 +74,7 @@ def _calls(reply: Reply, request: Mapping[str, Any]) -> list[dict[str, Any]]:
 @rule("KIM-02")
 def new_numbers(request: Mapping[str, Any]) -> Iterator[int]:
     """Ids are ``name:n`` without the native prefix; n counts every call of the conversation from 0."""
-    used = [call["id"] for message in request["messages"] for call in messages.calls_of(message)]
+    used = [call["id"] for message in request["messages"] for call in checks.calls_of(message)]
     taken = {identifier.rpartition(":")[2] for identifier in used}
     return (number for number in count(len(used)) if str(number) not in taken)
 

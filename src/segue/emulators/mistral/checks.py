@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.mistral import content, order
 from segue.emulators.mistral.errors import MODEL, PROMPT, SchemaRefusal
-from segue.emulators.mistral.request import misshapen
+from segue.emulators.mistral.messages import function_names, impossible_chunks, misplaced, tokenizer, unfit
+from segue.emulators.mistral.request import (
+    listing,
+    mapping,
+    misshapen,
+    number,
+    optional,
+    record,
+    text,
+    text_or,
+)
 from segue.emulators.mistral.schemas import mistakes
-from segue.emulators.mistral.shape import listing, mapping, number, optional, record, text, text_or
 from segue.emulators.model import tokens
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
@@ -29,10 +37,10 @@ def complaints(body: object, context: Context) -> Complaints:
     if not fits or not isinstance(body, dict):
         return
     messages: Sequence[Mapping[str, Any]] = body["messages"]
-    yield from content.impossible_chunks(messages)
+    yield from impossible_chunks(messages)
     yield from missing_model(body)
-    yield from order.misplaced(messages, context)
-    yield from content.unfit(messages, context)
+    yield from misplaced(messages, context)
+    yield from unfit(messages, context)
     yield from tool_definitions(body)
     yield from reasoning_effort(body, context)
     yield from too_long(messages, context)
@@ -50,14 +58,14 @@ def tool_definitions(body: Mapping[str, Any]) -> Complaints:
         mistake = next(mistakes(tool["function"]["parameters"]), None)
         if mistake is not None:
             yield Refusal("MIS-V22", f"Invalid tool schema: {mistake}")
-        yield from content.function_names(tool["function"]["name"])
+        yield from function_names(tool["function"]["name"])
 
 
 @rule("MIS-V23")
 @rule("MIS-11", "M")
 def reasoning_effort(body: Mapping[str, Any], context: Context) -> Complaints:
     effort = body.get("reasoning_effort")
-    if effort is not None and order.tokenizer(context) < 15:
+    if effort is not None and tokenizer(context) < 15:
         yield Refusal("MIS-V23", f"reasoning_effort={effort!r} is not supported for this model")
 
 

@@ -7,11 +7,9 @@ from typing import Any
 
 from segue.emulators.model import tokens
 from segue.emulators.openai_chat import wording
-from segue.emulators.openai_chat.messages import message_complaints
-from segue.emulators.openai_chat.pairing import pairing_complaints
+from segue.emulators.openai_chat.messages import message_complaints, pairing_complaints
 from segue.emulators.openai_chat.profile import OPENAI, RANGES, TYPES, Profile
-from segue.emulators.openai_chat.schemas import answer_schema_complaints
-from segue.emulators.openai_chat.tools import tool_complaints
+from segue.emulators.openai_chat.tools import answer_schema_complaints, tool_complaints
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 

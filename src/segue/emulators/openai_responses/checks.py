@@ -9,7 +9,7 @@ from msgspec import structs
 
 from segue.emulators.model import tokens
 from segue.emulators.openai_chat import wording
-from segue.emulators.openai_chat.schemas import answer_schema_complaints
+from segue.emulators.openai_chat.tools import answer_schema_complaints
 from segue.emulators.openai_responses.chain import chain_complaints, stored_chain
 from segue.emulators.openai_responses.items import item_complaints
 from segue.emulators.openai_responses.tools import tool_complaints

@@ -8,8 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from segue.emulators.openai_chat import wording
-from segue.emulators.openai_chat.schemas import schema_complaints
-from segue.emulators.openai_chat.tools import CHOICES, bad_name
+from segue.emulators.openai_chat.tools import CHOICES, bad_name, schema_complaints
 from segue.emulators.rules import Complaints, Refusal, rule
 
 NAME_MAX = 128

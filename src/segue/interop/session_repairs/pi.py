@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _MESSAGES: Final = "anthropic-messages"
 _RESPONSES: Final = "-responses"
-_COUNTS: Final = ("input", "output", "cacheRead", "cacheWrite")
 
 
 def repair_pi(draft: SessionDraft) -> list[SessionFault]:
@@ -108,9 +107,7 @@ def _uncounted(draft: SessionDraft, sent: list[Row]) -> list[SessionFault]:
         message = fields(entry.get("message"))
         if message.get("role") != "assistant" or isinstance(message.get("usage"), dict):
             continue
-        nothing = dict.fromkeys((*_COUNTS, "totalTokens"), 0)
-        cost = dict.fromkeys((*_COUNTS, "total"), 0)
-        draft.change(line)["message"]["usage"] = {**nothing, "cost": cost}
+        draft.change(line)["message"]["usage"] = _no_counts()
         faults.append(
             SessionFault(
                 line=line,

@@ -73,7 +73,6 @@ class _Rows:
             {"type": "toolCall", "id": call.id, "name": call.name, "arguments": call.arguments}
             for call in reply.calls
         ]
-        nothing, cost = dict.fromkeys((*_COUNTS, "totalTokens"), 0), dict.fromkeys((*_COUNTS, "total"), 0)
         self._message(
             {
                 "role": "assistant",
@@ -81,7 +80,7 @@ class _Rows:
                 "api": "segue",
                 "provider": "segue",
                 "model": reply.model or "unknown",
-                "usage": {**nothing, "cost": cost},
+                "usage": _no_counts(),
                 "stopReason": "toolUse" if reply.calls else "stop",
             }
         )
@@ -122,3 +121,8 @@ def _result(call: StoredCall) -> dict[str, Any]:
         "content": [*shown, *map(_image, call.media)],
         "isError": call.failed,
     }
+
+
+def _no_counts() -> dict[str, Any]:
+    cost = dict.fromkeys((*_COUNTS, "total"), 0)
+    return {**dict.fromkeys((*_COUNTS, "totalTokens"), 0), "cost": cost}

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from segue.emulators.ollama import checks, gojson
-from segue.emulators.ollama.fields import TOOLS
+from segue.emulators.ollama.checks import TOOLS
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "ultra", "max", "none")
