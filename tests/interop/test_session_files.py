@@ -31,10 +31,10 @@ from laws.emulated import EMULATED, complaints_about
 from segue.conversation.blocks import Reasoning, ToolCall, ToolResult
 from segue.dialects.registry import NAMES
 from segue.errors import TranscriptError, UsageError
+from segue.interop.agents import llm
 from segue.interop.convert import write_request
 from segue.interop.doctor import examine
 from segue.interop.session_files import read_file, read_session_file
-from segue.interop.session_readers import llm
 from segue.providers.models.cards import default_model
 from segue.sessions.imports import read_history
 

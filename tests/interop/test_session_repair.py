@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from interop import session_samples as samples
 from interop.session_samples import claude_line, lines
+from segue.interop.agents.repaired_session import RepairedSession, repair_session
 from segue.interop.doctor import examine
 from segue.interop.session_files import read_file, read_session_file
-from segue.interop.session_repairs.repaired_session import RepairedSession, repair_session
 
 Rows = list[dict[str, Any]]
 

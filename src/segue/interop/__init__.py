@@ -7,7 +7,7 @@ from segue.namespace import public_names
 _HOMES = {
     "segue.interop.added_formats": "SessionFormat",
     "segue.interop.agent_sessions": "AgentSession WrittenSession newest_session read_session write_session",
-    "segue.interop.session_writers.steps": "ModelReply Prompt StoredCall",
-    "segue.interop.session_writers.written_session": "SessionPlan",
+    "segue.interop.agents.session_steps": "ModelReply Prompt StoredCall",
+    "segue.interop.agents.written_session": "SessionPlan",
 }
 __all__, __getattr__, __dir__ = public_names(__name__, _HOMES)

@@ -8,28 +8,29 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal, final
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Literal, final
 
 from msgspec import Struct, structs
 
 from segue.conversation.blocks import ToolCall
 from segue.conversation.message import Conversation
 from segue.dialects.registry import DIALECTS, NAMES
-from segue.errors import TranscriptError
+from segue.errors import SegueError, TranscriptError
 from segue.interop.convert import choose_model, plan_request, write_request
-from segue.interop.file_positions import FilePositions
-from segue.interop.finding_text import fault_text, repair_text
 from segue.interop.refusals import ProviderRefusals, provider_refusals
 from segue.interop.repair import repair_conversation
 from segue.interop.source import CONVERSATION, SourceRequest
-from segue.transcript.repairs import FAULTS, Repair
+from segue.transcript.repairs import FAULTS, SENTENCES, Repair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from segue.interop.session_repairs.repaired_session import RepairedSession
-    from segue.interop.session_repairs.session_draft import SessionFault
+    from segue.interop.agents.repaired_session import RepairedSession
+    from segue.interop.agents.session_draft import SessionFault
+    from segue.transcript.repairs import Kind
 
 Level = Literal["error", "note"]
 
@@ -342,3 +343,84 @@ def fix_transcript(
     return to, write_request(
         structs.replace(source, conversation=conversation, ledger=None), to=to, model=model
     ).body
+
+
+_LONGEST = 20_000
+"""Beyond this many messages, finding a place would take longer than it helps."""
+
+
+@final
+class FilePositions:
+    """The positions of one source's messages."""
+
+    def __init__(self, source: SourceRequest, lines: Sequence[int] = ()) -> None:
+        self._source = source
+        self._lines = lines
+        self._field = DIALECTS[source.dialect].messages_field if source.body else "messages"
+        parts: Any = (source.body or {}).get(self._field)
+        self._length = len(parts) if isinstance(parts, list) else 0
+        self._decoded_count = cache(self._count)
+
+    def index(self, message: int) -> int:
+        """The position in the file's own list of the part that holds a decoded message."""
+        if not 0 < self._length <= _LONGEST:
+            return message
+        return bisect_right(range(1, self._length), message, key=self._decoded_count)
+
+    def describe(self, message: int) -> str:
+        """The place for people: a path into the file, and the line where it has lines."""
+        index = self.index(message)
+        path = f"{self._field}[{index}]"
+        return f"line {self._lines[index]}, {path}" if index < len(self._lines) else path
+
+    def _count(self, parts: int) -> int:
+        try:
+            return self._source.decoded_count(parts)
+        except SegueError:
+            return parts
+
+
+_WORDS: Final[dict[Kind, tuple[str, str]]] = {
+    "speaker_corrected": ("written by the wrong speaker", "moved to the one it belongs to"),
+    "duplicate_call_dropped": ("the same call again", "dropped"),
+    "result_superseded": ("another result for the same call", "dropped"),
+    "results_joined": ("another result for the same call", "sent together with the first"),
+    "message_dropped": ("nothing in this message can be sent to the target", "dropped"),
+    "call_recovered": ("call missing from the history", "taken from the ledger"),
+    "result_recovered": ("result missing from the history", "taken from the ledger"),
+    "result_moved": ("result apart from its call", "moved next to it"),
+    "calls_reordered": ("something follows the calls of this message", "the calls are moved to its end"),
+    "calls_joined": ("calls in a second message of the model", "sent in one message with the first"),
+    "name_replaced": ("tool name that the target does not accept", "changed to one that it accepts"),
+    "reasoning_dropped": ("reasoning that the target does not take back", "dropped"),
+    "seal_dropped": ("a signature that only its own provider can read", "dropped"),
+    "media_moved": ("media in a tool result", "moved into a user message after it"),
+    "document_as_text": ("a document that the target does not take here", "sent as text"),
+    "media_described": ("media that the target cannot see here", "described in words"),
+    "blank_text": ("blank text", "not sent"),
+    "bridged": ("a user message right after tool results", "a short model message is put between"),
+    "instruction_folded": ("a system note in the middle of the conversation", "sent as user text"),
+    "schema_reduced": ("a tool's schema that the target does not support in full", "simplified"),
+    "fields_dropped": ("fields that only their own API has", "dropped"),
+    "hints_dropped": ("marks that only help the provider of their own API", "dropped"),
+    "tool_not_offered": ("a tool that the target cannot have", "not offered"),
+    "thinking_changed": (
+        "a way of thinking that the target refuses here",
+        "it thinks in another way, or not until the open tool turn ends",
+    ),
+    "option_not_sent": ("an option that the target does not know", "dropped"),
+}
+"""Where the repair's own sentence does not name both."""
+
+_SEPARATOR = re.compile(r"[:;] ")
+
+
+def fault_text(repair: Repair) -> str:
+    words = _WORDS.get(repair.kind)
+    return words[0] if words is not None else _SEPARATOR.split(SENTENCES[repair.kind], maxsplit=1)[0]
+
+
+def repair_text(repair: Repair) -> str:
+    words = _WORDS.get(repair.kind)
+    done = words[1] if words is not None else _SEPARATOR.split(SENTENCES[repair.kind], maxsplit=1)[-1]
+    return f"{done}; {repair.decision}" if repair.decision else done

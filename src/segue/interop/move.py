@@ -18,17 +18,17 @@ from msgspec import Struct, structs
 from segue.conversation.blocks import Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message
 from segue.errors import TranscriptError, UsageError
+from segue.interop.agents.opencode import session_id
+from segue.interop.agents.repaired_session import repair_session
+from segue.interop.agents.session_draft import SessionDraft
+from segue.interop.agents.session_steps import HISTORY, ModelReply, Prompt, Step, steps_of
+from segue.interop.agents.tool_names import ToolNames
+from segue.interop.agents.written_session import SessionPlan
 from segue.interop.convert import write_request
 from segue.interop.doctor import examine
 from segue.interop.repair import repair_conversation
 from segue.interop.session_files import read_file
 from segue.interop.session_formats import OPENCODE, WRITERS, AgentFormat, session_format
-from segue.interop.session_repairs.repaired_session import repair_session
-from segue.interop.session_repairs.session_draft import SessionDraft
-from segue.interop.session_writers.opencode import session_id
-from segue.interop.session_writers.steps import HISTORY, ModelReply, Prompt, Step, steps_of
-from segue.interop.session_writers.tool_names import ToolNames
-from segue.interop.session_writers.written_session import SessionPlan
 from segue.interop.sidecar import Sidecar, Sidecars
 from segue.interop.source import CONVERSATION, SourceRequest
 from segue.interop.stored_sessions import StoredSession, program_named

@@ -11,26 +11,28 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
+from segue.conversation.blocks import PREFIX_UNKNOWN, Reasoning, Text, ToolCall
 from segue.conversation.json_text import read_json
 from segue.errors import TranscriptError
 from segue.interop.added_formats import read_added
-from segue.interop.session_readers.claude_code import read_claude_code
-from segue.interop.session_readers.cline import read_cline
-from segue.interop.session_readers.codex import read_codex
-from segue.interop.session_readers.continue_dev import read_continue
-from segue.interop.session_readers.copilot import read_copilot
-from segue.interop.session_readers.gemini_cli import read_gemini_cli
-from segue.interop.session_readers.llm import DATABASE, read_llm_database, read_llm_logs
-from segue.interop.session_readers.opencode import read_opencode
-from segue.interop.session_readers.pi import read_pi
-from segue.interop.session_readers.qwen_code import read_qwen_code
+from segue.interop.agents.claude_code import read_claude_code
+from segue.interop.agents.cline import read_cline
+from segue.interop.agents.codex import read_codex
+from segue.interop.agents.continue_dev import read_continue
+from segue.interop.agents.copilot import read_copilot
+from segue.interop.agents.gemini_cli import read_gemini_cli
+from segue.interop.agents.llm import DATABASE, read_llm_database, read_llm_logs
+from segue.interop.agents.opencode import read_opencode
+from segue.interop.agents.pi import read_pi
+from segue.interop.agents.qwen_code import read_qwen_code
 from segue.interop.source import AUTO, SourceRequest, read_request
-from segue.interop.writers import with_writers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from segue.interop.session_readers.session_file import Row, SessionFile
+    from segue.conversation.blocks import Block, Origin, Seal
+    from segue.conversation.message import Message
+    from segue.interop.agents.session_file import Row, SessionFile
 
 KNOWN: Final = (
     "sessions of Claude Code, Codex, Gemini CLI, Qwen Code, pi, Copilot CLI, Cline and Continue, "
@@ -125,3 +127,55 @@ def _place(path: str, lines: tuple[int, ...]) -> str:
     """A path into the request, with the line of the file where it has lines."""
     at = _PATH.match(path)
     return f"line {lines[int(at[1])]}, {path}" if at and int(at[1]) < len(lines) else path
+
+
+_MOST_RUNS = 64
+"""Finding where a run of one model's messages ends costs a decoding; beyond this many, no model is taken as known."""
+
+
+def with_writers(source: SourceRequest, models: Sequence[str | None]) -> tuple[Message, ...]:
+    """The messages by the model that the file names for each, with seals made under a prefix that nobody knows."""
+    runs = _runs(models)
+    if not runs:
+        return with_unknown_prefix(source.messages)
+    if len(runs) > _MOST_RUNS:
+        runs = [(0, "")]
+    ends = [*(source.decoded_count(start) for start, _ in runs[1:]), len(source.messages)]
+    written: list[Message] = []
+    for (_, model), end in zip(runs, ends, strict=True):
+        written += [_written(message, model) for message in source.messages[len(written) : end]]
+    return tuple(written)
+
+
+def with_unknown_prefix(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The messages for another system prompt and other tools than their seals were made under."""
+    return tuple(_written(message, None) for message in messages)
+
+
+def _runs(models: Sequence[str | None]) -> list[tuple[int, str]]:
+    """Where each run of one model's messages begins."""
+    runs: list[tuple[int, str]] = []
+    for at, model in enumerate(models):
+        if model is not None and (not runs or runs[-1][1] != model):
+            runs.append((at if runs else 0, model))
+    return runs
+
+
+def _written(message: Message, model: str | None) -> Message:
+    """`model`: None to leave it as it is."""
+    if message.origin is None:
+        return message
+    origin = message.origin if model is None else structs.replace(message.origin, model=model)
+    blocks = tuple(_resealed(block, message.origin, origin) for block in message.blocks)
+    return structs.replace(message, origin=origin, blocks=blocks)
+
+
+def _resealed(block: Block, before: Origin, origin: Origin) -> Block:
+    if not isinstance(block, Text | Reasoning | ToolCall) or block.seal is None:
+        return block
+    return structs.replace(block, seal=_seal(block.seal, before, origin))
+
+
+def _seal(seal: Seal, before: Origin, origin: Origin) -> Seal:
+    maker = origin if seal.origin == before else seal.origin
+    return structs.replace(seal, origin=maker, made_under=seal.made_under or PREFIX_UNKNOWN)

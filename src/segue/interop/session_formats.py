@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from segue.errors import TranscriptError, UsageError
 from segue.interop.added_formats import SessionFormat, added_format, added_formats
+from segue.interop.agents.claude_code import ClaudeCodeWriter
+from segue.interop.agents.codex import CodexWriter
+from segue.interop.agents.gemini_cli import GeminiCliWriter
+from segue.interop.agents.opencode import opencode_document, session_id
+from segue.interop.agents.pi import PiWriter
+from segue.interop.agents.qwen_code import QwenCodeWriter
+from segue.interop.agents.written_session import SessionPlan, SessionWriter, as_lines
 from segue.interop.session_files import read_file
-from segue.interop.session_writers.claude_code import ClaudeCodeWriter
-from segue.interop.session_writers.codex import CodexWriter
-from segue.interop.session_writers.gemini_cli import GeminiCliWriter
-from segue.interop.session_writers.opencode import opencode_document, session_id
-from segue.interop.session_writers.pi import PiWriter
-from segue.interop.session_writers.qwen_code import QwenCodeWriter
-from segue.interop.session_writers.written_session import SessionPlan, SessionWriter, as_lines
 from segue.interop.stored_sessions import program_named
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from segue.conversation.json_text import read_json
 from segue.errors import TranscriptError, UsageError
 from segue.interop.added_formats import added_format, added_formats
-from segue.interop.session_readers.session_file import fields, text_of
+from segue.interop.agents.session_file import fields, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

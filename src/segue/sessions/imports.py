@@ -9,9 +9,8 @@ from msgspec import Struct, structs
 
 from segue.conversation.options import Options
 from segue.errors import JournalError, UsageError
-from segue.interop.session_files import read_file
+from segue.interop.session_files import read_file, with_unknown_prefix
 from segue.interop.source import AUTO
-from segue.interop.writers import with_unknown_prefix
 from segue.sessions.entries import Adopted, DamagedEntry, Record, SessionStarted
 from segue.sessions.entry_codec import decode_entry
 from segue.sessions.journal import Journal

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from segue.interop.agents.repaired_session import RepairedSession
     from segue.interop.doctor import Examination, Finding
-    from segue.interop.session_repairs.repaired_session import RepairedSession
     from segue.interop.source import SourceRequest
 
 DESCRIPTION = """Checks a transcript: a request body of any provider, a segue conversation, or a session file
@@ -70,9 +70,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from segue.interop.agents.repaired_session import repair_session  # noqa: PLC0415
     from segue.interop.doctor import examine, unreadable  # noqa: PLC0415 - loaded when there is a file to look at
     from segue.interop.session_files import read_file  # noqa: PLC0415
-    from segue.interop.session_repairs.repaired_session import repair_session  # noqa: PLC0415
     from segue.interop.stored_sessions import session_at  # noqa: PLC0415
 
     if arguments.itself:
@@ -184,8 +184,8 @@ def _fix(
 
 
 def _list_sessions(*, as_json: bool) -> int:
+    from segue.interop.agents.repaired_session import repair_session  # noqa: PLC0415
     from segue.interop.session_files import read_session_file  # noqa: PLC0415
-    from segue.interop.session_repairs.repaired_session import repair_session  # noqa: PLC0415
     from segue.interop.stored_sessions import newest_sessions  # noqa: PLC0415
 
     rows = []

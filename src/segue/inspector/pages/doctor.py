@@ -14,9 +14,9 @@ from segue.inspector.markup import marks, words
 from segue.inspector.markup.html import Element, Node, e
 from segue.inspector.markup.shell import Page, button, head
 from segue.inspector.page_request import not_found
+from segue.interop.agents.repaired_session import repair_session
 from segue.interop.doctor import Diagnosis, Examination, Finding, examine, fix_transcript, unreadable
 from segue.interop.session_files import read_file
-from segue.interop.session_repairs.repaired_session import repair_session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

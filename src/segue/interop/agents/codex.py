@@ -1,4 +1,7 @@
-"""Codex: items of the Responses wire, which are sent, and events, which are shown."""
+"""Codex rollouts: items of the Responses wire, each in an envelope, which are sent, and events, which are shown.
+
+Codex closes calls itself and drops results without one; repeated or long ids and thoughts without a seal kill a session.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,82 @@ import json
 from typing import TYPE_CHECKING, Any, Final, final
 
 from segue.conversation.blocks import Media
-from segue.interop.session_writers.steps import ModelReply, Prompt, StoredCall
-from segue.interop.session_writers.written_session import milliseconds, moments, part_id, stamp
+from segue.interop.agents.session_draft import (
+    ORPHAN,
+    REFUSED,
+    IdUse,
+    SessionFault,
+    at,
+    id_fault,
+    orphan_fault,
+    put,
+    rename_calls,
+)
+from segue.interop.agents.session_file import (
+    Row,
+    Said,
+    SessionFile,
+    fields,
+    objects,
+    session_of,
+    text_of,
+)
+from segue.interop.agents.session_steps import ModelReply, Prompt, StoredCall
+from segue.interop.agents.written_session import milliseconds, moments, part_id, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
     from pathlib import Path
 
-    from segue.interop.session_writers.written_session import SessionPlan
+    from segue.interop.agents.session_draft import SessionDraft
+    from segue.interop.agents.written_session import SessionPlan
+
+_TYPES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+_NOT_SENT: Final = frozenset({"ghost_snapshot", "other"})
+
+
+def read_codex(rows: list[Row]) -> SessionFile | None:
+    if not any(
+        text_of(row.get("type")) in _TYPES and isinstance(row.get("payload"), dict) for _, row in rows
+    ):
+        return None
+    said: list[Said] = []
+    body = {"model": ""}
+    for number, row in rows:
+        payload = row.get("payload")
+        if not isinstance(payload, dict):
+            continue
+        match row.get("type"):
+            case "session_meta":
+                body |= _instructions(payload)
+            case "turn_context" if isinstance(payload.get("model"), str):
+                body["model"] = payload["model"]
+            case "response_item" if text_of(payload.get("type")) not in _NOT_SENT:
+                said.append(Said(payload, number, body["model"]))
+            case "compacted":
+                said = [Said(item, number, body["model"]) for item in _replacement(payload)]
+    return session_of("Codex rollout", "openai_responses", said, **body)
+
+
+def _instructions(meta: dict[str, Any]) -> dict[str, str]:
+    given = meta.get("base_instructions") or meta.get("instructions")
+    text = text_of(fields(given).get("text")) or text_of(given)
+    return {"instructions": text} if text else {}
+
+
+def _replacement(payload: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a compaction put in the place of everything before."""
+    if isinstance(payload.get("replacement_history"), list):
+        return objects(payload["replacement_history"])
+    text = text_of(payload.get("message"))
+    if not text:
+        return []
+    return [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}]
+
+
+# Sessions written for it
+
 
 _VERSION: Final = "0.169.0"
 _PATCH: Final = "apply_patch"
@@ -185,3 +255,102 @@ def _output(call: StoredCall) -> dict[str, Any]:
     if call.media:
         output = [*([_text(call.output)] if call.output else []), *map(_image, call.media)]
     return {"type": kind, "call_id": call.id, "output": output}
+
+
+# Repairs
+
+
+_LONGEST: Final = 64
+
+
+def repair_codex(draft: SessionDraft) -> list[SessionFault]:
+    faults = [*_call_ids(draft, list(_items(draft.rows))), *_thoughts(draft, list(_items(draft.rows)))]
+    if draft.shortened:
+        _renumber(draft)
+    return faults
+
+
+Item = tuple[int, tuple[str | int, ...], dict[str, Any]]
+"""An item that is sent: its line, its path in the row, and itself."""
+
+
+def _items(rows: list[Row]) -> Iterator[Item]:
+    """What Codex sends: the items, from the last compaction on that says what replaces all before it."""
+    spoken = [(line, row) for line, row in rows if row.get("type") in ("response_item", "compacted")]
+    replaced = [at for at, (_, row) in enumerate(spoken) if _replaced_history(row) is not None]
+    for line, row in spoken[replaced[-1] if replaced else 0 :]:
+        if row["type"] == "response_item":
+            yield line, ("payload",), fields(row.get("payload"))
+        else:
+            for index, item in enumerate(_replaced_history(row) or ()):
+                yield line, ("payload", "replacement_history", index), fields(item)
+
+
+def _replaced_history(row: dict[str, Any]) -> list[Any] | None:
+    history = fields(row.get("payload")).get("replacement_history")
+    return history if row.get("type") == "compacted" and isinstance(history, list) else None
+
+
+def _call_ids(draft: SessionDraft, items: list[Item]) -> list[SessionFault]:
+    uses = [
+        IdUse(
+            line,
+            (*path, "call_id"),
+            text_of(item["call_id"]),
+            call=not text_of(item.get("type")).endswith("_output"),
+        )
+        for line, path, item in items
+        if isinstance(item.get("call_id"), str)
+    ]
+    renamed, orphans = rename_calls(draft, uses, "call_", lambda call_id: 0 < len(call_id) <= _LONGEST)
+    return [
+        *(_orphan(draft, use) for use in orphans),
+        *(id_fault(new, illegal=_illegal(new.use.id)) for new in renamed),
+    ]
+
+
+def _orphan(draft: SessionDraft, use: IdUse) -> SessionFault:
+    row = draft.change(use.line)
+    output = at(row, use.path[:-1]).get("output")
+    parts = [{"type": "input_text", "text": output}] if isinstance(output, str) else objects(output)
+    shown = [part for part in parts if part.get("type") in ("input_text", "input_image")]
+    put(
+        row,
+        use.path[:-1],
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": ORPHAN}, *shown]},
+    )
+    return orphan_fault(use.line, use.id, "lost", "Codex does not send it")
+
+
+def _illegal(call_id: str) -> str:
+    return f'call id "{call_id}" is not legal: it has 1 to {_LONGEST} characters'
+
+
+def _thoughts(draft: SessionDraft, items: list[Item]) -> list[SessionFault]:
+    faults: list[SessionFault] = []
+    for line, path, item in reversed(items):
+        if item.get("type") != "reasoning" or text_of(item.get("encrypted_content")):
+            continue
+        if len(path) == 1:
+            draft.remove(line)
+        else:
+            del at(draft.change(line), path[:-1])[path[-1]]
+        faults.append(
+            SessionFault(
+                line=line,
+                kind="reasoning_dropped",
+                effect="refused",
+                what="a thought without its encrypted content",
+                then=REFUSED,
+                fix="the thought is removed: no provider can read it",
+            )
+        )
+    return faults[::-1]
+
+
+def _renumber(draft: SessionDraft) -> None:
+    """Lines that are numbered stay numbered without a gap."""
+    numbered = [(line, row["ordinal"]) for line, row in draft.rows if type(row.get("ordinal")) is int]
+    for number, (line, ordinal) in enumerate(numbered, numbered[0][1] if numbered else 0):
+        if ordinal != number:
+            draft.change(line)["ordinal"] = number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from segue.interop.session_readers.session_file import (
+from segue.interop.agents.session_file import (
     Row,
     Said,
     SessionFile,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct, structs
 
-from segue.interop.session_repairs.claude_code import repair_claude_code
-from segue.interop.session_repairs.codex import repair_codex
-from segue.interop.session_repairs.gemini_cli import repair_gemini_cli
-from segue.interop.session_repairs.pi import repair_pi
-from segue.interop.session_repairs.qwen_code import repair_qwen_code
-from segue.interop.session_repairs.session_draft import SessionDraft, SessionFault
+from segue.interop.agents.claude_code import repair_claude_code
+from segue.interop.agents.codex import repair_codex
+from segue.interop.agents.gemini_cli import repair_gemini_cli
+from segue.interop.agents.pi import repair_pi
+from segue.interop.agents.qwen_code import repair_qwen_code
+from segue.interop.agents.session_draft import SessionDraft, SessionFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable

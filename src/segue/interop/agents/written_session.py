@@ -9,7 +9,7 @@ from uuid import UUID, uuid5
 
 from msgspec import Struct
 
-from segue.interop.session_writers.steps import Step
+from segue.interop.agents.session_steps import Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,7 +16,7 @@ from segue.errors import TranscriptError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from segue.interop.session_readers.session_file import Row
+    from segue.interop.agents.session_file import Row
 
 Effect = Literal["refused", "lost", "healed"]
 """What becomes of a fault if nobody repairs it: the provider refuses every later request; the program drops content without
@@ -24,8 +24,6 @@ a word; or the program repairs it by itself."""
 
 
 REFUSED: Final = "the provider refuses every later request of this session"
-NEW_ID: Final = "a new id is given to the call and its results"
-AS_TEXT: Final = "the result becomes a text of the user"
 CLOSED: Final = "an error result that says so is put behind it"
 ORPHAN: Final = "[Result of an earlier tool call that is no longer in this session:]"
 
@@ -174,6 +172,35 @@ def rename_calls(
         if used != use.id:
             put(draft.change(use.line), use.path, used)
     return renamed, orphans
+
+
+def id_fault(new: NewId, effect: Effect = "refused", then: str = REFUSED, illegal: str = "") -> SessionFault:
+    """`illegal`: what is wrong with an id that was not legal, if more can be said than that."""
+    given = new.use.id
+    return SessionFault(
+        line=new.use.line,
+        kind="id_replaced",
+        effect=effect,
+        what=f'call id "{given}" is used a second time'
+        if new.repeated
+        else illegal or f'call id "{given}" is not legal',
+        then=then,
+        fix="a new id is given to the call and its results",
+        call_ids=(given,),
+    )
+
+
+def orphan_fault(line: int, call_id: str, effect: Effect, then: str) -> SessionFault:
+    """A result without a call, which became a text."""
+    return SessionFault(
+        line=line,
+        kind="call_reconstructed",
+        effect=effect,
+        what="result without a call",
+        then=then,
+        fix="the result becomes a text of the user",
+        call_ids=(call_id,),
+    )
 
 
 def put(row: Any, path: tuple[str | int, ...], value: object) -> None:

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, final
 
-from segue.interop.session_readers.session_file import text_of
+from segue.interop.agents.session_file import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,9 +19,7 @@ _TOOLS: Final = ("shell", "read", "write", "edit", "find", "files", "image")
 
 @cache
 def _table() -> Mapping[str, Mapping[str, Any]]:
-    return tomllib.loads(
-        files("segue.interop.session_writers").joinpath("tool_names.toml").read_text("utf-8")
-    )
+    return tomllib.loads(files("segue.interop.agents").joinpath("tool_names.toml").read_text("utf-8"))
 
 
 @final

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any, Final
 
 from segue.errors import TranscriptError
-from segue.interop.session_readers.session_file import (
+from segue.interop.agents.session_file import (
     SessionFile,
     chat_call,
     fields,

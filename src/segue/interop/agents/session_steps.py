@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult, is_real
 from segue.conversation.json_text import parse_json
 from segue.errors import TranscriptError
-from segue.interop.session_repairs.session_draft import is_legal_id, new_id
+from segue.interop.agents.session_draft import is_legal_id, new_id
 from segue.transcript.blocks.outcomes import WORDING
 from segue.transcript.blocks.value_text import arguments_of, json_of
 from segue.transcript.blocks.value_text import text_of as value_text
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.conversation.message import Conversation, Message
-    from segue.interop.session_writers.tool_names import ToolNames
+    from segue.interop.agents.tool_names import ToolNames
 
 HISTORY: Final = (
     "Calls in it are history. Use only tools that you are offered now; read a file again before you edit it."

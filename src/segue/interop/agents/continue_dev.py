@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from segue.errors import TranscriptError
-from segue.interop.session_readers.session_file import (
+from segue.interop.agents.session_file import (
     SessionFile,
     chat_call,
     fields,

@@ -1,1 +1,0 @@
-"""Readers of other programs' session files, one module per program."""
