@@ -9,9 +9,10 @@ _HOMES = {
         "Adopted AllowedCall ApprovalAsked ApprovalGiven CallBegun CallEnded CallsScheduled Compacted DamagedEntry Entry Link ModelReplied NoteAdded "
         "Record Rewound SessionStarted SettingsChanged Switched ToolGrant ToolsAnswered TurnEnded TurnResumed UserSaid"
     ),
+    "segue.sessions.approvals": "CallAnswer WaitingCall WaitingCalls",
     "segue.sessions.entry_codec": "EncodedEntry decode_entry encode_entry",
     "segue.sessions.journal": "Journal fork",
-    "segue.sessions.errors": "fenced session_exists unknown_session",
+    "segue.sessions.errors": "AnsweredError fenced session_exists unknown_session",
     "segue.sessions.leases": "Claim Lease Owner active_owner refuse_busy",
     "segue.sessions.listing": "ListingChange fold_text is_shown listing_change update_info",
     "segue.sessions.stores.jsonl": "JsonlStore",

@@ -71,11 +71,15 @@ async def approval(folder: Path) -> None:
     assert (call["name"], done) == ("send", [])
     with pytest.raises(UsageError, match="No call"):
         await story.agents.approve("t", "another", by="carol")
-    await story.agents.approve("t", call["id"], by="carol")
+    both = (story.agents.approve("t", call["id"], by=name) for name in ("carol", "carol"))
+    outcomes = await asyncio.gather(*both, return_exceptions=True)
+    assert sorted(getattr(one, "code", "") for one in outcomes) == ["", "answered"]
     result = await handle.get_result()
     assert (result["finish"], result["text"], done) == ("complete", "It is sent.", ["ann"])
     given = [one.entry for one in await story.store.read("s") if isinstance(one.entry, ApprovalGiven)]
-    assert given == [ApprovalGiven("c0", allowed=True, by="carol")]
+    assert [(one.call_id, one.allowed, one.by) for one in given] == [("c0", True, "carol")]
+    with pytest.raises(UsageError, match='carol allowed call "c0" already'):
+        await story.agents.approve("t", "c0", by="dave", allow=False)
     assert await story.agents.approvals("t") == []
     again = await story.agents.send("s", "Send it.", turn="t")
     assert (await again.get_result())["text"] == "It is sent."

@@ -31,7 +31,7 @@ def test_a_turn_waits_for_an_answer_over_http_the_journal_says_who_gave_it_and_a
                 lambda: [call for call in engine.ask("/Agent/s/approvals") if call["id"] not in answered]
             )
             assert call["name"] == "send"
-            engine.ask("/Agent/s/approve", {"call_id": call["id"], "by": "carol"})
+            engine.ask("/Agent/s/approve", {"call_id": call["id"], "by": "carol", "allow": True})
             answered.append(call["id"])
         engine.eventually(lambda: not engine.unfinished([turn]))
         cancelled = engine.send("s", "Go again.")

@@ -186,6 +186,10 @@ class BlockingChat(Generic[OutputT_co]):
         """Approve or refuse a call that waits for it; `by` is who decided. `resume` continues when all are answered."""
         self._wait(self.chat.approve(call_id, by=by, allow=allow, why=why))
 
+    def wait_for_approvals(self, *, every: float = 1.0) -> None:
+        """Until somebody, in whichever process, has answered for each call that waits. `resume` continues the turn then."""
+        self._wait(self.chat.wait_for_approvals(every=every))
+
     def rename(self, title: str) -> None:
         """Another title of the session, for people."""
         self._wait(self.chat.rename(title))

@@ -32,7 +32,8 @@ from segue.events import Finish, Repaired, Switch, Warned
 from segue.exchange.attempt import unexpected
 from segue.limits import MAX_EXCHANGES
 from segue.routing.route import parse_route
-from segue.sessions.entries import ApprovalGiven, SettingsChanged, Switched
+from segue.sessions.approvals import CallAnswer, WaitingCalls
+from segue.sessions.entries import SettingsChanged, Switched
 from segue.sessions.export import as_document
 from segue.telemetry.switch import observer
 from segue.text.suggestions import named_keywords
@@ -197,6 +198,11 @@ class Chat(Generic[OutputT_co]):
     def router(self) -> Router:
         """Who answers next, and who after it if it fails."""
         return self._session.require_open().router
+
+    @property
+    def store(self) -> Store | None:
+        """Where its session is kept; None before it is opened, if none was given."""
+        return self._session.settings.store
 
     @property
     def options(self) -> Options:
@@ -368,6 +374,7 @@ class Chat(Generic[OutputT_co]):
             session.turn = TurnSettings()
             if self._next_router is not None:
                 turn.emit(await self._switch_to(self._next_router))
+            await session.rest()
         except Exception as caught:  # of the switch: the turn is over and its answer stands
             error = caught if isinstance(caught, SegueError) else unexpected(caught)
             turn.emit(Warned(f"The switch failed. {error}", error.code))
@@ -394,7 +401,9 @@ class Chat(Generic[OutputT_co]):
         if self._turn is not None:
             self._next_router = router
             return None
-        return await self._switch_to(router)
+        switched = await self._switch_to(router)
+        await self._session.rest()
+        return switched
 
     async def _switch_to(self, router: Router) -> Switch:
         self._next_router = None
@@ -461,7 +470,8 @@ class Chat(Generic[OutputT_co]):
 
     @property
     def approvals(self) -> tuple[ToolCall, ...]:
-        """Calls that must be approved or refused before the turn can continue."""
+        """Calls that must be approved or refused before the turn can continue. What others have answered meanwhile shows after
+        `wait_for_approvals`, and when the turn is resumed."""
         state = self.journal.state
         return tuple(
             state.ledger[call_id].call for call_id, given in state.approvals.items() if given is None
@@ -470,16 +480,24 @@ class Chat(Generic[OutputT_co]):
     async def approve(self, call_id: str, *, by: str, allow: bool = True, why: str = "") -> None:
         """Approve or refuse a call that waits for it; `by` is who decided. `resume` continues when all are answered.
 
-        `why`: for the model to read, where it may not.
+        `why`: for the model to read, where it may not. The first answer holds: a later one raises UsageError with who gave it.
         """
-        session = await self._idle("answer")
-        if call_id not in {call.id for call in self.approvals}:
-            raise UsageError(
-                f'No call "{call_id}" waits for an answer.',
-                code="unknown_approval",
-                hint="Those that do are in chat.approvals.",
-            )
-        await session.journal.append(ApprovalGiven(call_id, allow, by=by, why=encodable(why)))
+        session = await self._idle("answer", wakes=False)
+        answer = CallAnswer(call_id=call_id, allow=allow, by=by, why=why)
+        await session.rest()
+        try:
+            await WaitingCalls(session.journal.store).answer(session.journal.session, answer)
+        finally:
+            await session.journal.look()
+
+    async def wait_for_approvals(self, *, every: float = 1.0) -> None:
+        """Until somebody, in whichever process, has answered for each call that waits, or has ended the turn. Looks into the store
+        `every` so many seconds. `resume` continues the turn then."""
+        await self.open()
+        await self.journal.look()
+        while self.approvals:
+            await asyncio.sleep(every)
+            await self.journal.look()
 
     def stepwise(self, key: str, *, output: Any = None, emit: Emit | None = None) -> StepwiseChat:
         """One turn of this chat for an engine, which performs each step where and when it likes. `key` names the turn: what was
@@ -494,8 +512,9 @@ class Chat(Generic[OutputT_co]):
 
         return BlockingChat(self)
 
-    async def _idle(self, what: str) -> ChatSession:
-        """The open session without a turn: one that was cancelled is waited for, any other is not disturbed."""
+    async def _idle(self, what: str, *, wakes: bool = True) -> ChatSession:
+        """The open session without a turn: one that was cancelled is waited for, any other is not disturbed. `wakes`: with the
+        right to write, if it was released while the turn waits."""
         await self._session.open()
         if self._turn is not None and self._turn.ending:
             await self._turn.stop()
@@ -505,4 +524,7 @@ class Chat(Generic[OutputT_co]):
                 code="turn_in_flight",
                 hint="Wait for its end, or cancel it first.",
             )
-        return self._session.require_open()
+        session = self._session.require_open()
+        if wakes:
+            await session.journal.wake()
+        return session

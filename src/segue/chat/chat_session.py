@@ -210,6 +210,13 @@ class ChatSession:
             if isinstance(self.role.system, str):
                 self.role = structs.replace(self.role, system="")
             self.is_open = True
+            if not keep_turn:
+                await self.rest()
+
+    async def rest(self) -> None:
+        """While a turn waits for somebody's answer, the session is free: whoever answers writes it, from any process."""
+        if self.journal.state.waits:
+            await self.journal.rest()
 
     async def _open_journal(self, store: Store, model: str, *, keep_turn: bool) -> Journal:
         """The session that was asked for, as it was left; or a new one."""

@@ -107,5 +107,6 @@ async def _work(child: Chat[Any], task: str, context: Context) -> Output:
         "cancelled": spent or "it was cancelled",
         "length": "its answer was cut off at the limit of its length",
         "content_filter": "its provider refused the content",
+        "waiting": "a call of it needs an approval, and nobody is asked later within a subagent",
     }[answer.finish]
     return Output(answer.text or None, error=f"The subagent did not finish: {why}.")

@@ -16,12 +16,14 @@ import time
 from typing import TYPE_CHECKING, Any, Final, final
 from uuid import uuid4
 
+import msgspec
 from dbos import DBOS, SetEnqueueOptions, SetWorkflowID, StepOptions
 from msgspec import Struct
 
-from segue.errors import UsageError
 from segue.integrations._dbos_recovery import WorkflowRecovery
-from segue.integrations._turns import Turns
+from segue.integrations._turns import FIRST_LOOK, LAST_LOOK, Turns, refusal_of
+from segue.sessions.approvals import CallAnswer, check_answer
+from segue.sessions.errors import no_such_approval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from segue.chat.chat import Chat
 
 _TOPIC: Final = "approvals"
-_A_DAY: Final = 86_400.0
 _TRIES: Final[StepOptions] = {
     "retries_allowed": True,
     "max_attempts": 20,
@@ -69,7 +70,7 @@ class DBOSAgents:
         self._polling = polling_seconds
         self._turns_queue, self._asks_queue = f"segue.{name}.turns", f"segue.{name}.asks"
 
-        turn_name, ask_name = f"segue.{name}.turn", f"segue.{name}.ask"
+        turn_name, ask_name, answer_name = (f"segue.{name}.{word}" for word in ("turn", "ask", "answer"))
         self._recovery = recovery = WorkflowRecovery(
             {turn_name: self._turns_queue, ask_name: self._asks_queue}
         )
@@ -87,15 +88,20 @@ class DBOSAgents:
         async def take_turn(session: str, text: str) -> dict[str, Any]:
             key = DBOS.workflow_id or ""
             step = await self._step("begin", turns.begin, session, key, text)
+            pause = FIRST_LOOK
             while step["type"] != "done":
                 match step["type"]:
                     case "wait":
                         await DBOS.set_event_async(_TOPIC, step["calls"])
-                        answer = await DBOS.recv_async(_TOPIC, timeout_seconds=_A_DAY)
-                        if answer is not None:
+                        answer = await DBOS.recv_async(_TOPIC, timeout_seconds=pause)
+                        pause = min(2 * pause, LAST_LOOK)
+                        if answer is None:
+                            step = await self._step("current", turns.current, session, key)
+                        else:
                             step = await self._step("approve", turns.approve, session, key, answer)
-                            if step["type"] != "wait":
-                                await DBOS.set_event_async(_TOPIC, [])
+                        if step["type"] != "wait":
+                            pause = FIRST_LOOK
+                            await DBOS.set_event_async(_TOPIC, [])
                     case "sleep":
                         await DBOS.sleep_async(step["seconds"])
                         step = await self._step("perform", turns.perform, session, key, step)
@@ -106,7 +112,16 @@ class DBOSAgents:
                         step = await self._step("perform", turns.perform, session, key, step)
             return step
 
+        @DBOS.workflow(name=answer_name, max_recovery_attempts=None)
+        async def give_answer(session: str, turn: str, answer: dict[str, Any]) -> dict[str, Any]:
+            # A workflow: whoever is killed once the answer is written wakes the turn when he starts again.
+            refused = await self._step("answer", turns.answer, session, answer, DBOS.workflow_id or "", turn)
+            if not refused:
+                await DBOS.send_async(turn, answer, _TOPIC, idempotency_key=f"{turn}.{answer['call_id']}")
+            return refused
+
         self._turn = turn
+        self._give_answer = give_answer
 
     def register_queues(self) -> None:
         """After `DBOS.launch()`: turns of one session run one after another, and requests to models within their limits."""
@@ -140,34 +155,38 @@ class DBOSAgents:
             return await DBOS.enqueue_workflow_async(self._turns_queue, self._turn, session, text)
 
     async def approvals(self, turn: str, *, seconds: float = 0.0) -> list[dict[str, Any]]:
-        """The calls of a turn that wait for somebody's answer: id, name, arguments. `seconds`: how long to wait for some."""
+        """The calls of a turn that wait for somebody's answer, as a `WaitingCall` has them: id, name, arguments, session, since, …
+        `seconds`: how long to wait for some."""
         deadline = time.monotonic() + seconds
         while True:
             left = max(deadline - time.monotonic(), 0.0)
-            calls = [*(await DBOS.get_event_async(turn, _TOPIC, timeout_seconds=left) or ())]
-            if calls or not left:
-                return calls
+            if await DBOS.get_event_async(turn, _TOPIC, timeout_seconds=left):
+                waiting = await self._turns.waiting(await self._session_of(turn))
+                if calls := [call for call in waiting if call["turn"] == turn]:
+                    return calls
+            if not left:
+                return []
             await asyncio.sleep(min(left, self._polling))  # earlier ones are answered
 
     async def approve(self, turn: str, call_id: str, *, by: str, allow: bool = True, why: str = "") -> None:
-        """Say whether a call may run, from any process, also days later. The journal keeps who said so. Raises UsageError if no such
-        call of the turn waits."""
-        if not by:
-            raise UsageError(
-                "The name of the person who answers is missing.",
-                code="bad_option",
-                path="by",
-                hint="Give a name.",
-            )
-        if all(call["id"] != call_id for call in await self.approvals(turn)):
-            raise UsageError(
-                f'No call "{call_id}" of turn "{turn}" waits for an answer.',
-                code="unknown_call",
-                path="call_id",
-                hint="It is answered, or its turn is over. `approvals(turn)` lists those that wait.",
-            )
-        answer = {"call_id": call_id, "by": by, "allow": allow, "why": why}
-        await DBOS.send_async(turn, answer, _TOPIC, idempotency_key=f"{turn}.{call_id}")
+        """Say whether a call may run, from any process, also days later. The journal keeps who said so; the first answer holds.
+        Raises UsageError: `unknown_approval` if no such call of the turn waits, `answered` with who was first."""
+        answer = CallAnswer(call_id=call_id, allow=allow, by=by, why=why)
+        check_answer(answer)
+        session = await self._session_of(turn)
+        if not session:
+            raise no_such_approval(call_id)
+        handle = await DBOS.start_workflow_async(
+            self._give_answer, session, turn, msgspec.to_builtins(answer)
+        )
+        if refused := await handle.get_result():
+            raise refusal_of(call_id, refused)
+
+    async def _session_of(self, turn: str) -> str:
+        """Empty if there is no such turn."""
+        known = await DBOS.list_workflows_async(workflow_ids=[turn], load_output=False)
+        given = known[0].input if known else None
+        return str(given["args"][0]) if given else ""
 
     async def cancel(self, session: str, turn: str) -> None:
         """End a turn, wherever it runs: it can write nothing more, and the calls that are open are closed. One that is over already

@@ -13,9 +13,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from restate import ObjectContext, ObjectSharedContext, TerminalError, VirtualObject, as_completed
+import msgspec
+from restate import ObjectContext, ObjectSharedContext, TerminalError, VirtualObject, wait_completed
 
-from segue.integrations._turns import StepData, Turns
+from segue.errors import UsageError
+from segue.integrations._turns import FIRST_LOOK, LAST_LOOK, StepData, Turns, refusal_of
+from segue.sessions.approvals import read_answer, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,43 +57,49 @@ def agent_object(open_chat: Callable[[str], Chat], *, name: str = "Agent") -> Vi
     @agent.handler(kind="shared")
     async def approvals(context: ObjectSharedContext) -> list[dict[str, Any]]:
         """The calls that wait for somebody to say whether they may run."""
-        return await context.get(_PENDING, type_hint=list) or []
+        pending = await context.get(_PENDING, type_hint=list) or []
+        return [{name: call[name] for name in call if name != "answer_to"} for call in pending]
 
     @agent.handler(kind="shared")
-    async def approve(context: ObjectSharedContext, answer: dict[str, Any]) -> None:
+    async def approve(context: ObjectSharedContext, answer: dict[str, Any]) -> dict[str, Any]:
         """Say whether a call may run: `call_id`, `by`, `allow` and, for the model to read, `why`."""
-        pending = {
-            call["id"]: call["answer_to"] for call in await context.get(_PENDING, type_hint=list) or []
-        }
-        call_id, by = answer.get("call_id"), answer.get("by")
-        if call_id not in pending:
-            raise TerminalError(f'No call "{call_id}" waits for an answer.', status_code=404)
-        if not by or not isinstance(by, str):
-            raise TerminalError("The name of the person who answers is missing: give `by`.", status_code=400)
-        given = {
-            "call_id": call_id,
-            "by": by,
-            "allow": answer.get("allow", True) is True,
-            "why": str(answer.get("why", "")),
-        }
-        context.resolve_awakeable(pending[call_id], given)
+        return await _answer(context, turns, answer)
 
     return agent
 
 
+async def _answer(context: ObjectSharedContext, turns: Turns, answer: dict[str, Any]) -> dict[str, Any]:
+    try:
+        given = msgspec.to_builtins(read_answer(msgspec.json.encode(answer)))
+    except UsageError as error:
+        raise _refusal(error) from error
+    session, key = context.key(), str(context.request().id)
+    pending = await context.get(_PENDING, type_hint=list) or []
+    refused = await context.run_typed("answer", turns.answer, session=session, answer=given, key=key)
+    if refused:
+        raise _refusal(refusal_of(given["call_id"], refused))
+    for call in pending:
+        if call["id"] == given["call_id"]:
+            context.resolve_awakeable(call["answer_to"], given)
+    return dict(given)
+
+
+def _refusal(error: UsageError) -> TerminalError:
+    return TerminalError(str(error), status_code=status_of(error))
+
+
 async def _answered(context: ObjectContext, turns: Turns, key: str, step: StepData) -> StepData:
-    """The step that follows when somebody has answered for each call that waits, in whichever order."""
-    promises = {call["id"]: context.awakeable(type_hint=dict) for call in step["calls"]}
-    pending = {call["id"]: {**call, "answer_to": promises[call["id"]][0]} for call in step["calls"]}
-    context.set(_PENDING, [*pending.values()])
-    async for answered in as_completed(*(promise for _, promise in promises.values())):
-        answer = await answered
-        step = await context.run_typed(
-            "approve", turns.approve, session=context.key(), key=key, answer=answer
-        )
-        del pending[answer["call_id"]]
-        context.set(_PENDING, [*pending.values()])
-        if step["type"] == "done":  # another message has replaced the turn, and nobody is asked any more
-            break
+    """The step that follows when somebody has answered for each call that waits, in whichever order and place."""
+    session, pause = context.key(), FIRST_LOOK
+    calls = await context.run_typed("waiting", turns.waiting, session=session)
+    promises = {call["id"]: context.awakeable(type_hint=dict) for call in calls}
+    while step["type"] == "wait":
+        due = {call["id"] for call in step["calls"]}
+        pending = [call for call in calls if call["id"] in due]
+        context.set(_PENDING, [{**call, "answer_to": promises[call["id"]][0]} for call in pending])
+        timer = context.sleep(timedelta(seconds=pause))
+        await wait_completed(timer, *(promises[call["id"]][1] for call in pending))
+        pause = min(2 * pause, LAST_LOOK)
+        step = await context.run_typed("current", turns.current, session=session, key=key)
     context.clear(_PENDING)
     return step

@@ -109,6 +109,8 @@ class ApprovalGiven(Struct, frozen=True, gc=False, omit_defaults=True, tag="appr
     """Who answered."""
     why: str = ""
     """For the model to read, where it may not."""
+    key: str = ""
+    """Whoever gave it under the same key has given it once."""
 
 
 @final

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from segue.errors import JournalError, UsageError
 
 if TYPE_CHECKING:
-    from segue.sessions.entries import DamagedEntry
+    from segue.sessions.entries import ApprovalGiven, DamagedEntry
     from segue.sessions.leases import Owner
 
 
@@ -30,6 +30,30 @@ def fenced(session: str) -> JournalError:
         path=session,
         hint="Resume it again with --take-over, or continue in a copy with --fork.",
     )
+
+
+def no_such_approval(call_id: str) -> UsageError:
+    return UsageError(
+        f'No call "{call_id}" waits for an answer.',
+        code="unknown_approval",
+        hint="Its turn is over, or was replaced. Look at those that wait.",
+    )
+
+
+class AnsweredError(UsageError):
+    """Somebody else was first."""
+
+    default_code = "answered"
+
+    def __init__(self, call_id: str, given: ApprovalGiven, at: float) -> None:
+        when = datetime.fromtimestamp(at).astimezone().isoformat(" ", "seconds")
+        did = "allowed" if given.allowed else "denied"
+        super().__init__(
+            f'{given.by or "Somebody"} {did} call "{call_id}" already, at {when}.',
+            hint="The first answer holds.",
+        )
+        self.given = given
+        self.at = at
 
 
 def unknown_session(session: str) -> JournalError:

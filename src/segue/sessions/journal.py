@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 from uuid import uuid4
 
 from msgspec import structs
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 
     from segue.sessions.stores.store import Store
 
+PATIENCE: Final = 5.0
+"""Seconds in which others may hold a session that waits for answers: they write one."""
+PAUSE: Final = 0.05
+
 
 class Journal:
     """A session of which we are the writer: every entry is durable before `append` comes back."""
@@ -47,6 +52,7 @@ class Journal:
         self.fenced = False
         """Somebody else took the session over; nothing can be written any more."""
         self._lease = lease
+        self._resting = False
         self._writers = 0
         self._lock = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -95,11 +101,31 @@ class Journal:
             self._writers -= 1
 
     async def renew(self) -> None:
+        lease = self._lease
         try:
-            await self.store.renew(self._lease)
+            await self.store.renew(lease)
         except JournalError as error:
+            if self._resting or lease is not self._lease:
+                return
             self.fenced = self.fenced or error.code == "fenced"
             raise
+
+    async def rest(self) -> None:
+        """Release the session, until something is written here again: meanwhile any process may write to it."""
+        self._resting = True
+        with suppress(JournalError):  # a store that is away: the lease ends by itself
+            await self.store.release(self._lease)
+
+    async def wake(self) -> None:
+        """Claim the session again after `rest`, with what was written meanwhile. Raises JournalError `session_busy`."""
+        async with self._locked():
+            await self._wake()
+
+    async def look(self) -> None:
+        """Take into the state what others have written while this one rests."""
+        async with self._locked():
+            if self._resting:
+                await self._catch_up()
 
     @asynccontextmanager
     async def hold(self, every: float = RENEW_SECONDS) -> AsyncIterator[Self]:
@@ -146,11 +172,37 @@ class Journal:
         await self.close()
         await self.store.delete(self.session)
 
-    async def _append(self, entries: Sequence[Entry]) -> None:
-        # Entries enter the state in the order they are written. A lock belongs to a loop; a journal may outlive it.
+    def _locked(self) -> asyncio.Lock:
+        """Entries enter the state in the order they are written. A lock belongs to a loop; a journal may outlive it."""
         if self._loop is not (loop := asyncio.get_running_loop()):
             self._loop, self._lock = loop, asyncio.Lock()
-        async with self._lock:
+        return self._lock
+
+    async def _wake(self) -> None:
+        if not self._resting:
+            return
+        lease = await self._claim_patiently()
+        try:
+            await self._catch_up()
+        except BaseException:
+            await self.store.release(lease)
+            raise
+        self._lease, self._resting = lease, False
+
+    async def _claim_patiently(self) -> Lease:
+        """Whoever answers an approval holds the session for a moment."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return await self.store.claim(self.session, this_process())
+            except JournalError as error:
+                if error.code != "session_busy" or time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(PAUSE)
+
+    async def _append(self, entries: Sequence[Entry]) -> None:
+        async with self._locked():
+            await self._wake()
             if self.fenced:
                 raise errors.fenced(self.session)
             encoded = [EncodedEntry.of(entry) for entry in entries]
@@ -193,6 +245,8 @@ class Journal:
     async def _beat(self, every: float) -> None:
         while not self.fenced:
             await asyncio.sleep(every)
+            if self._resting:
+                continue
             # Unless it is fenced, the store may answer next time, before the lease is over.
             with suppress(JournalError):
                 await self.renew()
