@@ -50,9 +50,10 @@ def pytest_report_header() -> list[str]:
     return ["hypothesis: fresh examples; a run is repeated with the same --hypothesis-seed", samples]
 
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A run in the background of a script inherits this, and with it every process that a test interrupts.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        # A run in the background of a script, or under nohup, inherits this, and with it every process that a test interrupts.
+        signal.signal(number, handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
