@@ -37,11 +37,12 @@ class AttackedGateway:
         callers: Mapping[str, str] | None = None,
         provider: str = "",
         files: int | None = None,
+        log: str = "off",
     ) -> None:
-        """`provider`: settings of the provider. `files`: how many the process may open."""
+        """`provider`: settings of the provider. `files`: how many the process may open. `log`: the form of the access log."""
         given = {CALLER: "", OTHER: ""} if callers is None else callers
         home.configure(
-            f'[gateway]\nport = 0\nlog = "off"\nmodel = "{MODEL}"\n'
+            f'[gateway]\nport = 0\nlog = "{log}"\nmodel = "{MODEL}"\n'
             + settings
             + f'\n[providers.openai]\nbase_url = "{url}"\napi_key = "sk-emulated"\n{provider}\n'
             + "".join(caller_settings(name, limits) for name, limits in given.items())
@@ -68,7 +69,14 @@ class AttackedGateway:
         self._reader.start()
 
     def _read_log(self, stream: Any) -> None:
-        self.lines.extend(line.decode() for line in stream)
+        for line in stream:
+            self.lines.append(line.decode())
+
+    def take_lines(self) -> list[str]:
+        """What it has written since the last time."""
+        taken = self.lines[:]
+        del self.lines[: len(taken)]
+        return taken
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
