@@ -50,8 +50,9 @@ def pytest_report_header() -> list[str]:
     return ["hypothesis: fresh examples; a run is repeated with the same --hypothesis-seed", samples]
 
 
-for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
-    if signal.getsignal(number) is signal.SIG_IGN:
+for name, handler in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
+    number = getattr(signal, name, None)  # Windows has no SIGHUP
+    if number is not None and signal.getsignal(number) is signal.SIG_IGN:
         # A run in the background of a script, or under nohup, inherits this, and with it every process that a test interrupts.
         signal.signal(number, handler)
 
