@@ -14,6 +14,8 @@ from dbos import DBOS
 from segue.chat.chat import Chat
 from segue.errors import UsageError
 from segue.integrations import _dbos_recovery
+from segue.integrations._turns import FIRST_LOOK
+from segue.integrations.approvals import approvals_app
 from segue.integrations.dbos import AskLimits, DBOSAgents
 from segue.providers.scripted import ScriptedProvider, calls, says
 from segue.sessions.entries import ApprovalGiven, TurnEnded
@@ -92,6 +94,31 @@ async def refusal(folder: Path) -> None:
     (call,) = await story.agents.approvals("t", seconds=30)
     await story.agents.approve("t", call["id"], by="carol", allow=False, why="Not today.")
     assert ((await handle.get_result())["text"], done) == ("Then not.", [])
+
+
+async def over_http(folder: Path) -> None:
+    """The answer wakes the turn at once, long before it would look into its journal."""
+    import httpx
+
+    story = await Story(folder, ASKED, says("It is sent.")).launch()
+    handle = await story.agents.send("s", "Send it.", turn="t")
+    await story.agents.approvals("t", seconds=30)
+    app = approvals_app(story.store, token="a-token-of-these-tests", agents=story.agents)
+    headers = {"authorization": "Bearer a-token-of-these-tests", "idempotency-key": "k1"}
+    yes = {"call_id": "c0", "allow": True, "by": "carol"}
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://here", headers=headers) as client:
+        (call,) = (await client.get("/approvals")).json()
+        assert (call["id"], call["session"], call["turn"]) == ("c0", "s", "t")
+        assert (await client.post("/s/approve", json=yes)).status_code == 200
+        result = await asyncio.wait_for(handle.get_result(), FIRST_LOOK / 2)
+        assert (result["text"], done) == ("It is sent.", ["ann"])
+        assert (await client.post("/s/approve", json=yes)).status_code == 200  # its reply was lost, say
+        late = await client.post("/s/approve", json={**yes, "by": "dave"})
+        assert (late.status_code, late.json()["answer"]["by"]) == (409, "carol")
+        assert (await client.get("/approvals")).json() == []
+    given = [one.entry for one in await story.store.read("s") if isinstance(one.entry, ApprovalGiven)]
+    assert [(one.call_id, one.by) for one in given] == [("c0", "carol")]
 
 
 async def cancel(folder: Path) -> None:

@@ -59,7 +59,7 @@ class Approves(Protocol):
     """An engine that wakes its turn when a call is answered: `DBOSAgents`."""
 
     async def approve(
-        self, turn: str, call_id: str, *, by: str, allow: bool = True, why: str = ""
+        self, turn: str, call_id: str, *, by: str, allow: bool = True, why: str = "", key: str = ""
     ) -> None: ...
 
 
@@ -192,11 +192,12 @@ class ApprovalsApplication:
         key = headers.get("idempotency-key", "")
         if len(key) > _MOST_KEY:
             raise _RefusedError(400, "bad_answer", "The idempotency key is too long.")
-        if not await self._given_to_agents(session, answer):
-            await self._calls.answer(session, answer, key=key and f"http:{answer.by}:{key}")
+        key = key and f"http:{key}"
+        if not await self._given_to_agents(session, answer, key):
+            await self._calls.answer(session, answer, key=key)
         return dict(msgspec.to_builtins(answer))
 
-    async def _given_to_agents(self, session: str, answer: CallAnswer) -> bool:
+    async def _given_to_agents(self, session: str, answer: CallAnswer, key: str) -> bool:
         """False where no engine waits for it."""
         if self._agents is None:
             return False
@@ -205,7 +206,9 @@ class ApprovalsApplication:
         if not turn:
             return False
         try:
-            await self._agents.approve(turn, answer.call_id, by=answer.by, allow=answer.allow, why=answer.why)
+            await self._agents.approve(
+                turn, answer.call_id, by=answer.by, allow=answer.allow, why=answer.why, key=key
+            )
         except UsageError as error:
             if error.code != "unknown_approval":
                 raise

@@ -113,9 +113,10 @@ class DBOSAgents:
             return step
 
         @DBOS.workflow(name=answer_name, max_recovery_attempts=None)
-        async def give_answer(session: str, turn: str, answer: dict[str, Any]) -> dict[str, Any]:
+        async def give_answer(session: str, turn: str, answer: dict[str, Any], key: str) -> dict[str, Any]:
             # A workflow: whoever is killed once the answer is written wakes the turn when he starts again.
-            refused = await self._step("answer", turns.answer, session, answer, DBOS.workflow_id or "", turn)
+            key = key or DBOS.workflow_id or ""
+            refused = await self._step("answer", turns.answer, session, answer, key, turn)
             if not refused:
                 await DBOS.send_async(turn, answer, _TOPIC, idempotency_key=f"{turn}.{answer['call_id']}")
             return refused
@@ -168,16 +169,18 @@ class DBOSAgents:
                 return []
             await asyncio.sleep(min(left, self._polling))  # earlier ones are answered
 
-    async def approve(self, turn: str, call_id: str, *, by: str, allow: bool = True, why: str = "") -> None:
+    async def approve(
+        self, turn: str, call_id: str, *, by: str, allow: bool = True, why: str = "", key: str = ""
+    ) -> None:
         """Say whether a call may run, from any process, also days later. The journal keeps who said so; the first answer holds.
-        Raises UsageError: `unknown_approval` if no such call of the turn waits, `answered` with who was first."""
+        `key`: an answer that is sent again under the same key is given once. Raises UsageError: `unknown_approval` if no such call of the turn waits, `answered` with who was first."""
         answer = CallAnswer(call_id=call_id, allow=allow, by=by, why=why)
         check_answer(answer)
         session = await self._session_of(turn)
         if not session:
             raise no_such_approval(call_id)
         handle = await DBOS.start_workflow_async(
-            self._give_answer, session, turn, msgspec.to_builtins(answer)
+            self._give_answer, session, turn, msgspec.to_builtins(answer), key
         )
         if refused := await handle.get_result():
             raise refusal_of(call_id, refused)

@@ -246,7 +246,7 @@ def _awaited(records: Sequence[Record], given: ApprovalGiven, turn: str | None) 
     call_id = given.call_id
     if (held := given_in(records).get(call_id)) is not None:
         at, earlier = held
-        if given.key and (earlier.key, earlier.allowed) == (given.key, given.allowed):
+        if given.key and (earlier.key, earlier.by, earlier.allowed) == (given.key, given.by, given.allowed):
             return earlier
         raise errors.AnsweredError(call_id, earlier, at)
     state = replay(records)
