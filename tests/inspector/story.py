@@ -17,7 +17,7 @@ from typing import Any
 
 import uvicorn
 
-from segue.config.schema import Config, GatewaySettings, InspectSettings, ProfileSettings
+from segue.config.schema import Config, GatewaySettings, InspectSettings, ProfileSettings, SessionSettings
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.faults import Fault
@@ -321,9 +321,10 @@ def inspected_gateway(
     callers: Any = None,
     port: int = 0,
     content_file: Path | None = None,
+    sessions: Path | None = None,
     **inspect: Any,
 ) -> Iterator[Stage]:
-    """`content_file`: where what is said is stored. `inspect`: settings of the inspector."""
+    """`content_file`: where what is said is stored. `sessions`: the folder of those of the chat. `inspect`: settings of the inspector."""
     emulator = Emulator(strict=True, responder=responder or StoryModel(), log_size=1000)
     configs = {
         name: ProviderConfig(
@@ -341,6 +342,7 @@ def inspected_gateway(
             )
         },
         gateway=GatewaySettings(models={"claude-*": "team"}, inspect=settings, callers=callers or {}),
+        sessions=SessionSettings(directory=str(sessions or "")),
     )
     started, ready = threading.Event(), dict[str, Any]()
 

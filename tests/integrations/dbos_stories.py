@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from dbos import DBOS
 
+from integrations.approvals_worker import TOKEN
 from segue.chat.chat import Chat
 from segue.errors import UsageError
 from segue.integrations import _dbos_recovery
@@ -103,8 +104,8 @@ async def over_http(folder: Path) -> None:
     story = await Story(folder, ASKED, says("It is sent.")).launch()
     handle = await story.agents.send("s", "Send it.", turn="t")
     await story.agents.approvals("t", seconds=30)
-    app = approvals_app(story.store, token="a-token-of-these-tests", agents=story.agents)
-    headers = {"authorization": "Bearer a-token-of-these-tests", "idempotency-key": "k1"}
+    app = approvals_app(story.store, token=TOKEN, agents=story.agents)
+    headers = {"authorization": f"Bearer {TOKEN}", "idempotency-key": "k1"}
     yes = {"call_id": "c0", "allow": True, "by": "carol"}
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://here", headers=headers) as client:

@@ -28,7 +28,9 @@ def test_workers_that_are_killed_lose_no_turn_and_repeat_no_effect(tmp_path: Pat
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("story", ["approval", "refusal", "over_http", "cancel", "limits", "one_after_another", "lost"])
+@pytest.mark.parametrize(
+    "story", ["approval", "refusal", "over_http", "cancel", "limits", "one_after_another", "lost"]
+)
 def test_a_story_ends_as_it_should(tmp_path: Path, story: str) -> None:
     words = [sys.executable, "-m", "integrations.dbos_stories", story, str(tmp_path)]
     done = subprocess.run(words, capture_output=True, check=False, text=True, env={"PYTHONPATH": str(TESTS)})  # noqa: S603

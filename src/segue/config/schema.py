@@ -302,6 +302,8 @@ class InspectSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Names, with their port if it is not the usual one, under which browsers may open the pages, beside those of this machine."""
     operators_see_content: bool = False
     """Whether operators may look at what callers said. Each look is noted in the audit log."""
+    approvals: bool = False
+    """Whether there is a page on which operators answer for calls in the sessions of this machine that wait for an approval."""
 
 
 @final

@@ -1,4 +1,5 @@
-"""What can be done on the pages: a switch, a turn run once on another model, a fork, keys of callers, a file for the doctor."""
+"""What can be done on the pages: a switch, a turn run once on another model, a fork, an answer for a call that waits,
+keys of callers, a file for the doctor."""
 
 from __future__ import annotations
 
@@ -21,6 +22,8 @@ from segue.gateway.accounts.administration import require_operator
 from segue.gateway.accounts.register import ANYONE
 from segue.gateway.doors.control import checked_model
 from segue.gateway.telemetry.report import AttemptReport, RequestReport
+from segue.inspector import approvals
+from segue.inspector.access.bodies import decoded
 from segue.inspector.markup import words
 from segue.inspector.markup.html import tree_of
 from segue.inspector.page_request import not_found
@@ -92,15 +95,6 @@ class _Key(Struct, forbid_unknown_fields=True):
             return msgspec.convert(limits, Allowance)
         except msgspec.ValidationError as error:
             raise InvalidRequestError(f"This is no limit: {error}.", code="bad_limit", status=400) from error
-
-
-def decoded(body: bytes, kind: type[_T]) -> _T:
-    try:
-        return msgspec.json.decode(body or b"{}", type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidRequestError(
-            f"This is not what the page sends: {error}.", code="bad_body", status=400
-        ) from error
 
 
 async def _switch(view: View, body: bytes) -> dict[str, Any]:
@@ -237,6 +231,16 @@ async def _doctor(view: View, body: bytes) -> dict[str, Any]:
     return {"tree": tree_of(doctor.report(checked)), "examination": checked.examination.as_dict()}
 
 
+async def _answer(view: View, body: bytes) -> dict[str, Any]:
+    """For a call of a session of this machine that waits. An operator with a name signs with it."""
+    waiting = approvals.required(view)
+    signer = "" if view.viewer.account is ANYONE else view.viewer.name
+    given, done = await approvals.answer(waiting, body, signer=signer)
+    did = "allowed a call" if given.allow else "denied a call"
+    view.audit.note(view.viewer.name, did, f"{given.call_id} of session {given.session}")
+    return done
+
+
 # Keys, for operators
 
 
@@ -293,6 +297,7 @@ ACTIONS: Final[dict[str, Callable[[View, bytes], Awaitable[dict[str, Any]]]]] = 
     "run-once": _run_once,
     "fork": _fork,
     "doctor": _doctor,
+    "answer": _answer,
     "key-create": _key_create,
     "key-limits": _key_limits,
     "key-rotate": _key_rotate,

@@ -14,18 +14,21 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
+from segue.config.session_stores import open_store
 from segue.dialects.registry import DIALECTS, WIRES
 from segue.errors import CredentialsError, InvalidRequestError, SegueError
 from segue.gateway.accounts.register import ANYONE
 from segue.gateway.requests.web import WebResponse
 from segue.inspector import actions
 from segue.inspector.access import security
+from segue.inspector.access.bodies import decoded, read_body
 from segue.inspector.access.logins import SESSION_SECONDS, Logins, Viewer
 from segue.inspector.live import Channel
 from segue.inspector.markup import shell, words
 from segue.inspector.markup.shell import ROOT, Page, PageFrame
 from segue.inspector.page_request import View
 from segue.inspector.pages import (
+    approvals,
     cache,
     conversation,
     diff,
@@ -39,6 +42,7 @@ from segue.inspector.pages import (
     routes,
 )
 from segue.inspector.record.recorder import Recorder
+from segue.sessions.approvals import WaitingCalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, MutableMapping, Sequence
@@ -59,7 +63,6 @@ from segue.inspector.access.audit import AuditLog
 _MOST_STREAMS: Final = 6
 """Of one login."""
 _MOST_BODY: Final = 32 << 20
-_BODY_SECONDS: Final = 30.0
 _PAGE_SECONDS: Final = 20.0
 _MOST_REVEALED: Final = 1000
 _MOST_STORED: Final = 1000
@@ -75,6 +78,7 @@ _PAGES: Final[tuple[tuple[re.Pattern[str], Callable[..., Page]], ...]] = tuple(
         ("/c/([^/]{1,200})/as", other_model.page),
         ("/r/([^/]{1,200})", request.page),
         ("/r/([^/]{1,200})/diff", diff.page),
+        ("/approvals", approvals.page),
         ("/errors", errors.page),
         ("/routes", routes.page),
         ("/keys", keys.page),
@@ -114,6 +118,7 @@ class Inspector:
         self._settings = settings
         self._processes = processes
         self._gateway: Gateway | None = None
+        self._approvals: WaitingCalls | None = None
         self._streams: Counter[str] = Counter()
         self._revealed: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._stored_at: dict[str | None, tuple[float, dict[str, ConversationInfo]]] = {}
@@ -127,6 +132,8 @@ class Inspector:
     def attach(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._settings = gateway.config.gateway.inspect
+        if self._settings.approvals:
+            self._approvals = WaitingCalls(open_store(gateway.config))
 
     def _records_content(self) -> bool:
         """If the settings do not say so: where nobody but the user of this machine is served."""
@@ -138,6 +145,8 @@ class Inspector:
         if gateway is self._gateway:
             self._closing.set()
             self.recorder.close()
+            if self._approvals is not None:
+                await self._approvals.store.close()
 
     def began(self, report: RequestReport, turn: ClientTurn, switched: str) -> None:
         self.recorder.began(report, turn, switched)
@@ -194,7 +203,7 @@ class Inspector:
         if path == "/events":
             await self._follow(viewer, head, receive, writer)
         elif head.method == "POST":
-            security.check_write(head, viewer)
+            security.check_write(head, viewer.csrf)
             await writer.whole(await self._act(viewer, path, head, receive))
         elif head.method in ("GET", "HEAD"):
             await writer.whole(await self._page(viewer, path, head))
@@ -230,7 +239,7 @@ class Inspector:
             await writer.whole(_html(shell.login_page(has_callers=await self._has_callers())))
             return
         security.check_write(head, None)
-        given = msgspec.json.decode(await _read(receive, 4096), type=dict[str, str], strict=True)
+        given = msgspec.json.decode(await read_body(receive, 4096), type=dict[str, str], strict=True)
         key = ""
         if await self._has_callers():
             key = given.get("key", "")
@@ -267,6 +276,7 @@ class Inspector:
             revealed=revealed,
             stored=stored,
             as_data=as_data,
+            approvals=self._approvals,
         )
 
     async def _stored(self, caller: str | None) -> dict[str, ConversationInfo]:
@@ -329,17 +339,21 @@ class Inspector:
             place=place,
             content=content,
             csrf=viewer.csrf,
-            tabs=("conversations", "errors", "routes", "keys", "doctor")
-            if viewer.is_operator
-            else ("conversations", "errors", "routes", "doctor"),
+            tabs=self._tabs(viewer),
             json_path=json_path,
             count=count,
         )
 
+    def _tabs(self, viewer: Viewer) -> tuple[str, ...]:
+        if not viewer.is_operator:
+            return ("conversations", "errors", "routes", "doctor")
+        more = ("approvals",) if self._approvals is not None else ()
+        return ("conversations", *more, "errors", "routes", "keys", "doctor")
+
     # What is done on pages
 
     async def _act(self, viewer: Viewer, path: str, head: WebRequest, receive: Receive) -> WebResponse:
-        body = await _read(receive, _MOST_BODY)
+        body = await read_body(receive, _MOST_BODY)
         if path == "/logout":
             self.logins.close(viewer.session)
             return _json({"ok": True})
@@ -356,7 +370,7 @@ class Inspector:
 
     async def _reveal(self, viewer: Viewer, body: bytes) -> dict[str, bool]:
         """An operator wants to read what a caller said: it is a permission of its own, and each look is noted."""
-        name = actions.decoded(body, actions.OneConversation).conversation
+        name = decoded(body, actions.OneConversation).conversation
         known = self.recorder.conversations.get(name)
         if known is None or not (viewer.is_operator and self._settings.operators_see_content):
             raise InvalidRequestError(
@@ -426,22 +440,6 @@ class Inspector:
     def _encoded_changes(self, view: View, changed: Sequence[str]) -> bytes:
         with self.recorder.lock:
             return msgspec.json.encode(overview.changes(view, changed))
-
-
-async def _read(receive: Receive, most: int) -> bytes:
-    """The body of a request to a page."""
-    portions, size, more = list[bytes](), 0, True
-    async with asyncio.timeout(_BODY_SECONDS):
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise InvalidRequestError("The client has gone.", code="gone")
-            portions.append(message.get("body", b""))
-            size += len(portions[-1])
-            if size > most:
-                raise InvalidRequestError("This is too large.", code="too_large", status=413)
-            more = message.get("more_body", False)
-    return b"".join(portions)
 
 
 async def _until_gone(receive: Receive) -> None:

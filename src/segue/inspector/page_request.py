@@ -15,6 +15,7 @@ from segue.inspector.access.audit import AuditLog
 from segue.inspector.access.logins import Viewer
 from segue.inspector.record.recorder import Recorder
 from segue.providers.registry import KnownProviders
+from segue.sessions.approvals import WaitingCalls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +40,8 @@ class View(Struct, kw_only=True):
     """Of the gateway's memory: also those that other processes served."""
     as_data: bool = False
     """Whether the JSON twin of a page is wanted."""
+    approvals: WaitingCalls | None = None
+    """Of the sessions of this machine, where the settings say that operators answer for their calls."""
     now: float = field(default_factory=time)
 
     def may_see(self, caller: str) -> bool:

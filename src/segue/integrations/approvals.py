@@ -55,7 +55,7 @@ _HEADERS: Final[Mapping[str, str]] = {
 _LOG: Final = logging.getLogger("segue.approvals")
 
 
-class Approves(Protocol):
+class WakingAgents(Protocol):
     """An engine that wakes its turn when a call is answered: `DBOSAgents`."""
 
     async def approve(
@@ -64,7 +64,7 @@ class Approves(Protocol):
 
 
 def approvals_app(
-    store: Store, *, token: str = "", login: Login | None = None, agents: Approves | None = None
+    store: Store, *, token: str = "", login: Login | None = None, agents: WakingAgents | None = None
 ) -> ApprovalsApplication:
     """The approvals of a store's sessions as an ASGI application, below any path.
 
@@ -87,7 +87,7 @@ class _RefusedError(InvalidRequestError):
 class ApprovalsApplication:
     """An ASGI application."""
 
-    def __init__(self, store: Store, *, token: str, login: Login | None, agents: Approves | None) -> None:
+    def __init__(self, store: Store, *, token: str, login: Login | None, agents: WakingAgents | None) -> None:
         """As `approvals_app`."""
         if not token and login is None:
             raise UsageError(

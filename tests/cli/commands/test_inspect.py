@@ -1,7 +1,8 @@
-"""`segue inspect` with a session or a file: a page on this machine that one link opens."""
+"""`segue inspect` with a session, a file or the calls that wait: a page on this machine that one link opens."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
@@ -12,20 +13,25 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.cli_runs import Cloud, Here
+from inspector.test_approvals import ask_for
 from segue.cli.exit_codes import Exit
+from segue.providers.scripted import calls
+from segue.sessions.entries import ApprovalGiven
+from segue.sessions.stores.sqlite import SQLiteStore
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 
 
 @contextmanager
-def inspected(cloud: Cloud, what: str) -> Iterator[tuple[str, str]]:
+def inspected(cloud: Cloud, *what: str) -> Iterator[tuple[str, str]]:
     """The address of the page and the token of its link, until the test ends."""
     process = subprocess.Popen(  # noqa: S603 - our own command
-        [sys.executable, "-m", "segue", "inspect", "--no-browser", what],
+        [sys.executable, "-m", "segue", "inspect", "--no-browser", *what],
         cwd=cloud.home.project,
         env=cloud.home.full(),
         stdin=subprocess.DEVNULL,
@@ -46,19 +52,36 @@ def inspected(cloud: Cloud, what: str) -> Iterator[tuple[str, str]]:
         process.stdout.close()
 
 
+class PageReader:
+    """Somebody who follows the link."""
+
+    def __init__(self, login: str, token: str) -> None:
+        self._root = login.removesuffix("login")
+        self._headers = {"content-type": "application/json", "sec-fetch-site": "same-origin"}
+        asked = urllib.request.Request(login, json.dumps({"token": token}).encode(), self._headers)  # noqa: S310
+        with urllib.request.urlopen(asked, timeout=20) as answer:  # noqa: S310
+            self._headers["cookie"] = answer.headers["set-cookie"].partition(";")[0]
+
+    def get(self, path: str) -> str:
+        shown = urllib.request.Request(self._root + path, headers={"cookie": self._headers["cookie"]})  # noqa: S310
+        with urllib.request.urlopen(shown, timeout=20) as answer:  # noqa: S310
+            assert "default-src 'none'" in answer.headers["content-security-policy"]
+            return str(answer.read().decode())
+
+    def post(self, body: Any, headers: dict[str, str]) -> tuple[int, Any]:
+        sent = {**self._headers, **headers}
+        asked = urllib.request.Request(f"{self._root}api/answer", json.dumps(body).encode(), sent)  # noqa: S310
+        try:
+            with urllib.request.urlopen(asked, timeout=20) as answer:  # noqa: S310
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as refused:
+            with refused:
+                data = refused.read()
+                return refused.code, json.loads(data) if data.startswith(b"{") else {}
+
+
 def page(login: str, token: str) -> str:
-    """What somebody sees who follows the link."""
-    origin = login.partition("/segue/")[0]
-    headers = {"Content-Type": "application/json", "Origin": origin, "Sec-Fetch-Site": "same-origin"}
-    asked = urllib.request.Request(login, json.dumps({"token": token}).encode(), headers)  # noqa: S310
-    with urllib.request.urlopen(asked, timeout=20) as answer:  # noqa: S310
-        cookie = answer.headers["set-cookie"].partition(";")[0]
-        place = json.loads(answer.read() or b"{}").get("go", login.removesuffix("login"))
-    address = place if place.startswith("http") else origin + place
-    shown = urllib.request.Request(address, headers={"Cookie": cookie})  # noqa: S310
-    with urllib.request.urlopen(shown, timeout=20) as answer:  # noqa: S310
-        assert "default-src 'none'" in answer.headers["content-security-policy"]
-        return str(answer.read().decode())
+    return PageReader(login, token).get("")
 
 
 def test_a_file_is_shown_with_the_findings_of_the_doctor(cloud: Cloud) -> None:
@@ -81,6 +104,38 @@ def test_a_session_is_shown_under_its_first_words(cloud: Cloud, asked: Here) -> 
     assert "<h1>Say something &lt;script&gt;" in shown
     assert "Good &lt;b&gt;day" in shown
     assert "<script>alert" not in shown
+
+
+def test_calls_that_wait_are_answered_on_a_page_of_this_machine(cloud: Cloud, tmp_path: Path) -> None:
+    file = tmp_path / "trips.db"
+    store = SQLiteStore(file)
+    asyncio.run(ask_for(store, "trip", "Tell Ann.", calls(("send", {"to": "ann"}))))
+    with inspected(cloud, "--approvals", "--store", str(file)) as (login, token):
+        browser = PageReader(login, token)
+        shown = browser.get("")
+        assert "1 call of 1 session waits for an answer" in shown
+        assert 'data-action="approve"' in browser.get("?session=trip")
+        word = shown.partition('name="segue-token" content="')[2].partition('"')[0]
+        yes = {"session": "trip", "call_id": "c0", "allow": True, "by": "carol"}
+        for headers in (
+            {},
+            {"x-segue-token": "wrong"},
+            {"x-segue-token": word, "sec-fetch-site": "cross-site"},
+        ):
+            assert browser.post(yes, headers)[0] == 403
+        assert browser.post(yes, {"x-segue-token": word, "cookie": ""})[0] == 401
+        assert browser.post(yes, {"x-segue-token": word})[0] == 200
+        status, told = browser.post({**yes, "by": "dave", "allow": False}, {"x-segue-token": word})
+        assert (status, told["error"][:24]) == (409, 'carol allowed call "c0" ')
+        assert "No call waits for an answer." in browser.get("")
+    given = [one.entry for one in asyncio.run(store.read("trip")) if isinstance(one.entry, ApprovalGiven)]
+    assert [(one.call_id, one.allowed, one.by) for one in given] == [("c0", True, "carol")]
+
+
+def test_approvals_of_all_sessions_take_no_session(asked: Here) -> None:
+    told = asked("inspect", "--approvals", "trip")
+    assert told.code == Exit.USAGE
+    assert "segue inspect trip" in told.err
 
 
 def test_what_is_neither_a_session_nor_a_file_is_refused(asked: Here) -> None:

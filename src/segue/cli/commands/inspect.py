@@ -18,16 +18,26 @@ if TYPE_CHECKING:
 
     from segue.config.schema import Config
     from segue.inspector.local import LocalInspector
+    from segue.inspector.markup.shell import Page
 
 DESCRIPTION = """Opens the inspector: a page that shows what happens to conversations. Without an argument that of the gateway that runs
 here; with a session of the chat, or with a file (a request of any provider's API, or a session file of another agent) a page about
-that, served until Ctrl-C. A program's name (claude, codex, gemini, pi, qwen) stands for its last session. The link works once, for a
-minute."""
+that; with --approvals a page on which you answer for the calls of sessions that wait for somebody. These are served until Ctrl-C. A
+program's name (claude, codex, gemini, pi, qwen) stands for its last session. The link works once, for a minute."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what", metavar="SESSION or FILE", nargs="?", default="", help="default: the running gateway"
+    )
+    parser.add_argument(
+        "--approvals", action="store_true", help="the calls of saved sessions that wait for an answer"
+    )
+    parser.add_argument(
+        "--store",
+        metavar="STORE",
+        default="",
+        help="of --approvals: a file, a folder or a URL of sessions; default: the one of the settings",
     )
     parser.add_argument("--url", default="", help="of the gateway; default: the one of the settings")
     parser.add_argument("--no-browser", action="store_true", help="only print the link")
@@ -37,6 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     config = read_settings(arguments.sets).config
+    if arguments.approvals:
+        if arguments.what:
+            raise UsageError(
+                "--approvals shows all sessions; it takes no session and no file.",
+                code="bad_option",
+                path="--approvals",
+                hint=f"Its calls are on the page of a session, too: segue inspect {arguments.what}",
+            )
+        app = _approvals_page(config, arguments.store)
+        return _serve(app, arguments.port, browser=not arguments.no_browser)
     if not arguments.what:
         return _open_gateway(config, arguments.url, browser=not arguments.no_browser)
     file = _file_of(arguments.what)
@@ -120,9 +140,11 @@ def _file_page(file: Path) -> LocalInspector:
     from segue.inspector.local import LocalInspector  # noqa: PLC0415
     from segue.inspector.pages import doctor  # noqa: PLC0415
 
+    def make(wire: str) -> Page:
+        return doctor.report_page(doctor.check(file.name, file.read_bytes(), wire))
+
     return LocalInspector(
-        lambda query: doctor.report_page(doctor.check(file.name, file.read_bytes(), query.get("for", ""))),
-        "a file of this machine",
+        lambda query: asyncio.to_thread(make, query.get("for", "")), "a file of this machine"
     )
 
 
@@ -130,9 +152,8 @@ def _session_page(config: Config, name: str) -> LocalInspector:
     from segue.cli.commands.sessions import find_session  # noqa: PLC0415
     from segue.config.session_stores import open_store  # noqa: PLC0415
     from segue.inspector.local import LocalInspector  # noqa: PLC0415
-    from segue.inspector.views.session_view import session_page  # noqa: PLC0415
-    from segue.sessions.entries import Record  # noqa: PLC0415
-    from segue.sessions.recovery import salvage_state  # noqa: PLC0415
+    from segue.inspector.pages.approvals import saved_session_page  # noqa: PLC0415
+    from segue.sessions.approvals import WaitingCalls  # noqa: PLC0415
 
     async def find() -> str:
         store = open_store(config)
@@ -141,21 +162,22 @@ def _session_page(config: Config, name: str) -> LocalInspector:
         finally:
             await store.close()
 
-    async def read(session: str) -> list[object]:
-        store = open_store(config)
-        try:
-            return list(await store.salvage(session))
-        finally:
-            await store.close()
+    session, waiting = asyncio.run(find()), WaitingCalls(open_store(config))
+    return LocalInspector(
+        lambda _: saved_session_page(waiting, session), "a session of this machine", waiting=waiting
+    )
 
-    session = asyncio.run(find())
 
-    def make(_: object) -> object:
-        items = asyncio.run(read(session))
-        state, _damages = salvage_state(items)  # type: ignore[arg-type]  # entries, and those that cannot be read
-        return session_page(state, [item for item in items if isinstance(item, Record)], session)
+def _approvals_page(config: Config, place: str) -> LocalInspector:
+    from segue.config.session_stores import open_store, open_store_at  # noqa: PLC0415
+    from segue.inspector.local import LocalInspector  # noqa: PLC0415
+    from segue.inspector.pages.approvals import page_of  # noqa: PLC0415
+    from segue.sessions.approvals import WaitingCalls  # noqa: PLC0415
 
-    return LocalInspector(make, "a session of this machine")  # type: ignore[arg-type]
+    waiting = WaitingCalls(open_store_at(place, config) if place else open_store(config))
+    return LocalInspector(
+        lambda query: page_of(waiting, query, root="/"), "sessions of this machine", waiting=waiting
+    )
 
 
 def _serve(app: LocalInspector, port: int, *, browser: bool) -> int:
@@ -180,8 +202,15 @@ def _serve(app: LocalInspector, port: int, *, browser: bool) -> int:
         )
         print_status(f"The page is served at {address}. Stop with Ctrl-C.")
         _show(f"{address}{ROOT}/login#t={app.token()}", browser=browser)
+
+        async def serve() -> None:
+            try:
+                await server.serve(sockets=[listener])
+            finally:
+                await app.close()
+
         try:
-            asyncio.run(server.serve(sockets=[listener]))
+            asyncio.run(serve())
         except KeyboardInterrupt:
             return Exit.OK
     return Exit.OK

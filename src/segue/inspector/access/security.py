@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from segue.gateway.requests.web import WebRequest
-    from segue.inspector.access.logins import Viewer
 
 _LOCAL_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 _PLAIN_PORTS: Final = {"http": 80, "https": 443}
@@ -57,13 +56,13 @@ def check_fetch(head: WebRequest) -> None:
         raise refusal()
 
 
-def check_write(head: WebRequest, viewer: Viewer | None) -> None:
-    """Raises for whatever was not sent by a page of ours. `viewer`: None before a login."""
+def check_write(head: WebRequest, csrf: str | None) -> None:
+    """Raises for whatever was not sent by a page of ours. `csrf`: the word of the session; None before a login."""
     kind = head.headers.get("content-type", "").partition(";")[0].strip().lower()
     if head.headers.get("sec-fetch-site") != "same-origin" or kind != "application/json":
         raise refusal()
-    if viewer is not None and not hmac.compare_digest(
-        head.headers.get("x-segue-token", "").encode(), viewer.csrf.encode()
+    if csrf is not None and not hmac.compare_digest(
+        head.headers.get("x-segue-token", "").encode(), csrf.encode()
     ):
         raise refusal()
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from segue.text.terminal_text import BIDI, INVISIBLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 Node: TypeAlias = "Element | str | int | Iterable[Node] | None"
 _VOID: Final = frozenset({"meta", "link", "input", "br", "hr", "img"})
@@ -93,6 +93,18 @@ def tree_of(node: Node) -> Any:
         {name: visible(value) for name, value in node.attributes.items()},
         [tree_of(child) for child in node.children],
     ]
+
+
+def changed(node: Node, change: Callable[[str], str]) -> Node:
+    """The same with every text in it changed."""
+    if node is None or isinstance(node, int):
+        return node
+    if isinstance(node, str):
+        return change(node)
+    if not isinstance(node, Element):
+        return [changed(child, change) for child in node]
+    attributes = {name: change(value) for name, value in node.attributes.items()}
+    return Element(node.name, attributes, tuple(changed(child, change) for child in node.children))
 
 
 def cls(*names: str) -> str | None:

@@ -27,6 +27,7 @@ _KINDS: Final = {
 }
 _NAV: Final = (
     ("conversations", "Conversations", "/"),
+    ("approvals", "Approvals", "/approvals"),
     ("errors", "Errors", "/errors"),
     ("routes", "Routes", "/routes"),
     ("keys", "Keys and spend", "/keys"),

@@ -89,7 +89,28 @@ async function runOnce(data) {
   announce(`${got.model} has answered.`);
 }
 
+async function answer(data, allow) {
+  const given = await ask(
+    `${allow ? "Approve" : "Deny"} ${data.tool}?`,
+    allow ? "It runs with the arguments that this page shows." : "It does not run. The model reads that, and your reason.",
+    allow ? "Approve" : "Deny",
+    [["why", "Reason; may be empty", ""], ...("signed" in data ? [] : [["by", "Your name, for the journal", data.by]])],
+  );
+  if (!given) return;
+  try {
+    await done(post("api/answer", { session: data.session, call_id: data.call, allow, ...given }));
+  } catch (error) {
+    if (error.status === 404 || error.status === 409) {
+      const row = [...document.querySelectorAll("[data-row]")].find((one) => one.dataset.row === data.call && one.querySelector("button").dataset.session === data.session);
+      for (const button of row?.querySelectorAll("button") ?? []) button.disabled = true;
+    }
+    throw error;
+  }
+}
+
 const ACTIONS = {
+  approve: (data) => answer(data, true),
+  deny: (data) => answer(data, false),
   switch: (data) => done(post("api/switch", { conversation: data.conversation, model: data.model ?? document.getElementById("next-model").value })),
   "switch-back": (data) => done(post("api/switch", { conversation: data.conversation, model: "" })),
   fork: (data) => done(post("api/fork", { conversation: data.conversation, turn: Number(data.turn) })),

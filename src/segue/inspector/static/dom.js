@@ -44,6 +44,6 @@ export async function post(path, body) {
     body: JSON.stringify(body),
   });
   const held = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(held.error ? `${held.error} ${held.hint ?? ""}`.trim() : `Refused (${answer.status}).`);
+  if (!answer.ok) throw Object.assign(new Error(held.error ? `${held.error} ${held.hint ?? ""}`.trim() : `Refused (${answer.status}).`), { status: answer.status });
   return held;
 }

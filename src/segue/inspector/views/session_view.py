@@ -62,7 +62,8 @@ def requests_of(records: Sequence[Record]) -> list[RequestRecord]:
     return found
 
 
-def session_page(state: State, records: Sequence[Record], name: str) -> Page:
+def session_page(state: State, records: Sequence[Record], name: str, *, waits: Node = None) -> Page:
+    """`waits`: what its last turn waits for."""
     requests = requests_of(records)
     turns_counted = max((one.turn for one in requests), default=0)
     turns = turns_of(state.history, requests, turns_counted)
@@ -92,6 +93,7 @@ def session_page(state: State, records: Sequence[Record], name: str) -> Page:
         head(title, line),
         plot(requests, misses),
         e("div", shown, id="turns"),
+        waits,
         section("Cache and cost", request_table(counted, outcomes, largest)) if counted else None,
     ]
     return Page(
