@@ -132,7 +132,7 @@ class Gateway:
             contents,
             self.settings.limits,
         )
-        self._reader.keep_warm(prompts=self.members.caches)
+        self._reader.keep_warm(prompts=self.members.caches, prompt_tools=self.members.caches.tools)
         self._jobs = BackgroundReplies(archive, self.settings.limits, budget)
         self._services = ClientServices(
             self.names,

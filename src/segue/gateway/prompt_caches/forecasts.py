@@ -19,10 +19,12 @@ from segue.gateway.prompt_caches.facts import NOTHING_KNOWN, CacheFacts, cache_f
 from segue.gateway.prompt_caches.prompts import (
     GROUPS,
     MARK_FIELDS,
+    TakenApart,
+    ToolParts,
     common_bytes,
     first_difference,
     options_changed,
-    parts_of,
+    taken_apart,
     weight_of,
 )
 
@@ -47,6 +49,7 @@ CacheCause: TypeAlias = Literal[
     "none",
 ]
 MAX_BYTES: Final = 32 << 20
+MAX_TOOL_BYTES: Final = 4 << 20
 _LARGEST: Final = 1 << 20
 """Bytes of both bodies together; larger ones are not taken apart while their client waits."""
 _SLACK: Final = 0.05
@@ -87,6 +90,14 @@ class KeptPrompt(Struct, frozen=True):
     """Another beginning that the route got before this one: a request that returns to it may still find it."""
     settings: int = 0
     """So many bytes at its end surely hold no messages."""
+    apart: TakenApart | None = None
+    """Its parts, if it had to be taken apart: mostly the next one has to be, too."""
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes."""
+        apart = self.apart.size if self.apart is not None else 0
+        return len(self.body) + apart + (self.older.size if self.older is not None else 0)
 
 
 @final
@@ -111,7 +122,8 @@ class CacheForecast(Struct, frozen=True, kw_only=True):
     before: bytes = b""
     older: KeptPrompt | None = None
     settings: int = 0
-    """As in the prompt that is kept."""
+    apart: TakenApart | None = None
+    """Both as in the prompt that is kept."""
 
 
 @final
@@ -148,6 +160,8 @@ class PromptCaches(SizedCache[tuple[str, str], KeptPrompt]):
     def __init__(self, max_bytes: int = MAX_BYTES, clock: Callable[[], float] = time) -> None:
         super().__init__(max_bytes)
         self._clock = clock
+        self.tools = ToolParts(MAX_TOOL_BYTES)
+        """Of requests that were taken apart."""
 
     def forecast(
         self, conversation: str, route: str, dialect: str, body: bytes, *, last_route: str = ""
@@ -160,7 +174,7 @@ class PromptCaches(SizedCache[tuple[str, str], KeptPrompt]):
         kept = self.get(key)
         made = CacheForecast(facts=facts, key=key, body=body, sent=now)
         if kept is not None:
-            return _compared(kept, made)
+            return _compared(kept, made, self.tools)
         if last_route and last_route != route:
             other = self.get((conversation, last_route))
             held = other.tokens if other is not None else 0
@@ -191,15 +205,20 @@ class PromptCaches(SizedCache[tuple[str, str], KeptPrompt]):
         ends = tuple(
             [structs.replace(end, sent=forecast.sent) if end.tokens <= read else end for end in forecast.ends]
         )
-        older = forecast.older
         kept = KeptPrompt(
-            forecast.body, forecast.sent, tokens, held, ends[-_MOST_ENDS:], older, forecast.settings
+            forecast.body,
+            forecast.sent,
+            tokens,
+            held,
+            ends[-_MOST_ENDS:],
+            forecast.older,
+            forecast.settings,
+            forecast.apart,
         )
-        size = len(forecast.body) + (len(older.body) if older is not None else 0)
-        self.keep(forecast.key, kept, size + _OWN_BYTES)
+        self.keep(forecast.key, kept, kept.size + _OWN_BYTES)
 
 
-def _compared(kept: KeptPrompt, made: CacheForecast) -> CacheForecast:
+def _compared(kept: KeptPrompt, made: CacheForecast, tools: ToolParts) -> CacheForecast:
     facts, passed = made.facts, made.sent - kept.sent
     made = structs.replace(made, held=kept.held, passed=passed, before=kept.body, older=kept.older)
     lives = _lives(kept.body, facts, passed)
@@ -208,23 +227,34 @@ def _compared(kept: KeptPrompt, made: CacheForecast) -> CacheForecast:
         last = (CacheEnd(kept.held, facts.seconds, kept.sent),) if facts.marks and kept.held else ()
         expected, ends = _whole_blocks(kept.held, facts), (*kept.ends, *last)
         return structs.replace(made, expected=expected, ends=ends, settings=settings)
-    found = _taken_apart(kept, made)
+    made = structs.replace(made, apart=_apart(made.body, facts, tools, kept.apart))
+    found = _taken_apart(kept, made, tools)
     older = kept.older
     if older is not None and found.expected < kept.held:  # it may return to what was sent before that
-        again = _taken_apart(older, made)
+        again = _taken_apart(older, made, tools)
         if again.expected > found.expected:
             found = structs.replace(found, expected=again.expected, ends=again.ends)
     return structs.replace(found, older=structs.replace(kept, older=None))
 
 
-def _taken_apart(kept: KeptPrompt, made: CacheForecast) -> CacheForecast:
+def _apart(
+    body: bytes, facts: CacheFacts, tools: ToolParts, before: TakenApart | None = None
+) -> TakenApart | None:
+    """None if it has no parts, or is too large to be taken apart at once."""
+    try:
+        return taken_apart(body, facts, tools, before) if len(body) <= _LARGEST else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _taken_apart(kept: KeptPrompt, made: CacheForecast, tools: ToolParts) -> CacheForecast:
     facts = made.facts
     if len(kept.body) + len(made.body) > _LARGEST:
         return structs.replace(made, said="too large to be compared at once")
-    try:
-        before, after = parts_of(kept.body, facts), parts_of(made.body, facts)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    kept_apart = kept.apart or _apart(kept.body, facts, tools, made.apart)
+    if kept_apart is None or made.apart is None:
         return structs.replace(made, said="it cannot be compared")
+    before, after = kept_apart.parts, made.apart.parts
     difference = first_difference(before, after)
     if facts.marks:
         return _at_marks(kept, made, before, after, difference)

@@ -6,13 +6,16 @@ little. So two requests can be compared, and what they have in common can be wei
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
+
+from segue.cache_budget import SizedCache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from segue.gateway.prompt_caches.facts import CacheFacts
 
@@ -44,10 +47,23 @@ PASSING: Final = frozenset(
 )
 """Options that may differ without harm to a cache."""
 MARK_FIELDS: Final = ("cache_control", "cachePoint")
-_UNREAD: Final = frozenset({"signature", "thoughtSignature", "thought_signature", "encrypted_content"})
+_CACHE_POINT: Final = {"cachePoint"}
+_NOT_READ: Final = frozenset(
+    {*MARK_FIELDS, "signature", "thoughtSignature", "thought_signature", "encrypted_content"}
+)
+_NESTED: Final = (dict, list)
 _MEDIA: Final = frozenset({"data", "bytes", "image_url", "file_data"})
 _LONG: Final = 512
 """Characters from which on a value of media is taken for its bytes."""
+_LEAST_TOOLS: Final = 1024
+"""Bytes of shorter tools are taken apart as fast as they are looked for."""
+_PART_BYTES: Final = 300
+"""Of a part, beside its data."""
+_END: Final = 32
+"""How many of their last bytes tools are looked for by."""
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_LIST: Final = ord("[")
+_ELEMENTS: Final = msgspec.json.Decoder(list[Raw])
 _ORDER: Final[tuple[PromptGroup, ...]] = ("tools", "system", "options", "history")
 _SYSTEM_FIRST: Final[tuple[PromptGroup, ...]] = ("system", "tools", "options", "history")
 
@@ -84,44 +100,116 @@ class PromptDifference(Struct, frozen=True):
     """Whole parts before it."""
 
 
-def parts_of(body: bytes, facts: CacheFacts) -> list[PromptPart]:
-    """In the order of the prompt. Raises msgspec.DecodeError if it is no JSON object."""
-    fields = msgspec.json.decode(body, type=dict[str, Any])
+@final
+class ToolParts(SizedCache[tuple[str, int, bytes], tuple[Raw, tuple[PromptPart, ...]]]):
+    """The parts of tools by their JSON: they are most of a request, and a program sends the same ones each time."""
+
+    def of(self, name: str, value: Raw, facts: CacheFacts) -> tuple[PromptPart, ...]:
+        """Of a field that holds tools."""
+        if len(value) < _LEAST_TOOLS:
+            return tuple(_parts("tools", name, msgspec.json.decode(value), facts))
+        key = name, len(value), bytes(memoryview(value)[-_END:])
+        known = self.get(key)
+        if known is not None and known[0] == value:
+            return known[1]
+        parts = tuple(_parts("tools", name, msgspec.json.decode(value), facts))
+        self.keep(key, (value.copy(), parts), len(value) + _size_of(parts))
+        return parts
+
+
+def _size_of(parts: Sequence[PromptPart]) -> int:
+    return sum([_PART_BYTES + len(part.data) for part in parts])
+
+
+@final
+class TakenApart(Struct, frozen=True, eq=False):
+    """A request's body by its parts."""
+
+    parts: list[PromptPart]
+    """In the order of the prompt."""
+    history: Mapping[str, Sequence[tuple[Raw, Sequence[PromptPart]]]] = {}
+    """Of each field that holds messages: every message as it was written, with its parts."""
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes beside its body; its tools may be those of others, too."""
+        return _size_of(self.parts)
+
+
+def taken_apart(
+    body: bytes, facts: CacheFacts, tools: ToolParts | None = None, before: TakenApart | None = None
+) -> TakenApart:
+    """Raises msgspec.DecodeError if it is no JSON object. `tools`: those that are known. `before`: a request to the same model that
+    may begin with the same messages. What is known is not read again."""
     held: dict[PromptGroup, list[PromptPart]] = {group: [] for group in _ORDER}
-    always = 300 if fields.get("cache_control") else 0
-    for name, value in fields.items():
+    history: dict[str, list[tuple[Raw, Sequence[PromptPart]]]] = {}
+    always = 0
+    for name, value in _FIELDS.decode(body).items():
         group = GROUPS.get(name, "options")
-        if group == "options":
-            if name in facts.level:
-                held[group].append(PromptPart(group, name, _encoded(value)))
-        else:
-            for part in _parts(group, name, value, facts):
+        if name == "cache_control" and msgspec.json.decode(value):
+            always = 300
+        if group == "tools":
+            known_tools = tools if tools is not None else ToolParts(0)
+            held[group] += known_tools.of(name, value, facts)
+        elif group == "history" and memoryview(value)[0] == _LIST:
+            known = before.history.get(name, ()) if before is not None else ()
+            history[name] = _messages(name, _ELEMENTS.decode(value), facts, known)
+            for _, parts in history[name]:
+                for part in parts:
+                    held[part.group].append(part)
+        elif group != "options":
+            for part in _parts(group, name, msgspec.json.decode(value), facts):
                 held[part.group].append(part)
+        elif name in facts.level:
+            held[group].append(PromptPart(group, name, _encoded(msgspec.json.decode(value))))
     order = _SYSTEM_FIRST if facts.system_first else _ORDER
     parts = [part for group in order for part in held[group]]
     if always and parts:  # the last block is marked by itself
         last = parts[-1]
         parts[-1] = PromptPart(last.group, last.place, last.data, last.mark or always)
-    return parts
+    return TakenApart(parts, history)
+
+
+def _messages(
+    name: str, given: Sequence[Raw], facts: CacheFacts, known: Sequence[tuple[Raw, Sequence[PromptPart]]]
+) -> list[tuple[Raw, Sequence[PromptPart]]]:
+    made: list[tuple[Raw, Sequence[PromptPart]]] = []
+    for written, (before, parts) in zip(given, known, strict=False):
+        if written != before:
+            break
+        made.append((written, parts))
+    # On the wires of OpenAI the system prompt is the first messages.
+    begins = not made or made[-1][1][0].group == "system"
+    for number in range(len(made), len(given)):
+        message = msgspec.json.decode(given[number])
+        begins = begins and _is_system(message)
+        group: PromptGroup = "system" if begins else "history"
+        made.append((given[number], [*_element(group, f"{name}[{number}]", message, facts)]))
+    return made
+
+
+def _is_system(message: Any) -> bool:
+    return isinstance(message, dict) and message.get("role") in ("system", "developer")
 
 
 def _parts(group: PromptGroup, name: str, value: Any, facts: CacheFacts) -> Iterator[PromptPart]:
     if name == "toolConfig" and isinstance(value, dict):
         name, value = "toolConfig.tools", value.get("tools", ())
-    elements = value if isinstance(value, list) else [value]
-    begins = group == "history"
-    for number, element in enumerate(elements):
-        place = f"{name}[{number}]" if isinstance(value, list) else name
-        # On the wires of OpenAI the system prompt is the first messages.
-        begins = begins and isinstance(element, dict) and element.get("role") in ("system", "developer")
-        if begins:
-            yield PromptPart("system", place, _encoded(element), mark_in(element))
-            continue
-        blocks = element.get("content") if isinstance(element, dict) else None
-        if group == "history" and facts.marks and isinstance(blocks, list) and blocks:
-            yield from _blocks(group, place, element.get("role", ""), blocks)
-        else:
-            yield PromptPart(group, place, _encoded(element), mark_in(element))
+    if not isinstance(value, list):
+        yield from _element(
+            "system" if group == "history" and _is_system(value) else group, name, value, facts
+        )
+        return
+    for number, element in enumerate(value):
+        yield from _element(group, f"{name}[{number}]", element, facts)
+
+
+def _element(group: PromptGroup, place: str, element: Any, facts: CacheFacts) -> Iterator[PromptPart]:
+    blocks = element.get("content") if isinstance(element, dict) else None
+    if group == "history" and facts.marks and isinstance(blocks, list) and blocks:
+        yield from _blocks(group, place, element.get("role", ""), blocks)
+    else:
+        yield PromptPart(group, place, _encoded(element), mark_in(element))
 
 
 def _blocks(group: PromptGroup, place: str, role: str, blocks: Sequence[Any]) -> Iterator[PromptPart]:
@@ -154,20 +242,24 @@ def _encoded(value: Any) -> bytes:
 
 
 def readable(value: Any) -> Any:
-    """Without marks, without what is not read letter by letter."""
-    if isinstance(value, list):
-        return [
-            readable(held) for held in value if not (isinstance(held, dict) and held.keys() == {"cachePoint"})
-        ]
-    if not isinstance(value, dict):
-        return value
-    return {
-        name: f"{len(held)} of {hash(held):x}"
-        if name in _MEDIA and isinstance(held, str) and len(held) >= _LONG
-        else readable(held)
-        for name, held in value.items()
-        if name not in MARK_FIELDS and name not in _UNREAD
-    }
+    """What was parsed of JSON, without marks and without what is not read letter by letter."""
+    kind = type(value)
+    if kind is dict:
+        # Most values are no objects or lists, and a call for each of them is what took the longest.
+        return {
+            name: held if type(held) not in _NESTED and name not in _MEDIA else _readable_in(name, held)
+            for name, held in value.items()
+            if name not in _NOT_READ
+        }
+    if kind is list:
+        return [readable(held) for held in value if not (type(held) is dict and held.keys() == _CACHE_POINT)]
+    return value
+
+
+def _readable_in(name: str, held: Any) -> Any:
+    if name in _MEDIA and type(held) is str and len(held) >= _LONG:
+        return f"{len(held)} of {hash(held):x}"
+    return readable(held)
 
 
 def weight_of(parts: Sequence[PromptPart]) -> int:

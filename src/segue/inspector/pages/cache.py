@@ -8,7 +8,7 @@ import msgspec
 
 from segue.conversation.usage import Usage
 from segue.gateway.prompt_caches.facts import cache_facts
-from segue.gateway.prompt_caches.prompts import common_bytes, first_difference, parts_of
+from segue.gateway.prompt_caches.prompts import common_bytes, first_difference, taken_apart
 from segue.inspector.markup import marks, words
 from segue.inspector.markup.html import Element, Node, e
 from segue.inspector.markup.shell import (
@@ -349,7 +349,8 @@ def _prompt_of(one: RequestRecord) -> list[PromptPart]:
     if one.content is None or one.content.provider is None:
         return []
     try:
-        return parts_of(one.content.provider.data(), cache_facts(one.dialect, one.route.partition("/")[2]))
+        facts = cache_facts(one.dialect, one.route.partition("/")[2])
+        return taken_apart(one.content.provider.data(), facts).parts
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
 
