@@ -7,7 +7,7 @@ import io
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -163,10 +163,137 @@ def test_gemini_batches(world: GatewayWorld, address: str) -> None:
         ):
             bob.batches.get(name=made.name)
         ann.batches.delete(name=made.name)
-        # Files cannot be uploaded here, so whoever names one means somebody else's.
-        with pytest.raises(genai.errors.ClientError, match="There is no batch or file"):
-            ann.batches.create(model=model, src="files/other", config={"display_name": "mine"})
     assert [(caller, route) for caller, route, _ in charges(world)] == [("ann", ROUTES["gemini"])]
+
+
+LINES = b"\n".join(
+    json.dumps(
+        {"key": f"r{n}", "request": {"contents": [{"role": "user", "parts": [{"text": "Hello."}]}]}}
+    ).encode()
+    for n in range(3)
+)
+JSONL = {"mime_type": "application/jsonl"}
+
+
+def test_gemini_batches_of_a_file(world: GatewayWorld, address: str) -> None:
+    genai = imported("google.genai")
+    model = ROUTES["gemini"].partition("/")[2]
+    with genai.Client(api_key=ANN, http_options={"base_url": address}) as ann:
+        file = ann.files.upload(file=io.BytesIO(LINES), config=JSONL)
+        assert ann.files.get(name=file.name).size_bytes == len(LINES)
+        assert [one.name for one in ann.files.list()] == [file.name]
+        made = ann.batches.create(model=model, src=file.name, config={"display_name": "mine"})
+        (listed,) = ann.batches.list()
+        assert (listed.name, listed.dest) == (made.name, None)
+        assert charges(world) == []
+        done = ann.batches.get(name=made.name)
+        texts = [ann.files.download(file=done.dest.file_name) for _ in range(2)]
+        answers = [json.loads(line) for line in texts[0].splitlines()]
+        assert {one["key"] for one in answers} == {"r0", "r1", "r2"}
+        assert {one["response"]["candidates"][0]["content"]["parts"][-1]["text"] for one in answers} == {
+            ANSWER
+        }
+        assert texts[0] == texts[1]
+        with genai.Client(api_key=BOB, http_options={"base_url": address}) as bob:
+            assert list(bob.files.list()) == []
+            attempts: list[Callable[[], object]] = [
+                lambda: bob.files.get(name=file.name),
+                lambda: bob.files.delete(name=file.name),
+                lambda: bob.files.download(file=done.dest.file_name),
+                lambda: bob.batches.create(model=model, src=file.name, config={"display_name": "his"}),
+            ]
+            for attempt in attempts:
+                with pytest.raises(genai.errors.ClientError, match="There is no batch or file"):
+                    attempt()
+        ann.batches.delete(name=made.name)
+        assert ann.files.download(file=done.dest.file_name) == texts[0]  # it is paid for
+        ann.files.delete(name=file.name)
+        with pytest.raises(genai.errors.ClientError, match="There is no batch or file"):
+            ann.batches.create(model=model, src=file.name, config={"display_name": "late"})
+    [(caller, route, dollars)] = charges(world)
+    assert (caller, route) == ("ann", ROUTES["gemini"])
+    usage = world.reports[[bool(report.expenses) for report in world.reports].index(True)].usage
+    assert usage.tier == "batch" and dollars == pytest.approx(cost_of(usage, "gemini", model) or 0)
+
+
+def started(client: httpx.Client, size: int, **headers: str) -> httpx.Response:
+    told = {
+        "x-goog-upload-protocol": "resumable",
+        "x-goog-upload-command": "start",
+        "x-goog-upload-header-content-length": str(size),
+        "x-goog-upload-header-content-type": "application/jsonl",
+    }
+    return client.post("/upload/v1beta/files", json={"file": {}}, headers={**told, **headers})
+
+
+def piece(offset: int, *, last: bool = False) -> dict[str, str]:
+    command = "upload, finalize" if last else "upload"
+    return {"x-goog-upload-command": command, "x-goog-upload-offset": str(offset)}
+
+
+def test_the_address_of_an_upload_takes_its_bytes_and_opens_nothing_else(
+    world: GatewayWorld, address: str
+) -> None:
+    bob, half = {"x-goog-api-key": BOB}, len(LINES) // 2
+    with httpx.Client(base_url=address) as client:
+        assert started(client, len(LINES)).status_code == 401
+        begun = started(client, len(LINES), **{"x-goog-api-key": ANN})
+        place = begun.headers["x-goog-upload-url"]
+        assert place.startswith(f"{address}/upload/v1beta/files?") and ANN not in place
+        assert client.post(place, content=b"mine", headers={**piece(0), **bob}).status_code == 404
+        assert client.post(place[:-40], content=b"mine", headers=piece(0)).status_code == 401
+        secret = place.partition("?")[2]
+        for path in ("/v1beta/files", "/v1beta/batches", "/v1beta/models"):
+            assert client.get(f"{path}?{secret}").status_code == 401
+        asked = {"contents": [{"role": "user", "parts": [{"text": "Hello."}]}]}
+        model = ROUTES["gemini"].partition("/")[2]
+        assert client.post(f"/v1beta/models/{model}:generateContent?{secret}", json=asked).status_code == 401
+        sent = client.post(place, content=LINES[:half], headers=piece(0))
+        assert sent.headers["x-goog-upload-status"] == "active"
+        assert client.post(place, content=b"again", headers=piece(0)).status_code == 400
+        sent = client.post(place, content=LINES[half:], headers=piece(half, last=True))
+        assert (sent.status_code, sent.headers["x-goog-upload-status"]) == (200, "final")
+        assert "x-goog-upload-url" not in sent.headers
+        name = sent.json()["file"]["name"]
+        assert world.emulator.memory("gemini")["files"][name].content == LINES
+        assert client.post(place, content=b"more", headers=piece(0)).status_code == 401
+        assert client.get(f"/v1beta/{name}", headers=bob).status_code == 404
+        assert client.get(f"/v1beta/{name}", headers={"x-goog-api-key": ANN}).status_code == 200
+        plain = started(client, 3, **{"x-goog-api-key": ANN, "x-goog-upload-protocol": "raw"})
+        assert (plain.status_code, "resumable" in plain.text) == (400, True)
+    assert charges(world) == []
+
+
+def test_a_file_whose_batch_its_caller_cannot_pay_or_may_not_send_is_not_handed_over(
+    world: GatewayWorld, address: str
+) -> None:
+    genai = imported("google.genai")
+    words = json.dumps({"contents": [{"role": "user", "parts": [{"text": "Hello. " * 100_000}]}]}).encode()
+    for key, error in ((BOB, "no budget for a batch"), (EVE, "may not use the model")):
+        with genai.Client(api_key=key, http_options={"base_url": address}) as client:
+            lines = b'{"key": "a", "request": ' + words + b"}"
+            file = client.files.upload(file=io.BytesIO(lines), config=JSONL)
+            with pytest.raises(genai.errors.ClientError, match=error):
+                client.batches.create(
+                    model="gemini/gemini-2.5-pro", src=file.name, config={"display_name": "a"}
+                )
+    assert not [entry for entry in world.emulator.log if "batchGenerateContent" in entry.path]
+
+
+def test_an_upload_goes_on_behind_another_process_of_the_gateway(world: GatewayWorld) -> None:
+    async def story() -> None:
+        key = {"x-goog-api-key": ANN}
+        told = {"x-goog-upload-protocol": "resumable", "x-goog-upload-command": "start"}
+        kind = {"x-goog-upload-header-content-type": "application/jsonl"}
+        begun = await world.ask("/upload/v1beta/files", b"{}", headers={**key, **told, **kind})
+        place = begun.headers["x-goog-upload-url"]
+        target = place[place.index("/upload/") :]
+        await world.gateway.settle()
+        world.restart()
+        sent = await world.ask(target, LINES, headers=piece(0, last=True))
+        assert (sent.status, sent.headers["x-goog-upload-status"]) == (200, "final")
+
+    asyncio.run(story())
 
 
 def test_mistral_jobs(world: GatewayWorld, address: str) -> None:
@@ -183,6 +310,21 @@ def test_mistral_jobs(world: GatewayWorld, address: str) -> None:
             answer = json.loads(ann.files.download(file_id=done.output_file).read())
             assert answer["response"]["body"]["choices"][0]["message"]["content"] == ANSWER
     assert [(caller, route) for caller, route, _ in charges(world)] == [("ann", ROUTES["mistral"])]
+
+
+def test_a_job_of_a_file_that_its_caller_cannot_pay_is_not_handed_over(
+    world: GatewayWorld, address: str
+) -> None:
+    mistralai = imported("mistralai.client")
+    long = [{"role": "user", "content": "Hello. " * 100_000}]
+    line = json.dumps({"custom_id": "a", "body": {"messages": long}}).encode()
+    with mistralai.Mistral(api_key=BOB, server_url=address) as bob:
+        file = bob.files.upload(file={"file_name": "in.jsonl", "content": io.BytesIO(line)}, purpose="batch")
+        with pytest.raises(mistralai.errors.MistralError, match="no budget for a batch"):
+            bob.batch.jobs.create(
+                endpoint="/v1/chat/completions", model=ROUTES["mistral"], input_files=[file.id]
+            )
+    assert not [entry for entry in world.emulator.log if entry.path.endswith("/batch/jobs")]
 
 
 def test_what_a_caller_cannot_pay_is_not_handed_over_nor_what_no_provider_of_the_wire_answers(

@@ -212,7 +212,7 @@ class Gateway:
             if door is None or not door.dialect.server.has_socket or door.operation != "chat":
                 raise _no_socket()
             self._admit()
-            account = await self._account(head, door.dialect)
+            account = await self._account(head, door.dialect, door)
             if "origin" in head.headers or account is ANYONE:
                 self._pages.check(head)
             if self._sockets >= self.settings.limits.concurrent:
@@ -255,7 +255,7 @@ class Gateway:
                 return
             door = self._door(head)
             self._admit()
-            account = await self._account(head, self._wire(head, door))
+            account = await self._account(head, self._wire(head, door), door)
             report.caller = account.name
             if account is ANYONE:
                 self._pages.check(head)
@@ -277,9 +277,12 @@ class Gateway:
         if await work_until_gone(work, scope, receive, cancels=cancels):
             report.client_gone = True
 
-    async def _account(self, head: WebRequest, dialect: Dialect) -> Account:
+    async def _account(self, head: WebRequest, dialect: Dialect, door: Door | None) -> Account:
+        keys = keys_of(head, dialect)
+        if not keys and door is not None and (account := await self._batches.uploads.account(door, head)):
+            return account
         try:
-            return await self.accounts.find(keys_of(head, dialect))
+            return await self.accounts.find(keys)
         except CredentialsError as error:
             raise unknown_key(error, head, dialect) from None
 

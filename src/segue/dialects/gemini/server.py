@@ -271,8 +271,13 @@ SERVER = ServerFacts(
                 ("GET", "/batches/{id}"),
                 ("DELETE", "/batches/{id}"),
                 ("POST", "/batches/{id}:cancel"),
+                ("GET", "/files"),
+                ("GET", "/files/{id}:download"),
+                ("GET", "/files/{id}"),
+                ("DELETE", "/files/{id}"),
             )
-        )
+        ),
+        *(f"POST /upload/{version}/files" for version in _VERSIONS),
     ),
     prefix="/gemini",
     client_marks=(("x-goog-api-key", ""), ("x-goog-api-client", "")),

@@ -23,8 +23,9 @@ from segue.dialects.server_side.references import references_in
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.accounts import costs
 from segue.gateway.doors.multipart import form_fields, with_file
+from segue.gateway.doors.uploads import Uploads, is_upload
 from segue.gateway.requests.client_errors import model_error
-from segue.gateway.requests.web import JSON_TYPE, WebResponse
+from segue.gateway.requests.web import JSON_TYPE, WebResponse, own_address
 from segue.providers.batches.access import usage_in
 from segue.providers.batches.wire_batch import WireBatch
 from segue.routing.route import Route, provider_of
@@ -61,13 +62,13 @@ class _Wire(Struct, frozen=True):
     """Whether the version of a path is part of its provider's base URL."""
     ids: str = "id"
     """The field with the id of what was created."""
-    lists: str = "data"
+    lists: tuple[str, ...] = ("data",)
 
 
 _WIRES: Final = {
     "openai_chat": _Wire("openai_like", "/batches"),
     "anthropic": _Wire("anthropic", "/batches", versioned=False),
-    "gemini": _Wire("gemini", ":batchGenerateContent", ids="name", lists="operations"),
+    "gemini": _Wire("gemini", ":batchGenerateContent", ids="name", lists=("operations", "files")),
     "mistral": _Wire("mistral", "/jobs"),
 }
 
@@ -81,8 +82,12 @@ class _Held(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The model's name that the client asked for."""
     route: str = ""
     """provider/model; empty if the requests are for several models, or for none."""
+    size: int = 0
+    """Of a file, in bytes."""
     results: bool = False
     """A file of results."""
+    batch: str = ""
+    """Under whose id a file of results is charged, if not under its own."""
     charged: bool = False
 
 
@@ -97,13 +102,16 @@ class ClientBatches:
         self._providers = providers
         self._memory = memory
         self._accounts = accounts
+        self.uploads = Uploads(memory, accounts)
         self._charging: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def serve(
         self, door: Door, request: WebRequest, account: Account, writer: ResponseWriter, report: RequestReport
     ) -> None:
         wire = _WIRES[door.dialect.name]
-        if "id" in door.params:
+        if is_upload(door):
+            await writer.whole(await self._uploaded(wire, door, request, account))
+        elif "id" in door.params:
             await self._serve_held(wire, door, request, account, writer, report)
         elif request.method == "GET":
             await writer.whole(await self._listed(wire, door, request, account))
@@ -122,41 +130,59 @@ class ClientBatches:
             return self._route(wire, name, account)
 
         is_batch = request.path.endswith(wire.creates)
-        of_file = await self._input_file(door, request, account) if is_batch else None
+        files = await self._input_files(door, request, account) if is_batch else []
+        names_model = "model" in door.params or bool(_fields(request.body).get("model") if files else "")
+        of_file = files[0] if files and not names_model else None
         if of_file is not None:
             access, body, routes = self._access(of_file.provider), request.body, list[str]()
         else:
             body, found = _renamed(door, request, meant)
             access = self._only(wire, found)
             routes = [*dict.fromkeys(route.name for route in found)]
+        if any(file.provider != access.provider for file in files):
+            raise InvalidRequestError(
+                f"{access.provider} does not hold the file of this batch.",
+                code="several_providers",
+                status=400,
+                hint=f"Ask for a model of {files[0].provider}, or upload the file anew.",
+            )
         path = self._path(wire, door, model=routes[0].partition("/")[2] if routes else "")
         report.asked = asked[0] if asked else of_file.asked if of_file is not None else ""
         report.route = routes[0] if routes else of_file.route if of_file is not None else ""
-        estimate = [(name, len(body) // max(len(routes), 1) // _BYTES_PER_TOKEN) for name in routes]
+        size = len(body) + sum(file.size for file in files)
+        estimate = [(name, size // max(len(routes), 1) // _BYTES_PER_TOKEN) for name in routes]
         async with costs.affordable(self._accounts, account, estimate if is_batch or asked else []):
             answered = await self._asked(access, request, path, body)
+        fields = _fields(answered.body)
         held = of_file or _Held(
             provider=access.provider,
             asked=report.asked,
             route=routes[0] if len(routes) == 1 else "",
+            size=_number(fields.get("bytes")),
         )
-        fields = _fields(answered.body)
         await self._hold(account, door, str(fields.get(wire.ids, "")), held)
         return _shown(request, answered, fields)
 
-    async def _input_file(self, door: Door, request: WebRequest, account: Account) -> _Held | None:
-        """The file that a batch is made of; None if it is made of none."""
+    async def _uploaded(self, wire: _Wire, door: Door, request: WebRequest, account: Account) -> WebResponse:
+        """The beginning of an upload in pieces, or a piece."""
+        provider = await self.uploads.provider(request, account)
+        if not provider:
+            return await self.uploads.begin(door, request, account, self._only(wire, []))
+        answered, file = await self.uploads.bring(request, self._access(provider))
+        held = _Held(provider=provider, size=_number(file.get("sizeBytes")))
+        await self._hold(account, door, str(file.get("name", "")), held)
+        return answered
+
+    async def _input_files(self, door: Door, request: WebRequest, account: Account) -> list[_Held]:
+        """The files that a batch is made of, each of this caller."""
         fields = _fields(request.body)
+        given = fields.get("input_files")
         names = [
             fields.get("input_file_id"),
-            *(fields.get("input_files") or ()),
+            *(given if isinstance(given, list) else ()),
             _of(_of(fields.get("batch"), "inputConfig", "input_config"), "fileName", "file_name"),
         ]
-        named = [name for name in names if isinstance(name, str)]
-        found = [await self._find(account, door, name) for name in named]
-        if fields.get("model") and found:  # the job names the model, not its file
-            return None
-        return found[0] if found else None
+        return [await self._find(account, door, name) for name in names if isinstance(name, str)]
 
     def _route(self, wire: _Wire, name: str, account: Account) -> Route:
         """The route behind a name that has batches of this wire. Raises if there is none, or not for this caller."""
@@ -215,13 +241,13 @@ class ClientBatches:
         writer: ResponseWriter,
         report: RequestReport,
     ) -> None:
-        name = door.params["id"]
+        name = _named(door)
         held = await self._find(account, door, name)
         access, path = self._access(held.provider), self._path(wire, door)
         report.asked, report.route = held.asked, held.route
-        if path.endswith(("/content", "/results")):
-            if held.results or path.endswith("/results"):
-                await self._charge(door, name, account, report)
+        if path.endswith(("/content", "/results", ":download")):
+            if (held.results and not held.charged) or path.endswith("/results"):
+                await self._charge(door, held.batch or name, account, report)
             await self._stream(access, request, path, writer)
             return
         answered = await self._asked(access, request, path, request.body)
@@ -230,9 +256,10 @@ class ClientBatches:
             await writer.whole(answered)
             return
         fields = _fields(answered.body)
-        await self._hold_results(account, door, held, fields)
+        await self._hold_results(account, door, name, held, fields)
         if isinstance(fields.get("response"), dict):  # of Gemini: the results are in it
             await self._charge(door, name, account, report)
+            await self._hold_results(account, door, name, structs.replace(held, charged=True), fields)
         elif ended := _results_of(name, fields):
             # What is never fetched was made all the same. A caller who cannot be charged now is charged at the next look.
             with suppress(SegueError):
@@ -253,12 +280,14 @@ class ClientBatches:
         answered = await self._asked(self._only(wire, []), request, self._path(wire, door), b"")
         fields = _fields(answered.body)
         shown = list[Any]()
-        for one in fields.get(wire.lists) or ():
-            held = await self._held(account, door, str(one.get(wire.ids, "")))
+        listed = next((name for name in wire.lists if name in fields), wire.lists[0])
+        for one in fields.get(listed) or ():
+            name = str(one.get(wire.ids, ""))
+            held = await self._held(account, door, name)
             if held is not None:
-                await self._hold_results(account, door, held, one)
+                await self._hold_results(account, door, name, held, one)
                 shown.append(_with_own_address(request, one if held.charged else _without_results(one)))
-        return structs.replace(answered, body=msgspec.json.encode({**fields, wire.lists: shown}))
+        return structs.replace(answered, body=msgspec.json.encode({**fields, listed: shown}))
 
     # What they cost
 
@@ -270,7 +299,8 @@ class ClientBatches:
             if held.charged:
                 return
             access = self._access(held.provider)
-            batch = WireBatch(id=name if door.dialect.name != "gemini" else f"batches/{name}", files=(name,))
+            plain = name.removeprefix("batches/")
+            batch = WireBatch(id=name if door.dialect.name != "gemini" else f"batches/{plain}", files=(name,))
             used = list[tuple[str, Usage]]()
             async for result in access.results(held.route.partition("/")[2], batch):
                 if result.outcome == "succeeded":
@@ -278,12 +308,21 @@ class ClientBatches:
             async with costs.charged_results(self._accounts, account, report, used):
                 await self._hold(account, door, name, structs.replace(held, charged=True))
 
-    async def _hold_results(self, account: Account, door: Door, held: _Held, fields: dict[str, Any]) -> None:
-        """Files that the provider wrote for a batch belong to whoever made it."""
-        for field in _OUTPUT_FILES:
-            name = fields.get(field)
-            if isinstance(name, str) and await self._held(account, door, name) is None:
-                await self._hold(account, door, name, structs.replace(held, results=True, charged=False))
+    async def _hold_results(
+        self, account: Account, door: Door, batch: str, held: _Held, fields: dict[str, Any]
+    ) -> None:
+        """Files that the provider wrote for a batch belong to whoever made it. Gemini names one in the batch alone, which is what
+        is charged there."""
+        named = {fields.get(field): "" for field in _OUTPUT_FILES}
+        named[_of(_of(_of(fields, "metadata"), "output"), "responsesFile")] = batch
+        for name, charged_as in named.items():
+            if not isinstance(name, str):
+                continue
+            paid = held.charged and bool(charged_as)
+            known = await self._held(account, door, name)
+            if known is None or (paid and not known.charged):
+                made = structs.replace(held, results=True, batch=charged_as, charged=paid)
+                await self._hold(account, door, name, made)
 
     # Whose they are
 
@@ -321,6 +360,19 @@ class ClientBatches:
             return WebResponse(status=answer.status, headers=_returned_headers(answer.headers), body=received)
 
 
+def _named(door: Door) -> str:
+    """What a path is about, as answers name it: of Gemini with its collection, since a batch and a file may have one id."""
+    is_file = door.dialect.name == "gemini" and door.path is not None and "/files/" in door.path.pattern
+    return f"files/{door.params['id']}" if is_file else door.params["id"]
+
+
+def _number(value: Any) -> int:
+    """Also one that is written as a text."""
+    return (
+        int(value) if isinstance(value, int | str) and str(value).isdecimal() and len(str(value)) < 16 else 0
+    )
+
+
 def _of(fields: Any, *names: str) -> Any:
     """The value of a field that is written in one of two ways."""
     return (
@@ -354,8 +406,7 @@ def _with_own_address(request: WebRequest, fields: dict[str, Any]) -> dict[str, 
     """Anthropic's clients fetch results at the address that the batch names: it is one of ours."""
     if not isinstance(fields.get("results_url"), str):
         return fields
-    scheme = request.headers.get("x-forwarded-proto", "http").partition(",")[0].strip()
-    base = f"{scheme}://{request.headers.get('host', 'localhost')}{request.path.partition('/v1/')[0]}"
+    base = f"{own_address(request)}{request.path.partition('/v1/')[0]}"
     return {**fields, "results_url": f"{base}/v1/messages/batches/{fields.get('id', '')}/results"}
 
 

@@ -67,6 +67,12 @@ def json_response(content: object) -> WebResponse:
     return WebResponse(headers={"content-type": JSON_TYPE}, body=msgspec.json.encode(content))
 
 
+def own_address(request: WebRequest) -> str:
+    """Under which a client reaches the gateway, for addresses that an answer names."""
+    scheme = request.headers.get("x-forwarded-proto", "http").partition(",")[0].strip()
+    return f"{scheme if scheme in ('http', 'https') else 'http'}://{request.headers.get('host', 'localhost')}"
+
+
 def read_head(scope: Mapping[str, Any], limits: GatewayLimits) -> WebRequest:
     """The request without its body. Raises when its headers are too large."""
     fields = scope["headers"]

@@ -112,6 +112,17 @@ class BatchAccess:
         """A request about batches or files that somebody else has written."""
         return roomy(self._provider.endpoint).ask(method, path, body, headers=headers, whole=True)
 
+    async def begin_upload(self, about: bytes, headers: Mapping[str, str]) -> str | None:
+        """Where the bytes of a file go that is sent in pieces; None where files are not."""
+        begin = self.service.begin_upload
+        return None if begin is None else await begin(self._provider.endpoint, about, headers)
+
+    def upload_piece(
+        self, target: str, piece: bytes, headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[WireResponse]:
+        assert self.service.upload_piece is not None  # noqa: S101 - it began
+        return self.service.upload_piece(self._provider.endpoint, target, piece, headers)
+
     def _endpoint(self, model: str) -> Endpoint:
         return self._provider.endpoint_for(model)[0]
 

@@ -24,9 +24,11 @@ from segue.providers.batches.wire_batch import (
 from segue.providers.services.json_answer import in_path, request_json, unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
+    from contextlib import AbstractAsyncContextManager
 
     from segue.providers.endpoint import Endpoint
+    from segue.transports.transport import WireResponse
 
 _ENDED: Final = ("SUCCEEDED", "CANCELLED", "EXPIRED")
 _MISSING: Final = {"CANCELLED": "cancelled", "EXPIRED": "expired"}
@@ -108,8 +110,7 @@ async def hand_over(endpoint: Endpoint, given: BatchHandover) -> WireBatch:
 
 
 async def _upload(endpoint: Endpoint, token: str, content: bytes) -> str:
-    """A resumable upload. The address that Gemini gives for its bytes is taken without its host, where a proxy may be."""
-    version = endpoint.base_url.rpartition("/")[2]
+    """A resumable upload."""
     start = {
         "x-goog-upload-protocol": "resumable",
         "x-goog-upload-command": "start",
@@ -117,12 +118,7 @@ async def _upload(endpoint: Endpoint, token: str, content: bytes) -> str:
         "x-goog-upload-header-content-type": "application/jsonl",
     }
     about = msgspec.json.encode({"file": {"displayName": token, "mimeType": "application/jsonl"}})
-    async with endpoint.ask("POST", f"/../upload/{version}/files", about, headers=start) as answer:
-        await answer.read()
-        named = urlsplit(answer.headers.get("x-goog-upload-url", ""))
-    if not named.path:
-        raise unreadable(endpoint, "the beginning of an upload", "there is no address to upload to")
-    there, received = endpoint.at("{0.scheme}://{0.netloc}".format(urlsplit(endpoint.base_url))), b""
+    target, received = await begin_upload(endpoint, about, start), b""
     for offset in range(0, len(content), _PIECE):
         last = offset + _PIECE >= len(content)
         headers = {
@@ -130,13 +126,30 @@ async def _upload(endpoint: Endpoint, token: str, content: bytes) -> str:
             "x-goog-upload-command": "upload, finalize" if last else "upload",
             "x-goog-upload-offset": str(offset),
         }
-        piece = content[offset : offset + _PIECE]
-        async with there.ask("POST", f"{named.path}?{named.query}", piece, headers=headers) as answer:
+        async with upload_piece(endpoint, target, content[offset : offset + _PIECE], headers) as answer:
             received = await answer.read()
     try:
         return msgspec.json.decode(received, type=_Uploaded).file.name
     except msgspec.DecodeError as error:
         raise unreadable(endpoint, "an upload", str(error)) from error
+
+
+async def begin_upload(endpoint: Endpoint, about: bytes, headers: Mapping[str, str]) -> str:
+    """The address that Gemini gives for the bytes of a file, without its host, where a proxy may be."""
+    version = endpoint.base_url.rpartition("/")[2]
+    async with endpoint.ask("POST", f"/../upload/{version}/files", about, headers=headers) as answer:
+        await answer.read()
+        named = urlsplit(answer.headers.get("x-goog-upload-url", ""))
+    if not named.path:
+        raise unreadable(endpoint, "the beginning of an upload", "there is no address to upload to")
+    return f"{named.path}?{named.query}"
+
+
+def upload_piece(
+    endpoint: Endpoint, target: str, piece: bytes, headers: Mapping[str, str]
+) -> AbstractAsyncContextManager[WireResponse]:
+    there = endpoint.at("{0.scheme}://{0.netloc}".format(urlsplit(endpoint.base_url)))
+    return there.ask("POST", target, piece, headers=headers)
 
 
 async def find(endpoint: Endpoint, sought: Sought) -> WireBatch | None:
@@ -218,4 +231,6 @@ SERVICE: Final = BatchService(
     look=look,
     results=results,
     cancel=cancel,
+    begin_upload=begin_upload,
+    upload_piece=upload_piece,
 )

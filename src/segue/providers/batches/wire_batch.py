@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, final
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
 
 import msgspec
 from msgspec import Struct, structs
 
 from segue.errors import ProtocolError, ProviderError
 from segue.providers.endpoint import Endpoint
-from segue.transports.transport import ReplyLimits
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from segue.transports.transport import WireResponse
+from segue.transports.transport import ReplyLimits, WireResponse
 
 BatchState: TypeAlias = Literal["running", "ended", "refused"]
 """`refused`: the provider found the batch wrong as a whole, and has done nothing of it."""
@@ -119,6 +114,11 @@ class BatchService(Struct, frozen=True, kw_only=True):
     look: Callable[[Endpoint, str], Awaitable[WireBatch]]
     results: Callable[[Endpoint, WireBatch], AsyncIterator[WireResult]]
     cancel: Callable[[Endpoint, str], Awaitable[None]]
+    begin_upload: Callable[[Endpoint, bytes, Mapping[str, str]], Awaitable[str]] | None = None
+    """Where the bytes of a file go, on wires that take them in pieces; by a description of the file, and headers."""
+    upload_piece: (
+        Callable[[Endpoint, str, bytes, Mapping[str, str]], AbstractAsyncContextManager[WireResponse]] | None
+    ) = None
 
 
 def roomy(endpoint: Endpoint) -> Endpoint:
