@@ -22,7 +22,7 @@ class Cache:
 
     def keep(self, size: int) -> None:
         self.sizes.append(size)
-        self.budget.fit()
+        self.budget.fit(size)
 
     def drop_oldest(self) -> None:
         del self.sizes[0]

@@ -36,13 +36,16 @@ class CacheBudget:
     def __init__(self, most: int) -> None:
         self.most = most
         self._caches: dict[str, BoundedCache] = {}
+        self._at_most = 0
+        """No more is held: what was counted last, and what has come since. To count it for each value that is kept takes longer
+        than to keep the value."""
 
     def share(self, **caches: BoundedCache) -> None:
         """Bound these caches together, with those that were given before."""
         self._caches |= caches
         for cache in caches.values():
             cache.budget = self
-        self.fit()
+        self.fit(self.held)
 
     @property
     def held(self) -> int:
@@ -52,10 +55,14 @@ class CacheBudget:
         """The bytes that each cache takes."""
         return {kind: cache.held for kind, cache in self._caches.items()}
 
-    def fit(self) -> None:
-        """To be called by a cache that has grown."""
-        while self.held > self.most:
+    def fit(self, grown: int) -> None:
+        """To be called by a cache that has grown by so many bytes."""
+        self._at_most += grown
+        if self._at_most <= self.most:
+            return
+        while (held := self.held) > self.most:
             max(self._caches.values(), key=_held).drop_oldest()
+        self._at_most = held
 
 
 def _held(cache: BoundedCache) -> int:
@@ -86,7 +93,7 @@ class SizedCache(Generic[_K, _V]):
             return
         self._kept[key] = value, size
         self.held += size
-        self.budget.fit()
+        self.budget.fit(size)
 
     def drop(self, key: _K) -> None:
         if (kept := self._kept.pop(key, None)) is not None:

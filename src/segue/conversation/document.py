@@ -8,6 +8,7 @@ refused and left as it is.
 from __future__ import annotations
 
 import json
+from operator import is_
 from typing import Any, Final, Literal, final
 
 import msgspec
@@ -158,17 +159,17 @@ def _parse(data: bytes | str) -> dict[str, Any]:
 
 
 def plain_message(message: Message) -> Message:
-    blocks: tuple[Block, ...] = tuple(
+    blocks: list[Block] = [
         plain_call(block)
         if type(block) is ToolCall
         else plain_result(block)
         if type(block) is ToolResult
         else block
         for block in message.blocks
+    ]
+    return (
+        message if all(map(is_, blocks, message.blocks)) else structs.replace(message, blocks=tuple(blocks))
     )
-    if all(one is other for one, other in zip(blocks, message.blocks, strict=True)):
-        return message
-    return structs.replace(message, blocks=blocks)
 
 
 def plain_options(options: Options) -> Options:

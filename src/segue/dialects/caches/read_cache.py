@@ -172,8 +172,9 @@ class ReadCache:
         self._serial += 1
         self._order[self._serial] = place
         self._known.setdefault(place, {})[self._serial] = new
-        self.held += new.size * _HELD
-        self.budget.fit()
+        size = new.size * _HELD
+        self.held += size
+        self.budget.fit(size)
 
     def drop_oldest(self) -> None:
         self._drop(next(iter(self._order)))

@@ -222,8 +222,9 @@ class ToolCache:
         if len(known) < self._least or len(known) * _HELD > self.budget.most:
             return given
         tools = self._known[known] = GivenTools(given, known)
-        self.held += len(known) * _HELD
-        self.budget.fit()
+        size = len(known) * _HELD
+        self.held += size
+        self.budget.fit(size)
         return tools
 
     def drop_oldest(self) -> None:

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from msgspec import structs
+
 from segue.conversation.json_safe import storable
 from segue.conversation.usage import Usage
 from segue.dialects.server_side.wire_server import CallerStanding, RateStanding
@@ -266,11 +268,15 @@ def _usage_rows(report: RequestReport, spent_micros: Sequence[int]) -> list[Usag
     """One for the route that answered, or was asked last, and one for every other that has something to be paid. The second:
     what each expense of the report comes to."""
     day, asked = _day(int(time.time() // 86_400)), storable(report.asked)[:200]
-    answered = UsageRow(
-        day=day,
-        caller=report.caller,
-        asked=asked,
-        route=report.route,
+    rows: dict[tuple[str, str, str, str], UsageRow] = {}
+    for one, spent_for_it in zip(report.expenses, spent_micros, strict=False):
+        if one.usage.total_tokens is not None:
+            place = day, report.caller, asked, one.route
+            unpriced = int(one.dollars is None)
+            add_usage(rows, UsageRow.of(place, one.usage, micros=spent_for_it, unpriced=unpriced))
+    place = day, report.caller, asked, report.route
+    answered = structs.replace(
+        rows.pop(place, UsageRow(*place)),
         requests=1,
         errors=1 if report.error else 0,
         repairs=sum(report.repairs.values()),
@@ -279,10 +285,4 @@ def _usage_rows(report: RequestReport, spent_micros: Sequence[int]) -> list[Usag
         lost_tokens=report.cache.lost if report.cache is not None else 0,
         lost_micros=micros(report.cache.dollars or 0.0) if report.cache is not None else 0,
     )
-    rows = {answered.place: answered}
-    for one, spent_for_it in zip(report.expenses, spent_micros, strict=False):
-        if one.usage.total_tokens is not None:
-            place = day, report.caller, asked, one.route
-            unpriced = int(one.dollars is None)
-            add_usage(rows, UsageRow.of(place, one.usage, micros=spent_for_it, unpriced=unpriced))
-    return list(rows.values())
+    return [answered, *rows.values()]

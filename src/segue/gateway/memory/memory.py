@@ -43,8 +43,6 @@ _REPLY: Final = b"reply"
 _REPLY_AT_ROWS: Final = b"reply at rows"
 _COUNT_BYTES: Final = 4
 _KEPT_IDS: Final = 1024
-_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz234567"
-"""Of base32."""
 _SHORT: Final = 256
 _KEY_BYTES: Final = 256
 """What a key takes beside its reply, and what holds the two together."""
@@ -83,8 +81,9 @@ class _RepliesAtHand:
             self._forget(key)
             self._held[key] = new
             new.keys += 1
-        self.held += new.size + _KEY_BYTES * len(keys)
-        self.budget.fit()
+        size = new.size + _KEY_BYTES * len(keys)
+        self.held += size
+        self.budget.fit(size)
 
     def drop_oldest(self) -> None:
         self._forget(next(iter(self._held)))
@@ -364,8 +363,7 @@ def new_conversation_id() -> str:
 
 
 def _short_id(digest: bytes) -> str:
-    number = int.from_bytes(digest[:5], "big")
-    return "".join([_LETTERS[number >> shift & 31] for shift in range(35, -1, -5)])
+    return base64.b32encode(digest[:5]).decode().lower()
 
 
 def is_capsule(text: str) -> bool:

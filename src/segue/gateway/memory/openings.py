@@ -50,7 +50,7 @@ class Opening(Struct, frozen=True, dict=True):
     def digest(self) -> bytes:
         """Of the wire, the model's name, the system prompt and the tools. With a name, of that and the system prompt alone:
         they are enough to tell what a program does in one session apart, and tools come and go."""
-        system = without_passing_system(self.dialect, self.conversation).system
+        system = _lasting_system(self.dialect.server.passing_system, self.conversation.system)
         if self.name:
             return _digest("named", self.name.digest, system)
         return _digest("opening", self.dialect.name, self.asked, system, stable_text(self.tools))
@@ -58,14 +58,22 @@ class Opening(Struct, frozen=True, dict=True):
 
 def without_passing_system(dialect: Dialect, conversation: Conversation) -> Conversation:
     """The conversation without what its client writes anew into each system prompt."""
-    marks, system = dialect.server.passing_system, conversation.system
-    if not marks or not any(mark in system for mark in marks):
-        return conversation
+    system = conversation.system
+    kept = _lasting_system(dialect.server.passing_system, system)
+    return conversation if kept is system else structs.replace(conversation, system=kept)
+
+
+def _lasting_system(marks: tuple[str, ...], system: str) -> str:
+    for mark in marks:
+        if mark in system:
+            break
+    else:
+        return system
     first, _, kept = system.partition("\n\n")
     # Mostly it is the first paragraph alone, and the others need not be taken apart.
     if not first.startswith(marks) or any(mark in kept for mark in marks):
         kept = "\n\n".join([part for part in system.split("\n\n") if not part.startswith(marks)])
-    return structs.replace(conversation, system=kept)
+    return kept
 
 
 def _digest(*parts: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, final
 from urllib.parse import parse_qsl
@@ -151,9 +152,9 @@ class ResponseWriter:
         """The head leaves with the first bytes of the body."""
         self.status = status
         fields = [
-            (name.encode("latin-1"), _field_value(value))
+            (field, _field_value(value))
             for name, value in {**headers, **self.headers}.items()
-            if _NAME.fullmatch(name)
+            if (field := _field_name(name))
         ]
         if self._plain is not None:
             self._plain.start(status, fields)
@@ -185,6 +186,12 @@ class ResponseWriter:
         if self._head is not None:
             head, self._head = self._head, None
             await self._send(head)
+
+
+@lru_cache(maxsize=256)
+def _field_name(name: str) -> bytes:
+    """Empty if it is none that could be sent."""
+    return name.encode("latin-1") if _NAME.fullmatch(name) else b""
 
 
 def _field_value(value: str) -> bytes:
