@@ -88,6 +88,15 @@ def test_what_is_stored_for_one_caller_cannot_be_moved_to_the_row_of_another() -
     asyncio.run(story())
 
 
+def test_the_keys_of_many_places_are_those_of_each() -> None:
+    at, befores = memory(), [fingerprint_of([]), fingerprint_of([ASK])]
+    places = [at.place_key("me", before, REPLY) for before in befores]
+    exact = [at.exact_keys("me", b"opening", before, REPLY)[0] for before in befores]
+    own = [at.own_place_key("me", "a name", before, REPLY) for before in befores]
+    assert at.keys_at("me", "a name", b"opening", places) == [*zip(exact, own, strict=True)]
+    assert at.keys_at("me", "", b"opening", places) == [(key,) for key in exact]
+
+
 def test_replies_of_an_earlier_version_are_still_read() -> None:
     """They were bound to nothing but their kind."""
 

@@ -57,14 +57,14 @@ class InstallationKey:
         made.update(_joined(parts[2:]))
         return made.digest()
 
-    def digests(self, parts: tuple[str | bytes, ...], ends: Iterable[str]) -> list[bytes]:
+    def digests(self, parts: tuple[str | bytes, ...], ends: Iterable[str | bytes]) -> list[bytes]:
         """For each of the ends the digest of the parts with it behind them."""
         begun = self._begun(*parts)
         made: list[bytes] = []
         for end in ends:
             one = begun.copy()
-            data = end.encode("utf-8", "surrogatepass")
-            one.update(len(data).to_bytes(8, "big") + data)
+            data = end if type(end) is bytes else end.encode("utf-8", "surrogatepass")  # type: ignore[union-attr]
+            one.update(_SIZE(len(data)) + data)
             made.append(one.digest())
         return made
 
@@ -109,8 +109,11 @@ def decode_key(text: str, place: str) -> InstallationKey:
 
 
 def _joined(parts: tuple[str | bytes, ...]) -> bytes:
-    data = [part if type(part) is bytes else part.encode("utf-8", "surrogatepass") for part in parts]  # type: ignore[union-attr]
-    return b"".join([_SIZE(len(each)) + each for each in data])
+    joined: list[bytes] = []
+    for part in parts:
+        data = part if type(part) is bytes else part.encode("utf-8", "surrogatepass")  # type: ignore[union-attr]
+        joined += (_SIZE(len(data)), data)
+    return b"".join(joined)
 
 
 def _derive(secret: bytes, purpose: bytes) -> bytes:

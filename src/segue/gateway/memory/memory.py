@@ -120,6 +120,18 @@ class Memory:
         names = [call.name for call in message.calls]
         return self._key.digest("place", caller, before, without_source_list(message.text.strip()), *names)
 
+    def keys_at(
+        self, caller: str, name: str, opening: bytes, places: Sequence[bytes]
+    ) -> list[tuple[bytes, ...]]:
+        """Of each place, which `place_key` gave, the key of a reply to this exact request, and with a name that of one to requests
+        with that name alone: the first of `exact_keys`, and `own_place_key`. A history has hundreds."""
+        exact = self._key.digests(("exact", caller, opening), places)
+        return (
+            [*zip(exact, self._key.digests(("named", caller, name), places), strict=True)]
+            if name
+            else [*zip(exact)]
+        )
+
     def own_place_key(self, caller: str, name: str, before: bytes, message: Message) -> bytes:
         """The same among the replies to requests with that name alone."""
         place = self.place_key(caller, before, message)

@@ -173,7 +173,7 @@ def _look_at(
     opening: Opening | None,
 ) -> _New:
     """All messages from `start` on, in one loop: a history has hundreds when it is seen first."""
-    places: dict[int, Sequence[bytes]] = {}
+    replies: list[int] = []
     call_ids: list[str] = []
     images: list[int] = []
     calls: list[tuple[int, int, int]] = []
@@ -194,30 +194,38 @@ def _look_at(
             if any(call_ids[first:]):
                 calls.append((index, first, len(call_ids)))
             if len(call_ids) == first or not unique:
-                places[index] = _places(memory, caller, fingerprints.of(index), message, opening)
+                replies.append(index)
     keys = memory.call_keys(caller, call_ids) if calls else []
     named = all(call_ids)
     ids: dict[int, Sequence[bytes]] = {}
     for index, first, end in calls:
         # A call without an id has no key.
         ids[index] = keys[first:end] if named else [keys[at] for at in range(first, end) if call_ids[at]]
+    places = _places(memory, caller, messages, replies, fingerprints, opening) if replies else {}
     return _New(ids, places, call_ids, images)
 
 
 def _places(
-    memory: Memory, caller: str, before: bytes, message: Message, opening: Opening | None
-) -> Sequence[bytes]:
+    memory: Memory,
+    caller: str,
+    messages: tuple[Message, ...],
+    replies: list[int],
+    fingerprints: HistoryFingerprints,
+    opening: Opening | None,
+) -> dict[int, Sequence[bytes]]:
+    """Of each of these replies, by its index, the keys of its place."""
+    places = {index: memory.place_key(caller, fingerprints.of(index), messages[index]) for index in replies}
+    keys: dict[int, Sequence[bytes]] = {index: (place,) for index, place in places.items()}
     name = opening.name.digest if opening is not None else ""
-    if opening is None or not (name or message.calls):
-        return (memory.place_key(caller, before, message),)
-    # Calls must go back to the model that made them, and so bind the turn to it: two conversations that begin with the same words
-    # and call the same tools are told apart by what they ask for, or by their names. For a text alone the tools are not hashed:
-    # its seals are all there is to win, where two conversations got the same one.
-    exact, _ = memory.exact_keys(caller, opening.digest, before, message)
-    own = memory.own_place_key(caller, name, before, message)
-    if message.calls:
-        return (exact, own) if name else (exact,)
-    return (exact, own, memory.place_key(caller, before, message))
+    bound = replies if name else [index for index in replies if messages[index].calls]
+    if opening is not None and bound:
+        # Calls must go back to the model that made them, and so bind the turn to it: two conversations that begin with the same
+        # words and call the same tools are told apart by what they ask for, or by their names. For a text alone the tools are not
+        # hashed: its seals are all there is to win, where two conversations got the same one.
+        found = memory.keys_at(caller, name, opening.digest, [places[index] for index in bound])
+        for index, exact in zip(bound, found, strict=True):
+            keys[index] = exact if messages[index].calls else (*exact, places[index])
+    return keys
 
 
 def _found(
