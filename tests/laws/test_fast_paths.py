@@ -30,10 +30,12 @@ from segue.transcript.rules import Rules
 from strategies.broken_requests import broken
 from strategies.client_histories import SPELLERS, client_moves
 from strategies.fast_cases import (
+    HEALTHY,
     anthropic_messages,
     chat_messages,
     foreign_histories,
     gemini_contents,
+    nearly_healthy,
     own_histories,
     responses_items,
 )
@@ -159,6 +161,36 @@ def test_items_of_the_responses_wire_are_decoded_alike(items: list[dict[str, Any
 def test_messages_of_the_chat_wire_are_decoded_alike(messages: list[dict[str, Any]]) -> None:
     fast, slow = both(lambda: decoded("openai_chat", "messages", messages))
     assert fast == slow
+
+
+@pytest.mark.parametrize("wire", HEALTHY)
+@given(data=st.data())
+def test_messages_with_a_single_change_are_decoded_alike(wire: str, data: st.DataObject) -> None:
+    messages = data.draw(nearly_healthy(wire))
+    fast, slow = both(lambda: decoded(wire, DIALECTS[wire].messages_field, messages))
+    assert fast == slow
+
+
+_GENERAL = {
+    "anthropic": "anthropic_messages.read_messages._read_message",
+    "openai_chat": "openai_chat.request.read_message",
+    "openai_responses": "openai_responses.read_items._decode_item",
+    "gemini": "gemini.request.read_content",
+}
+
+
+@pytest.mark.parametrize("wire", HEALTHY)
+def test_healthy_messages_need_no_general_reader(wire: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the law above would compare the general reader with itself."""
+
+    def refuse(*_args: object, **_named: object) -> None:
+        raise AssertionError("the general reader was asked")
+
+    monkeypatch.setattr(f"segue.dialects.{_GENERAL[wire]}", refuse)
+    for message in HEALTHY[wire]:
+        decoded(wire, DIALECTS[wire].messages_field, [message])
+    with fast_paths.disabled(), pytest.raises(AssertionError, match="general reader"):
+        decoded(wire, DIALECTS[wire].messages_field, [HEALTHY[wire][0]])
 
 
 @pytest.mark.parametrize("wire", SPELLERS)

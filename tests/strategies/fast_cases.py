@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from hypothesis import strategies as st
@@ -228,6 +229,140 @@ def responses_items() -> st.SearchStrategy[dict[str, Any]]:
             "status": st.just("completed"),
         },
     )
+
+
+HEALTHY: Mapping[str, tuple[dict[str, Any], ...]] = {
+    "anthropic": (
+        {"role": "user", "content": "hello"},
+        {"role": "user", "content": [{"type": "text", "text": "hello"}, {"type": "text", "text": "you"}]},
+        {"role": "system", "content": "a note"},
+        {"role": "assistant", "content": [{"type": "text", "text": "hello"}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "SEALED"},
+                {"type": "text", "text": "hello"},
+                {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a", "n": 1}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "toolu_1", "content": "done"},
+                {"type": "tool_result", "tool_use_id": "toolu_2", "content": "done", "is_error": True},
+            ],
+        },
+    ),
+    "openai_chat": (
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": "hello"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"n": 1}'}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": "done"},
+    ),
+    "openai_responses": (
+        {"role": "user", "content": "hello"},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hello"}]},
+        {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "a note"}]},
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+            "content": [{"type": "output_text", "text": "hello"}, {"type": "output_text", "text": "you"}],
+        },
+        {"type": "message", "role": "assistant", "content": "hello"},
+        {
+            "type": "reasoning",
+            "id": "rs_1",
+            "summary": [{"type": "summary_text", "text": "hm"}],
+            "encrypted_content": "SEALED",
+        },
+        {"type": "reasoning", "summary": [], "encrypted_content": "SEALED"},
+        {
+            "type": "function_call",
+            "id": "fc_1",
+            "call_id": "call_1",
+            "name": "read",
+            "arguments": '{"n": 1}',
+            "status": "completed",
+        },
+        {"type": "function_call", "call_id": "call_1", "name": "read", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "call_1", "output": "done"},
+    ),
+    "gemini": (
+        {"role": "user", "parts": [{"text": "hello"}, {"text": "you"}]},
+        {
+            "role": "model",
+            "parts": [
+                {"text": "hm", "thought": True},
+                {"text": "hello"},
+                {"functionCall": {"name": "read", "args": {"n": 1}}, "thoughtSignature": "SEALED"},
+            ],
+        },
+        {"role": "user", "parts": [{"functionResponse": {"name": "read", "response": {"output": "done"}}}]},
+    ),
+}
+"""Messages of each wire that its fast path takes, as clients write them."""
+ODD: tuple[Any, ...] = (
+    "",
+    " ",
+    "other",
+    "\ud800",
+    None,
+    True,
+    1,
+    1.0,
+    [],
+    {},
+    ["x"],
+    {"a": 1},
+    [{"type": "text"}],
+)
+"""What may stand in the place of a value."""
+
+
+def nearly_healthy(wire: str) -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Healthy messages of a wire, in any order and repeated, of which one or two are changed at one place, however deep."""
+    messages = st.sampled_from(HEALTHY[wire])
+    return st.lists(messages | messages | messages.flatmap(_changed), min_size=1, max_size=5)
+
+
+@st.composite
+def _changed(draw: st.DrawFn, value: Any) -> Any:
+    """The value with a field more, less or of another value, an item twice, or its fields in another order."""
+    inner = [*value] if isinstance(value, dict) else [*range(len(value))] if isinstance(value, list) else []
+    if not inner:
+        return draw(st.sampled_from(ODD))
+    at = draw(st.sampled_from(inner))
+    if isinstance(value[at], dict | list) and draw(st.booleans()):
+        edit, new = "put", draw(_changed(value[at]))
+    else:
+        edit, new = draw(st.sampled_from(("put", "put", "drop", "add", "turn"))), draw(st.sampled_from(ODD))
+    if isinstance(value, list):
+        kept = {"put": [new], "drop": [], "add": [value[at], value[at]], "turn": value[at:]}[edit]
+        return [*value[:at], *kept, *value[at + 1 :]]
+    if edit == "turn":
+        return dict(reversed(value.items()))
+    if edit == "add":
+        names = (
+            "unknown",
+            "id",
+            "status",
+            "name",
+            "type",
+            "cache_control",
+            "refusal",
+            "annotations",
+            "phase",
+        )
+        return {**value, draw(st.sampled_from(names)): new}
+    return {name: new if name == at else held for name, held in value.items() if name != at or edit == "put"}
 
 
 def chat_messages() -> st.SearchStrategy[dict[str, Any]]:

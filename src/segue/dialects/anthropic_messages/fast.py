@@ -143,7 +143,7 @@ def _read_blocks(content: list[Any], origin: Origin, marked: list[Any]) -> tuple
                 return None
             if size == 2:
                 blocks.append(Text(text, None, LISTED) if len(content) == 1 else Text(text))
-            elif size == 3:
+            elif size == 3 and _is_mark(part[_MARK]):
                 blocks.append(Text(text, None, Extra(NAME, hints={_MARK: part[_MARK]})))
                 marked.append(part)
             else:
@@ -176,7 +176,7 @@ def _read_results(content: list[Any], marked: list[Any]) -> tuple[Block, ...] | 
         if len(part) == 3:
             blocks.append(ToolResult("", "", output, complete=True, native_id=call_id))
             continue
-        hints = {_MARK: part[_MARK]} if _MARK in part else {}
+        hints = {_MARK: part[_MARK]} if _MARK in part and _is_mark(part[_MARK]) else {}
         failed = part.get(_FAILED)
         form = {_FAILED: False} if failed is False else {}
         if len(part) != 3 + len(hints) + (failed is True or failed is False):
@@ -190,3 +190,12 @@ def _read_results(content: list[Any], marked: list[Any]) -> tuple[Block, ...] | 
             result = ToolResult("", "", output, complete=True, native_id=call_id, extra=extra)
         blocks.append(result)
     return tuple(blocks)
+
+
+def _is_mark(mark: Any) -> bool:
+    """Whether a mark for the cache fits into its shape as it is."""
+    return (
+        type(mark) is dict
+        and type(mark.get("type")) is str
+        and (len(mark) == 1 or (len(mark) == 2 and type(mark.get("ttl")) is str))
+    )

@@ -13,6 +13,7 @@ from msgspec import Raw, structs
 from segue.conversation.blocks import Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.message import Message
 from segue.dialects.gemini.rules import NAME
+from segue.dialects.gemini.shapes import SIGNATURE
 from segue.dialects.gemini.wire import (
     SENTINELS,
     WITH_ID,
@@ -90,8 +91,8 @@ def _read_part(part: dict[str, Any], origin: Origin) -> Block | None:
     if thinks:
         fields -= 1
     if fields == 2:
-        signature = part.get("thoughtSignature")
-        if type(signature) is not str or not signature:
+        signature: Any = part.get("thoughtSignature")
+        if not SIGNATURE.accepts(signature):
             return None
         if signature in SENTINELS:
             call = part.get("functionCall")

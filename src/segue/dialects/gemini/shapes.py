@@ -39,6 +39,7 @@ def _output(value: Any) -> Any:
     return UNFIT if value is None else {"output": value}
 
 
+SIGNATURE = matching("base64", r"[A-Za-z0-9+/_-]+={0,2}")
 _BYTES = matching("base64", r"[A-Za-z0-9+/_-]*={0,2}")
 _BLOB = _fields({"mimeType": WORDS, "data": _BYTES, "displayName": WORDS}, {"data": UNFIT})
 _FILE = _fields({"mimeType": WORDS, "fileUri": WORDS, "displayName": WORDS}, {"fileUri": UNFIT})
@@ -63,7 +64,7 @@ _PART = _fields(
         "fileData": _FILE,
         **dict.fromkeys(("executableCode", "codeExecutionResult", "toolCall", "toolResponse"), OBJECT),
         "thought": FLAG,
-        "thoughtSignature": matching("base64", r"[A-Za-z0-9+/_-]+={0,2}"),
+        "thoughtSignature": SIGNATURE,
         "videoMetadata": OBJECT,
         "mediaResolution": ANY,
         "partMetadata": OBJECT,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Block, Origin
     from segue.conversation.message import Message, Speaker
+    from segue.dialects.openai_responses.fast import ReadItem
 
 _ITEMS = FieldKinds(
     NAME,
@@ -45,15 +46,21 @@ _PARTS = FieldKinds(
 )
 
 
-def read_items(given: list[Any], origin: Origin, there: frozenset[str]) -> tuple[list[Message], list[int]]:
-    """The messages, and the index of the item with which each begins. `there`: ids of calls that the provider performs."""
-    return messages_of_items(_decode_items(given, origin, there), origin)
+def read_items(
+    given: list[Any], origin: Origin, there: frozenset[str], fast: list[ReadItem | None]
+) -> tuple[list[Message], list[int]]:
+    """The messages, and the index of the item with which each begins. `there`: ids of calls that the provider performs. `fast`: what
+    each item was read as before, if it was."""
+    return messages_of_items(_decode_items(given, origin, there, fast), origin)
 
 
 def _decode_items(
-    given: list[Any], origin: Origin, there: frozenset[str]
+    given: list[Any], origin: Origin, there: frozenset[str], fast: list[ReadItem | None]
 ) -> Iterator[tuple[int, Speaker, Sequence[Block], bool]]:
-    for index, item in enumerate(given):
+    for index, (item, read) in enumerate(zip(given, fast, strict=True)):
+        if read is not None:
+            yield index, *read
+            continue
         if is_additional(item):
             continue  # tools, and no message
         path = f"input[{index}]"

@@ -12,7 +12,7 @@ from segue.dialects.caches.tool_cache import read_once
 from segue.dialects.dialect import DecodedRequest, EncodedRequest
 from segue.dialects.errors import unencodable
 from segue.dialects.openai_responses import client_calls, wire
-from segue.dialects.openai_responses.fast import write_fast
+from segue.dialects.openai_responses.fast import read_fast, write_fast
 from segue.dialects.openai_responses.read_items import output_text, read_items
 from segue.dialects.openai_responses.reply_encoder import annotations_of
 from segue.dialects.openai_responses.rules import NAME
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from segue.conversation.options import Options
     from segue.conversation.tools import ToolSpec
     from segue.dialects.card import ModelCard
+    from segue.dialects.openai_responses.fast import ReadItem
     from segue.transcript.steps import Completion, Transcript
 
 WIRE = "Responses"
@@ -210,18 +211,25 @@ def _encode_output(completion: Completion) -> Any:
 
 def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     origin = Origin(NAME, model=text(body.get("model"), "model"))
-    given = body.get("input")
-    listed = [{"type": "message", "role": "user", "content": given}] if isinstance(given, str) else given
+    asked = body.get("input")
+    listed = [{"type": "message", "role": "user", "content": asked}] if isinstance(asked, str) else asked
     fitting = Fitting(NAME)
-    came = _fitted(items(listed if listed is not None else [], "input"), body, fitting)
+    given = items(listed if listed is not None else [], "input")
+    fast: list[ReadItem | None] = [None] * len(given)
+    if fast_paths.enabled():
+        fast = [read_fast(item, origin) for item in given]
+    came = _fitted(given, fast, body, fitting)
     listed = _without_repeated_ids(came)
-    there = client_calls.performed_there(listed)
-    messages, starts = read_items(listed, origin, there)
+    others = [(place, item) for place, item in enumerate(listed) if fast[place] is None]
+    there = client_calls.performed_there([item for _, item in others])
+    if there or listed is not came:  # these change what other items mean
+        fast = [None] * len(given)
+    messages, starts = read_items(listed, origin, there, fast)
     instructions = _decode_instructions(body.get("instructions"))
     system, adopted = take_system(instructions, messages)
-    additional = [(place, item) for place, item in enumerate(listed) if is_additional(item)]
-    others = [item for item in listed if not is_additional(item)] if additional else listed
-    leading = others[: len(messages) - len(adopted)]
+    additional = [(place, item) for place, item in others if is_additional(item)]
+    said = [item for item in listed if not is_additional(item)] if additional else listed
+    leading = said[: len(messages) - len(adopted)]
     tools = fit_tools(TOOLS, body.get("tools"), fitting)
     body = body if tools is body.get("tools") else {**body, "tools": tools}
     return DecodedRequest(
@@ -235,14 +243,20 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
         starts=tuple(starts[len(messages) - len(adopted) :]),
         repairs=(*fitting.repairs, *(() if listed is came else _repeated_ids(came, listed))),
         is_linked=bool(additional or there)
-        or (body.get("store") is False and any(map(_is_bare_thought, listed))),
+        or (body.get("store") is False and any(_is_bare_thought(item) for _, item in others)),
     )
 
 
-def _fitted(given: list[Any], body: Mapping[str, Any], fitting: Fitting) -> list[Any]:
-    """The items as the wire takes them. One that does not fit is left to its reader, which names what is wrong."""
+def _fitted(
+    given: list[Any], fast: list[ReadItem | None], body: Mapping[str, Any], fitting: Fitting
+) -> list[Any]:
+    """The items as the wire takes them: those that were read, as they are. One that does not fit is left to its reader, which names
+    what is wrong."""
     fitted: list[Any] = []
-    for index, item in enumerate(given):
+    for index, (item, read) in enumerate(zip(given, fast, strict=True)):
+        if read is not None:
+            fitted.append(item)
+            continue
         found = ITEM.fit(item, f"input[{index}]", fitting)
         # RESP-45: a provider that keeps nothing knows no thought by its id.
         if body.get("store") is False and _is_bare_thought(found):
@@ -262,20 +276,18 @@ def _repeated_ids(came: list[Any], listed: list[Any]) -> Iterator[Repair]:
 
 
 def _without_repeated_ids(listed: list[Any]) -> list[Any]:
-    """RESP-24: an item's id is sent once, so it is kept of the first item that has it."""
-    named = [item["id"] for item in listed if type(item) is dict and "id" in item]
-    if not named:  # the common case, seen at a glance
-        return listed
+    """RESP-24: an item's id is sent once, so it is kept of the first item that has it. The very same list if none has another's."""
     seen: set[str] = set()
-    kept: list[Any] = []
-    for item in listed:
-        name = item.get("id") if isinstance(item, dict) and item.get("type") != "item_reference" else None
-        if isinstance(name, str) and name in seen:
-            item = {field: value for field, value in item.items() if field != "id"}  # noqa: PLW2901
-        elif isinstance(name, str):
-            seen.add(name)
-        kept.append(item)
-    return kept
+    kept: list[Any] | None = None
+    for index, item in enumerate(listed):
+        name = item.get("id") if type(item) is dict else None
+        if not isinstance(name, str) or item.get("type") == "item_reference":
+            continue
+        if name in seen:
+            kept = [*listed] if kept is None else kept
+            kept[index] = {field: value for field, value in item.items() if field != "id"}
+        seen.add(name)
+    return listed if kept is None else kept
 
 
 def _decode_instructions(value: Any) -> str:
