@@ -85,11 +85,15 @@ def run() -> None:
                 cost_of(bench, gateway, run, MESSAGES),
                 *(cost_of(bench, peer, run, path) for peer in peers),
             )
-        _print(
-            "next turn of 8 to 34 messages",
-            cost_of_next_turn(bench, gateway, MESSAGES),
-            *(cost_of_next_turn(bench, peer, CHAT) for peer in peers),
-        )
+        for name, model, path in (
+            ("next turn of 8 to 34 messages", MODEL, CHAT),
+            ("the same, forwarded", NATIVE, MESSAGES),
+        ):
+            _print(
+                name,
+                cost_of_next_turn(bench, gateway, MESSAGES, model),
+                *(cost_of_next_turn(bench, peer, path, model) for peer in peers),
+            )
         for name, model, path in (("translated", MODEL, CHAT), ("forwarded", NATIVE, MESSAGES)):
             _print(
                 f"a chunk that comes alone, {name} (thousands)",
@@ -134,9 +138,9 @@ def cost_of(bench: Bench, counted: Counted, run: Run, path: str) -> float:
     return counted.take() / figures.requests / 1e6
 
 
-def cost_of_next_turn(bench: Bench, counted: Counted, path: str) -> float:
+def cost_of_next_turn(bench: Bench, counted: Counted, path: str, model: str = MODEL) -> float:
     asked = Run(port=counted.process.port, path=path, kind="open", clients=CLIENTS, requests=CLIENTS)
-    asked.model = MODEL
+    asked.model = model
     counted.begin()
     _checked(bench, asked)
     time.sleep(0.5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 import msgspec
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _EVENT_ENDS = (b"\n\n", b"\n\r\n")
 _LINE_ENDS = (b"\n",)
 _LONGEST_END = 3
+_USUAL_NAME = 200
+"""Bytes of a model's name; patterns of longer ones are not kept."""
 
 
 @final
@@ -80,8 +82,9 @@ class ModelField:
         reported = started.model if started is not None else ""
         self._needed = bool(reported) and reported != self._asked
         if self._needed:
-            name = re.escape(msgspec.json.encode(reported))
-            self._name = re.compile(b"(" + re.escape(self._key) + rb"\s*:\s*)" + name)
+            name = msgspec.json.encode(reported)
+            pattern = _named if len(name) <= _USUAL_NAME else _named.__wrapped__
+            self._name = pattern(self._key, name)
             self._replacement = b"\\1" + msgspec.json.encode(self._asked).replace(b"\\", b"\\\\")
 
 
@@ -131,6 +134,12 @@ def renamed(body: bytes, field: str, name: str, read: ReadRequest | None = None)
     if bytes(fields[field]) == written:
         return body
     return msgspec.json.encode({**fields, field: msgspec.Raw(written)})
+
+
+@lru_cache(maxsize=64)
+def _named(key: bytes, name: bytes) -> re.Pattern[bytes]:
+    """A field that holds the name of a model; its first group is all before the name."""
+    return re.compile(b"(" + re.escape(key) + rb"\s*:\s*)" + re.escape(name))
 
 
 @cache

@@ -7,6 +7,7 @@ other, which is seen by comparing memory. Only if it is not, both are taken apar
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from time import time
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 
@@ -346,10 +347,8 @@ def _at_marks(
 def _ends_in(kept: KeptPrompt, parts: Sequence[PromptPart]) -> list[tuple[CacheEnd, int]]:
     """What was kept, shortest first, each with the place of its last part."""
     marked = [place for place, part in enumerate(parts) if part.mark] if kept.held else []
-    sums, weight = list[int](), 0
-    for part in parts:
-        weight += part.weight
-        sums.append(weight)
+    sums = [*accumulate([part.weight for part in parts])]
+    weight = sums[-1] if sums else 0
     # What was counted up to the last mark tells what a byte of the prompt counts; else what all of it did.
     counted, whole = (kept.held, sums[marked[-1]]) if marked else (kept.tokens, weight)
     tokens = [counted * held // max(whole, 1) for held in sums]

@@ -129,11 +129,8 @@ class TakenApart(Struct, frozen=True, eq=False):
     """In the order of the prompt."""
     history: Mapping[str, Sequence[tuple[Raw, Sequence[PromptPart]]]] = {}
     """Of each field that holds messages: every message as it was written, with its parts."""
-
-    @property
-    def size(self) -> int:
-        """The bytes that it takes beside its body; its tools may be those of others, too."""
-        return _size_of(self.parts)
+    size: int = 0
+    """The bytes that it takes beside its body; its tools may be those of others, too."""
 
 
 def taken_apart(
@@ -167,7 +164,7 @@ def taken_apart(
     if always and parts:  # the last block is marked by itself
         last = parts[-1]
         parts[-1] = PromptPart(last.group, last.place, last.data, last.mark or always)
-    return TakenApart(parts, history)
+    return TakenApart(parts, history, _size_of(parts))
 
 
 def _messages(
@@ -263,7 +260,7 @@ def _readable_in(name: str, held: Any) -> Any:
 
 
 def weight_of(parts: Sequence[PromptPart]) -> int:
-    return sum([part.weight for part in parts])
+    return sum([len(part.data) for part in parts if part.group != "options"])
 
 
 def first_difference(before: Sequence[PromptPart], after: Sequence[PromptPart]) -> PromptDifference | None:
