@@ -216,6 +216,48 @@ def test_gemini_batches_of_a_file(world: GatewayWorld, address: str) -> None:
     assert usage.tier == "batch" and dollars == pytest.approx(cost_of(usage, "gemini", model) or 0)
 
 
+def test_a_file_of_another_caller_is_in_no_request(world: GatewayWorld, address: str) -> None:
+    genai, openai, anthropic = imported("google.genai"), imported("openai"), imported("anthropic")
+    model = ROUTES["gemini"].partition("/")[2]
+
+    def contents(uri: str) -> list[dict[str, Any]]:
+        part = {"file_data": {"file_uri": uri, "mime_type": "application/pdf"}}
+        return [{"role": "user", "parts": [{"text": "Read it."}, part]}]
+
+    with genai.Client(api_key=ANN, http_options={"base_url": address}) as ann:
+        file = ann.files.upload(file=io.BytesIO(b"%PDF-1.4"), config={"mime_type": "application/pdf"})
+        assert ann.models.generate_content(model=model, contents=contents(file.uri)).text == ANSWER
+    with genai.Client(api_key=BOB, http_options={"base_url": address}) as bob:
+        sent = len(world.emulator.log)
+        for uri in (file.uri, file.name, f"{file.uri}?alt=media"):
+            with pytest.raises(genai.errors.ClientError, match="is held by the provider"):
+                bob.models.generate_content(model=model, contents=contents(uri))
+            with pytest.raises(genai.errors.ClientError, match="is held by the provider"):
+                bob.batches.create(
+                    model=model, src=[{"contents": contents(uri)}], config={"display_name": "a"}
+                )
+        assert len(world.emulator.log) == sent
+    with anthropic.Anthropic(api_key=ANN, base_url=address, max_retries=0) as hers:
+        note = hers.beta.files.upload(file=("note.txt", b"hello", "text/plain"))
+    block = {"type": "document", "source": {"type": "file", "file_id": note.id}}
+    asked = {"model": "claude", "max_tokens": 100, "messages": [{"role": "user", "content": [block]}]}
+    with anthropic.Anthropic(api_key=BOB, base_url=address, max_retries=0) as his:
+        with pytest.raises(anthropic.APIStatusError, match=note.id):
+            his.beta.messages.create(**asked, betas=["files-api-2025-04-14"])
+        with pytest.raises(anthropic.APIStatusError, match=note.id):
+            his.messages.batches.create(requests=[{"custom_id": "a", "params": asked}])
+    with openai.OpenAI(api_key=ANN, base_url=f"{address}/v1", max_retries=0) as hers:
+        report = hers.files.create(file=("a.pdf", b"%PDF-1.4"), purpose="user_data")
+    said = [{"role": "user", "content": [{"type": "file", "file": {"file_id": report.id}}]}]
+    with openai.OpenAI(api_key=BOB, base_url=f"{address}/v1", max_retries=0) as his:
+        with pytest.raises(openai.APIStatusError, match=report.id):
+            his.chat.completions.create(model="small", messages=said)
+        line = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions"}
+        lines = json.dumps({**line, "body": {"model": "small", "messages": said}}).encode()
+        with pytest.raises(openai.APIStatusError, match=report.id):
+            his.files.create(file=("in.jsonl", lines), purpose="batch")
+
+
 def started(client: httpx.Client, size: int, **headers: str) -> httpx.Response:
     told = {
         "x-goog-upload-protocol": "resumable",

@@ -19,6 +19,7 @@ from segue.dialects.server_side import stored_replies as stored
 from segue.dialects.server_side.references import Reference, filled, references_in
 from segue.dialects.server_side.stored_wires import stored_wire
 from segue.gateway.conversations.turns import NativeHold, PreparedRequest, read_fields, streams
+from segue.gateway.stored_objects.file_owners import FileOwners
 from segue.gateway.stored_objects.reply_archive import history
 from segue.providers.hosts.addresses import find_address, is_home
 
@@ -54,6 +55,7 @@ class ReferenceResolver:
         self._compactor = compactor
         self._memory = memory
         self._contents = contents
+        self._files = FileOwners(memory)
 
     async def resolve(self, door: Door, fields: dict[str, Any], caller: str) -> PreparedRequest:
         """The body of the chat that a request asks for, with what it refers to: earlier replies, compacted items."""
@@ -69,7 +71,10 @@ class ReferenceResolver:
     async def _check_owner(self, found: list[Reference], caller: str) -> None:
         """Raises for what another caller got here: to this one it does not exist, whoever else holds it."""
         for reference in found:
-            if reference.stands_for == "history" and await self._archive.is_anothers(caller, reference.name):
+            owners = self._archive if reference.stands_for == "history" else self._files
+            if reference.stands_for in ("history", "file") and await owners.is_anothers(
+                caller, reference.name
+            ):
                 raise reference.refusal
 
     async def _with_words(

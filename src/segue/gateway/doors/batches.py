@@ -19,13 +19,14 @@ from msgspec import Struct, structs
 
 from segue.conversation.usage import Usage
 from segue.dialects.registry import DIALECTS
-from segue.dialects.server_side.references import references_in
+from segue.dialects.server_side.references import Reference, references_in
 from segue.errors import InvalidRequestError, SegueError
 from segue.gateway.accounts import costs
 from segue.gateway.doors.multipart import form_fields, with_file
 from segue.gateway.doors.uploads import Uploads, is_upload
 from segue.gateway.requests.client_errors import model_error
 from segue.gateway.requests.web import JSON_TYPE, WebResponse, own_address
+from segue.gateway.stored_objects.file_owners import FileOwners
 from segue.providers.batches.access import usage_in
 from segue.providers.batches.wire_batch import WireBatch
 from segue.routing.route import Route, provider_of
@@ -103,6 +104,7 @@ class ClientBatches:
         self._memory = memory
         self._accounts = accounts
         self.uploads = Uploads(memory, accounts)
+        self._owners = FileOwners(memory)
         self._charging: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def serve(
@@ -136,7 +138,11 @@ class ClientBatches:
         if of_file is not None:
             access, body, routes = self._access(of_file.provider), request.body, list[str]()
         else:
-            body, found = _renamed(door, request, meant)
+            read = _read_requests(door, request, meant)
+            for name, reference in read.files.items():
+                if await self._owners.is_anothers(account.name, name):
+                    raise reference.refusal
+            body, found = read.body, read.routes
             access = self._only(wire, found)
             routes = [*dict.fromkeys(route.name for route in found)]
         if any(file.provider != access.provider for file in files):
@@ -160,7 +166,10 @@ class ClientBatches:
             route=routes[0] if len(routes) == 1 else "",
             size=_number(fields.get("bytes")),
         )
-        await self._hold(account, door, str(fields.get(wire.ids, "")), held)
+        name = str(fields.get(wire.ids, ""))
+        await self._hold(account, door, name, held)
+        if not is_batch:
+            await self._owners.put(account.name, name)
         return _shown(request, answered, fields)
 
     async def _uploaded(self, wire: _Wire, door: Door, request: WebRequest, account: Account) -> WebResponse:
@@ -170,7 +179,9 @@ class ClientBatches:
             return await self.uploads.begin(door, request, account, self._only(wire, []))
         answered, file = await self.uploads.bring(request, self._access(provider))
         held = _Held(provider=provider, size=_number(file.get("sizeBytes")))
-        await self._hold(account, door, str(file.get("name", "")), held)
+        name = str(file.get("name", ""))
+        await self._hold(account, door, name, held)
+        await self._owners.put(account.name, name)
         return answered
 
     async def _input_files(self, door: Door, request: WebRequest, account: Account) -> list[_Held]:
@@ -323,6 +334,7 @@ class ClientBatches:
             if known is None or (paid and not known.charged):
                 made = structs.replace(held, results=True, batch=charged_as, charged=paid)
                 await self._hold(account, door, name, made)
+                await self._owners.put(account.name, name)
 
     # Whose they are
 
@@ -431,52 +443,82 @@ def _returned_headers(headers: Any) -> dict[str, str]:
     return {"content-type": headers.get("content-type", JSON_TYPE)}
 
 
-def _renamed(door: Door, request: WebRequest, meant: Callable[[str], Route]) -> tuple[bytes, list[Route]]:
-    """The body with the providers' own names of models, and where its requests go."""
-    routes = list[Route]()
+@final
+class _Read(Struct, frozen=True):
+    """The requests of a batch, or of a file for one."""
+
+    body: bytes
+    """With the providers' own names of models."""
+    routes: list[Route]
+    """Where the requests go."""
+    files: dict[str, Reference]
+    """What they refer to, by its name."""
+
+
+def _read_requests(door: Door, request: WebRequest, meant: Callable[[str], Route]) -> _Read:
+    routes, files = list[Route](), dict[str, Reference]()
 
     def rename(fields: Any) -> None:
-        if isinstance(fields, dict):
-            _require_history(door, fields)
-        if isinstance(fields, dict) and isinstance(fields.get("model"), str):
+        if not isinstance(fields, dict):
+            return
+        for one in _references(door, fields):
+            _require_history(one)
+            if one.stands_for == "file":
+                files.setdefault(one.name, one)
+        if isinstance(fields.get("model"), str):
             routes.append(meant(fields["model"]))
             fields["model"] = routes[-1].model
 
     if "model" in door.params:
         routes.append(meant(door.params["model"]))
-        return request.body, routes
+        for fields in _requests_of_gemini(request.body):
+            files |= {one.name: one for one in _references(door, fields) if one.stands_for == "file"}
+        return _Read(request.body, routes, files)
     if request.path.endswith("/files"):
         form = form_fields(request)
         file, purpose = form.get("file"), form.get("purpose")
         if file is None or purpose is None or purpose.strip() != b"batch":
-            return request.body, routes
-        return with_file(request, b"\n".join(_renamed_lines(file, rename))), routes
+            return _Read(request.body, routes, files)
+        body = with_file(request, b"\n".join(_renamed_lines(file, rename)))
+        return _Read(body, routes, files)
     fields = _fields(request.body)
     rename(fields)
     for one in fields.get("requests") or ():
         rename(one.get("params") if isinstance(one, dict) else None)
         rename(one.get("body") if isinstance(one, dict) else None)
-    return msgspec.json.encode(fields), routes
+    return _Read(msgspec.json.encode(fields), routes, files)
 
 
-def _require_history(door: Door, fields: dict[str, Any]) -> None:
-    """Raises for a request that is only the end of a conversation (BR-09, THR-15): its answer comes when nobody holds the rest any
-    more, or to ids that the provider does not know."""
+def _requests_of_gemini(body: bytes) -> Iterator[dict[str, Any]]:
+    """Those that stand in the body of a batch."""
+    config = _of(_of(_fields(body), "batch"), "inputConfig", "input_config")
+    given = _of(_of(config, "requests"), "requests")
+    for one in given if isinstance(given, list) else ():
+        if isinstance(fields := _of(one, "request"), dict):
+            yield fields
+
+
+def _references(door: Door, fields: dict[str, Any]) -> Iterator[Reference]:
     wires = (
         (door.dialect.name, "openai_responses")
         if door.dialect.name == "openai_chat"
         else (door.dialect.name,)
     )
     for wire in wires:
-        for one in references_in(fields, DIALECTS[wire].server.references, wire):
-            if one.stands_for == "history" and one.path in _HISTORIES:
-                raise InvalidRequestError(
-                    f"A request in a batch holds its whole conversation: `{one.path}` is not allowed.",
-                    code="unsupported_value",
-                    path=one.path,
-                    status=400,
-                    hint="Send all messages.",
-                )
+        yield from references_in(fields, DIALECTS[wire].server.references, wire)
+
+
+def _require_history(one: Reference) -> None:
+    """Raises for a request that is only the end of a conversation (BR-09, THR-15): its answer comes when nobody holds the rest any
+    more, or to ids that the provider does not know."""
+    if one.stands_for == "history" and one.path in _HISTORIES:
+        raise InvalidRequestError(
+            f"A request in a batch holds its whole conversation: `{one.path}` is not allowed.",
+            code="unsupported_value",
+            path=one.path,
+            status=400,
+            hint="Send all messages.",
+        )
 
 
 def _renamed_lines(content: bytes, rename: Callable[[Any], None]) -> Iterator[bytes]:
