@@ -46,6 +46,26 @@ def test_a_value_beyond_the_bounds_is_sent_as_the_nearest(
     assert row.fitted(value) == (sent, reason)
 
 
+@pytest.mark.parametrize(
+    ("dialect", "most"),
+    [
+        ("openai_chat", 4),
+        ("groq", 4),
+        ("kimi", 5),
+        ("deepseek", 16),
+        ("gemini", 5),
+        ("gemini_interactions", 5),
+    ],
+)
+def test_of_more_stop_sequences_than_the_target_takes_the_first_are_sent(dialect: str, most: int) -> None:
+    words = tuple(f"end {number}" for number in range(20))
+    fields, paths = _encoded(dialect, Options(model="m", stop=words))
+    assert str(list(words[:most])) in str(fields)
+    assert [path.rpartition(".")[2] for path in paths] == ["stop"]
+    few = _encoded(dialect, Options(model="m", stop=words[:most]))
+    assert few == (fields, [])
+
+
 def _encoded(dialect: str, options: Options, card: ModelCard = UNKNOWN) -> tuple[dict[str, Any], list[str]]:
     known = DIALECTS[dialect]
     transcript = render(Conversation().append(Message("user", (Text("Hi"),))), None, known.rules)

@@ -232,3 +232,57 @@ def test_an_unknown_model_is_not_asked_for_twice() -> None:
         assert len(world.emulator.log) == 1
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("role", ["function", "tool"])
+def test_an_old_role_of_results_is_today_s_in_the_second_try(role: str) -> None:
+    call = {
+        "functionCall": {"name": "look", "args": {}},
+        "thoughtSignature": "skip_thought_signature_validator",
+    }
+    result = {"functionResponse": {"name": "look", "response": {"result": "rain"}}}
+    body = {
+        "contents": [
+            {"role": "user", "parts": [{"text": "Look."}]},
+            {"role": "model", "parts": [call]},
+            {"role": role, "parts": [result]},
+        ]
+    }
+
+    async def main() -> None:
+        world = GatewayWorld()
+        reply = await world.ask(f"/v1beta/models/{ROUTES['gemini']}:generateContent", body)
+        assert reply.status == 200, reply.body
+        tried = [[content["role"] for content in entry.body["contents"]] for entry in world.emulator.log]
+        assert tried == [["user", "model", role], ["user", "model", "user"]]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "most"),
+    [("/v1/chat/completions", "stop", 4), (f"/v1beta/models/{ROUTES['gemini']}:generateContent", "", 5)],
+)
+def test_a_client_may_name_more_stop_sequences_than_its_provider_takes(
+    path: str, field: str, most: int
+) -> None:
+    """Editors do, for completions: they have one for each keyword of a language."""
+    stop = [f"end {number}" for number in range(14)]
+    body = (
+        {"model": ROUTES["chat"], "messages": [{"role": "user", "content": "Hi"}], "stop": stop}
+        if field
+        else {
+            "contents": [{"role": "user", "parts": [{"text": "Hi"}]}],
+            "generationConfig": {"stopSequences": stop},
+        }
+    )
+
+    async def main() -> None:
+        world = GatewayWorld()
+        reply = await world.ask(path, body)
+        assert reply.status == 200, reply.body
+        assert reply.headers["x-segue-repairs"] == "option_not_sent=1"
+        sent = world.emulator.log[-1].body
+        assert (sent[field] if field else sent["generationConfig"]["stopSequences"]) == stop[:most]
+
+    asyncio.run(main())

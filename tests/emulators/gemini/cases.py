@@ -186,6 +186,12 @@ CASES = [
         "Penalty is not enabled for models/gemini-2.5-flash",
     ),
     case(
+        "more stop sequences than it takes",
+        "GEM-58",
+        config(stopSequences=list("abcdef")),
+        "The number of stop_sequences must not exceed 5.",
+    ),
+    case(
         "a word of JSON Schema",
         "GEM-28",
         schema(additionalProperties=False),

@@ -64,15 +64,17 @@ def read_content(value: Any, path: str, origin: Origin) -> Iterator[Message]:
         fields = {"text": part} if isinstance(part, str) else record(part, place)
         _join(blocks, _with_own(fields, _decode_part(fields, place, origin)))
     ours = role if role in ("model", "system", "developer") else "user"
-    # Calls are the model's, whatever role they came with.
-    came = {**content, "role": ours} if any(type(block) is ToolCall for block in blocks) else content
+    # Calls are the model's, whatever role they came with. `function` was the role of results in the first versions of the API,
+    # which newer ones refuse (GEM-01).
+    foreign = role in _ONCE_THE_USERS or any(type(block) is ToolCall for block in blocks)
+    came = {**content, "role": ours} if foreign else content
     around = _KINDS.found(came, {"role": ours, "parts": given})
     found = begun_blocks(tuple(blocks), around)
     if role == "model":
         yield Message("model", found, origin)
     elif role in ("system", "developer"):
         yield Message("user", found, instruction=True)
-    elif role in ("", "user", "function", "tool"):
+    elif role in ("", "user") or role in _ONCE_THE_USERS:
         for index, message in enumerate(split_by_speaker(found)):
             begun = begun_blocks(message.blocks, CONTINUES if index else None)
             yield structs.replace(message, blocks=begun)
@@ -91,6 +93,7 @@ def _join(blocks: list[Block], block: Block) -> None:
         blocks.append(block)
 
 
+_ONCE_THE_USERS = ("function", "tool")
 CONTINUES = Extra(NAME, absent=("role", "parts"))
 """Of a block behind tool results, in their own content."""
 

@@ -125,7 +125,7 @@ def json_schema(schema: Any, depth: int = 0) -> dict[str, Any]:
 
 _OPTIONS = (
     OptionField("max_tokens", "maxOutputTokens"),
-    OptionField("stop", "stopSequences"),
+    OptionField("stop", "stopSequences", most=5),  # GEM-58
     OptionField("seed", "seed"),
     OptionField("temperature", "temperature"),  # GEM-27: not on every model
     OptionField("top_p", "topP"),

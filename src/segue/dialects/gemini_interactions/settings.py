@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _KINDS = FieldKinds(NAME)
 _OPTIONS = (
     OptionField("max_tokens", "max_output_tokens"),
-    OptionField("stop", "stop_sequences"),
+    OptionField("stop", "stop_sequences", most=5),  # GEM-58
     OptionField("seed", "seed"),
     OptionField("temperature", "temperature"),
     OptionField("top_p", "top_p"),

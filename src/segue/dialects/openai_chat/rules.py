@@ -58,7 +58,7 @@ class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     options: Mapping[str, str]
     """Options by the names it gives them; an empty name for one that it does not know."""
     most: Mapping[str, int] = {}
-    """The highest values of options that it takes."""
+    """The highest values of options that it takes; of a list, how many."""
     drawn: frozenset[str] = frozenset({"temperature", "top_p", "top_k", "repeat_penalty"})
     """Those of them that a model with fixed sampling refuses."""
     json_schema: bool = True

@@ -53,11 +53,15 @@ class OptionField(Struct, frozen=True):
     field: str
     least: int | None = None
     most: int | None = None
-    """What the target takes; of a value beyond it, the nearest is sent."""
+    """What the target takes; of a value beyond it, the nearest is sent. Of a list: how many it takes, and the first ones are sent."""
 
     def fitted(self, value: Any) -> tuple[Any, str]:
         """The value that is sent, and why it is another one; empty if it is not."""
         least, most = self.least, self.most
+        if isinstance(value, tuple):
+            if most is None or len(value) <= most:
+                return value, ""
+            return value[:most], f"the target takes at most {most}; the first {most} are sent"
         if least is not None and value < least:
             return least, f"the target takes {least} to {most}; sent as {least}"
         if most is not None and value > most:

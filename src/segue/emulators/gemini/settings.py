@@ -1,4 +1,4 @@
-"""What one model can do and another cannot, and how much it reads: GEM-26, GEM-27, GEM-40, GEM-43."""
+"""What one model can do and another cannot, and how much it reads: GEM-26, GEM-27, GEM-40, GEM-43, GEM-58."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from segue.emulators.gemini.typed_contents import Body, refused
 from segue.emulators.model.prompt_cache import size
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
+STOPS_MAX = 5
+
 
 def complaints(body: Body, context: Context) -> Complaints:
     yield from penalties(body, context)
     yield from temperature(body, context)
+    yield from stop_sequences(body, context)
     yield from thinking_level(body, context)
     yield from system_instruction(body, context)
 
@@ -59,6 +62,22 @@ def temperature(body: Body, context: Context) -> Complaints:
     else:
         where = "* GenerateContentRequest.generation_config.temperature"
         yield refused("GEM-27", f"{where}: temperature must be in the range [0.0, 2.0].", "M")
+
+
+@rule("GEM-58")
+def stop_sequences(body: Body, context: Context) -> Complaints:
+    """https://github.com/continuedev/continue/issues/7849 has the words of Vertex, issues/2702 those of the other API."""
+    listed = typed_contents.settings_of(body).get("stop_sequences") or []
+    if len(listed) <= STOPS_MAX:
+        return
+    if context.platform == "vertex":
+        text = (
+            f"Unable to submit request because it has a stopSequences value of {len(listed)} but the supported range is"
+            f" from 1 (inclusive) to {STOPS_MAX + 1} (exclusive). Update the value and try again."
+        )
+        yield refused("GEM-58", text)
+    else:
+        yield refused("GEM-58", f"The number of stop_sequences must not exceed {STOPS_MAX}.")
 
 
 @rule("GEM-26")

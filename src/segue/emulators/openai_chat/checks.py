@@ -12,6 +12,8 @@ from segue.emulators.openai_chat.profile import OPENAI, RANGES, TYPES, Profile
 from segue.emulators.openai_chat.tools import answer_schema_complaints, tool_complaints
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
+STOPS_MAX = 4
+
 
 def complaints(body: object, context: Context, profile: Profile = OPENAI) -> Complaints:
     if not isinstance(body, Mapping):
@@ -26,6 +28,8 @@ def complaints(body: object, context: Context, profile: Profile = OPENAI) -> Com
     for index, message in enumerate(messages):
         yield from message_complaints(message, index, profile)
     yield from stream_options_without_stream(body)
+    if profile.model_checks:
+        yield from too_many_stops(body)
     yield from unknown_model(body, context, profile)
     yield from tool_complaints(body)
     yield from pairing_complaints(messages)
@@ -47,6 +51,14 @@ def wrong_parameters(body: Mapping[str, Any]) -> Complaints:
 @rule("CHAT-00", "H")
 def out_of_range(body: Mapping[str, Any]) -> Complaints:
     yield from wording.out_of_range("CHAT-00", body, RANGES)
+
+
+@rule("CHAT-42", "H")
+def too_many_stops(body: Mapping[str, Any]) -> Complaints:
+    """https://github.com/continuedev/continue/issues/1572 has the words."""
+    stop = body.get("stop")
+    if isinstance(stop, list) and len(stop) > STOPS_MAX:
+        yield wording.long_array("CHAT-42", "stop", STOPS_MAX, len(stop))
 
 
 @rule("CHAT-00", "M")
