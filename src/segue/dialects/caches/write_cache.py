@@ -10,7 +10,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from segue.conversation.blocks import Origin
 from segue.conversation.extra import Extra
@@ -54,11 +54,11 @@ class _Frame(Struct, frozen=True, eq=False):
             and all(_write(name, fields[name], tools) == self.written[name] for name in self.changeable)
         )
 
-    def around(self, messages_field: str, messages: list[Any]) -> bytes:
+    def around(self, *messages: bytes | memoryview) -> bytes:
         """The request with these messages."""
-        settings: dict[str, Any] = {name: Raw(written) for name, written in self.written.items()}
-        settings[messages_field] = messages
-        return _ENCODER.encode(settings)
+        # One join: a request is large, and a copy of it costs a good part of encoding it. And what the encoder gives back keeps the
+        # room that it grew into, half as much again, as long as the request is kept for the next one.
+        return b"".join((self.before, *messages, *self.after))
 
 
 @final
@@ -112,17 +112,15 @@ def encode_after(
         frame = _frame(encoded.fields, dialect.messages_field, tools)
     ends = [end for end in prefix.ends if end[0] <= steps]
     if steps:
-        messages = memoryview(_ENCODER.encode(new))[1:-1]
         earlier = memoryview(prefix.body)[prefix.start : prefix.start + known]
-        # One join: a request is large, and a copy of it costs a good part of encoding it.
-        body = b"".join((frame.before, earlier, b",", messages, *frame.after))
+        body = frame.around(earlier, b",", _items(new))
     elif cut := _last_reply(transcript) if encoded.before_reply else 0:
         # The last step may still grow, and then the next request begins before the reply that it belongs to.
-        reply = _ENCODER.encode(new[encoded.before_reply :])[1:-1]
-        body = frame.around(dialect.messages_field, [*new[: encoded.before_reply], Raw(reply)])
+        reply = _items(new[encoded.before_reply :])
+        body = frame.around(_items(new[: encoded.before_reply]), b",", reply)
         ends.append((cut, len(body) - frame.size - len(reply) - 1))
     else:
-        body = frame.around(dialect.messages_field, new)
+        body = frame.around(_items(new))
     ends.append((len(transcript.steps), len(body) - frame.size))
     kept = EncodedPrefix(
         transcript.steps,
@@ -171,6 +169,11 @@ def _last_reply(transcript: Transcript) -> int:
     """Where the last step of a model is; 0 if there is none behind the first."""
     steps = transcript.steps
     return next((at for at in range(len(steps) - 1, 0, -1) if type(steps[at]) is ModelStep), 0)
+
+
+def _items(messages: list[Any]) -> memoryview:
+    """As JSON, without the brackets of a list."""
+    return memoryview(_ENCODER.encode(messages))[1:-1]
 
 
 def _frame(fields: dict[str, Any], messages_field: str, tools: tuple[ToolSpec, ...]) -> _Frame:
