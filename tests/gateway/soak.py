@@ -69,6 +69,8 @@ models = {{ "soak-*" = "{MODEL}" }}
 lag = 60
 warm_bytes = {_WARM_BYTES}
 """
+_WITHOUT_INSPECTOR: Final = "[gateway.inspect]\nenabled = false\n"
+"""It keeps 2 KB of each of the last 10,000 requests, and some of 10,000 conversations: so much is sent only in half an hour."""
 
 
 class Soaked(Struct):
@@ -350,14 +352,20 @@ async def _usage(gateway: AttackedGateway, clients: _Clients) -> list[dict[str, 
 
 
 def soak(
-    seconds: float, share: float, *, looks: int = 30, seed: int = 37, most: int = _MOST_CLIENTS
+    seconds: float,
+    share: float,
+    *,
+    looks: int = 30,
+    seed: int = 37,
+    most: int = _MOST_CLIENTS,
+    inspected: bool = False,
 ) -> Soaked:
     with _provider() as url, tempfile.TemporaryDirectory(prefix="segue-soak-") as place:
         operator = caller_settings("operator", "admin = true")
         gateway = AttackedGateway(
             Home(Path(place) / "home"),
             url,
-            _SETTINGS + operator,
+            _SETTINGS + ("" if inspected else _WITHOUT_INSPECTOR) + operator,
             callers={CALLER: ""},
             log="json",
             provider=f"timeouts = {{ idle = {_IDLE} }}",
@@ -391,12 +399,17 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.8)
     parser.add_argument("--clients", type=int, default=_MOST_CLIENTS, help="at most at a time")
     parser.add_argument("--seed", type=int, default=37)
+    parser.add_argument(
+        "--inspected", action="store_true", help="with the inspector, whose record grows for long"
+    )
     parser.add_argument("--provide", action="store_true")
     asked = parser.parse_args()
     if asked.provide:
         asyncio.run(_serve())
         return
-    found = soak(asked.minutes * 60, asked.share, seed=asked.seed, most=asked.clients)
+    found = soak(
+        asked.minutes * 60, asked.share, seed=asked.seed, most=asked.clients, inspected=asked.inspected
+    )
     counts = found.counts
     sys.stdout.write(
         f"{found.sent.total():,d} requests in {found.seconds:.0f} s at {100 * found.share:.0f} % of a core: "

@@ -94,6 +94,10 @@ class Attempt:
         """Seconds since it began."""
         return monotonic() - self.began
 
+    def free(self) -> None:
+        """Forget what its asker's bytes were: the reply has begun, and the request is not planned again."""
+        structs.force_setattr(self.request, "came", b"")
+
     @property
     def wire_body(self) -> bytes:
         """What its provider got; empty if nothing was sent yet."""

@@ -262,9 +262,12 @@ class Gateway:
             if head.path == EXPLAIN or (door is not None and door.operation in costs.ASKS_A_MODEL):
                 until_answered.enter_context(self._callers.counted(account))
             held = until_answered.enter_context(self._budget.open("" if account is ANYONE else account.name))
-            body = await read_body(receive, head, self.settings.limits, deadline, held)
-            report.request_bytes = len(body)
-            request = structs.replace(head, body=body, weight=held.size)
+            request = structs.replace(
+                head,
+                body=await read_body(receive, head, self.settings.limits, deadline, held),
+                weight=held.size,
+            )
+            report.request_bytes = len(request.body)
             request, door = await read_beside(held.size, partial(self._open, request, door, account))
         except SegueError as error:
             report.error = error.code
@@ -477,7 +480,7 @@ class Gateway:
                 members=self.members,
                 keep=partial(self._keep, lease) if turn.prepared.kept else None,
                 note=self._note,
-                on_attempt=None if self.watcher is None else partial(self.watcher.asks, report),
+                watcher=self.watcher,
             )
             try:
                 await exchange.run(self.members.routings(turn, switched))

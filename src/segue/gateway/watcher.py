@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 class GatewayWatcher(Protocol):
     """Called on the event loop, between a client and its reply: it takes references, and works on them later."""
 
+    @property
+    def keeps_bodies(self) -> bool:
+        """Whether it wants what a client sent when the reply has ended: else that is freed when the reply begins."""
+
     def attach(self, gateway: Gateway) -> None:
         """The gateway that it watches from now on: another one after the settings were read anew."""
 

@@ -135,6 +135,10 @@ class Inspector:
         if self._settings.approvals:
             self._approvals = WaitingCalls(open_store(gateway.config))
 
+    @property
+    def keeps_bodies(self) -> bool:
+        return self.recorder.content
+
     def _records_content(self) -> bool:
         """If the settings do not say so: where nobody but the user of this machine is served."""
         if self._settings.content is not None:

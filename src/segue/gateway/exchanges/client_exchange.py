@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from segue.gateway.prompt_caches.forecasts import CacheForecast
     from segue.gateway.requests.web import ResponseWriter
     from segue.gateway.telemetry.report import RequestReport
+    from segue.gateway.watcher import GatewayWatcher
     from segue.providers.models.prices import PriceBook
     from segue.routing.route import Route
     from segue.routing.router import Routing
@@ -110,10 +111,10 @@ class ClientExchange(ReportingAsker):
         members: Members,
         keep: Callable[[ClientTurn, bytes, ReplyOrigin], Awaitable[None]] | None = None,
         note: Callable[[ConversationInfo], None],
-        on_attempt: Callable[[Attempt], None] | None = None,
+        watcher: GatewayWatcher | None = None,
     ) -> None:
         """`keep` gets a complete reply as a whole, and who made it. `note` records the
-        conversation where there is no reply to be remembered along with it. `on_attempt` gets each attempt before it is sent."""
+        conversation where there is no reply to be remembered along with it. `watcher` gets each attempt before it is sent."""
         super().__init__(report, members)
         self._turn = turn
         self._asking = turn
@@ -124,7 +125,7 @@ class ClientExchange(ReportingAsker):
         self._note = note
         self._caches = members.caches
         self._forecast: CacheForecast | None = None
-        self._on_attempt = on_attempt
+        self._watcher = watcher
         self._noted = False
         self._keep_alive = members.keep_alive
         self._attempt: ClientAttempt | None = None
@@ -185,8 +186,8 @@ class ClientExchange(ReportingAsker):
         self._attempt = attempt = self._members.attempt(self._asking, route, self._spent)
         tried.handovers = attempt.handovers
         report.forwarded = attempt.forwarded
-        if self._on_attempt is not None:
-            self._on_attempt(attempt)
+        if self._watcher is not None:
+            self._watcher.asks(report, attempt)
         return attempt
 
     def take(self, attempt: Attempt, events: list[Event], data: bytes) -> Awaitable[None] | None:
@@ -268,6 +269,9 @@ class ClientExchange(ReportingAsker):
         headers = self._headers(attempt, (self._reframe or self._turn.dialect.server).stream_type)
         if attempt.forwarded:
             self._stop_beat()
+        if not self._turn.prepared.kept and (self._watcher is None or not self._watcher.keeps_bodies):
+            self._turn.request.free()
+            attempt.free()
         if not self._writer.started:
             self._writer.begin(200, headers)
         held, self._held = b"".join([*self._held, data]), []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, final
 from urllib.parse import parse_qsl
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from segue.errors import InvalidRequestError
 
@@ -50,6 +50,10 @@ class WebRequest(Struct, frozen=True, kw_only=True):
     body: bytes = b""
     weight: int = 0
     """What its body counts in the budget of the process: by it, work on it is done at once or beside the event loop."""
+
+    def free(self) -> None:
+        """Forget the body, for all who hold the request: it was sent on, and a reply may take minutes."""
+        structs.force_setattr(self, "body", b"")
 
     def __repr__(self) -> str:
         return f"WebRequest({self.method} {self.path}, {len(self.body)} bytes)"
