@@ -11,7 +11,7 @@ from segue.conversation.message import Conversation, Message
 from segue.dialects import DIALECTS
 from segue.errors import JournalError
 from segue.gateway.memory.fingerprints import HistoryFingerprints, fingerprint_of
-from segue.gateway.memory.histories import KnownHistories, KnownHistory, Maker
+from segue.gateway.memory.histories import KnownHistories, KnownHistory, Maker, Originals
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
 from segue.gateway.memory.openings import GivenName, Opening
@@ -124,7 +124,7 @@ def test_what_a_broken_store_did_not_show_is_looked_up_again() -> None:
 
 def test_known_histories_hold_no_more_bytes_than_they_may() -> None:
     known = KnownHistories(1000)
-    empty = KnownHistory((), (), HistoryFingerprints())
+    empty = KnownHistory((), (), Originals((), HistoryFingerprints()))
     for number in range(20):
         known.keep(("me", str(number), 0), empty, 300)
     known.keep(("me", "large", 0), empty, 5000)
@@ -169,7 +169,7 @@ def test_the_makers_of_a_history_are_those_of_the_replies_that_are_still_in_it()
 
 def test_two_histories_have_in_common_what_they_begin_with() -> None:
     messages = tuple(history(6))
-    known = KnownHistory(messages, messages, HistoryFingerprints(messages))
+    known = KnownHistory(messages, (), Originals(messages, HistoryFingerprints(messages)))
     for length in range(len(messages) + 1):
         assert known.common(tuple(history(6)[:length])) == length
         assert known.common((*messages[:length], Message("user", (Text("Else."),)))) == length

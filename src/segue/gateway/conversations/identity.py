@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from segue.conversation.message import Message
     from segue.dialects.server_side.wire_server import ServerFacts
+    from segue.gateway.memory.histories import Originals
     from segue.gateway.memory.memory import Memory
     from segue.gateway.memory.openings import Opening
-    from segue.gateway.memory.originals import Originals
 
 NAME_HEADER: Final = "x-segue-session"
 """By which any client can name its conversation."""

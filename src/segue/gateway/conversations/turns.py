@@ -24,9 +24,10 @@ from segue.gateway.conversations.client_messages import prepared_by
 from segue.gateway.conversations.identity import given_name, known_conversation
 from segue.gateway.doors.paths import Door
 from segue.gateway.memory.fingerprints import HistoryFingerprints
+from segue.gateway.memory.histories import Originals
 from segue.gateway.memory.memory import new_conversation_id
 from segue.gateway.memory.openings import Opening
-from segue.gateway.memory.originals import Originals, recall_originals
+from segue.gateway.memory.originals import recall_originals
 from segue.gateway.requests.large_bodies import read_beside
 from segue.gateway.requests.web import WebRequest
 from segue.gateway.stored_objects.stored_conversation import HeldConversation

@@ -33,26 +33,48 @@ class Maker(NamedTuple):
 
 
 @final
-class KnownHistory(Struct, frozen=True, eq=False):
-    """A history as its client sent it, message by message."""
+class Originals(Struct, frozen=True):
+    """A history with the originals of its replies, and what is known of it."""
 
     messages: tuple[Message, ...]
-    restored: tuple[Message, ...]
     fingerprints: HistoryFingerprints
+    """Of the messages as the client sent them."""
     replies: dict[int, RememberedReply] = {}
-    """Index of a message → the reply that it was. Model messages that are missing here are not remembered."""
+    """Index of a message → the reply that it was."""
+    last: RememberedReply | None = None
+    """The reply of the last model message; None if it is not remembered."""
+    known: int = 0
+    """So many messages from the start were known from the conversation's last request."""
+    failed: bool = False
+    """Whether the store could not be read, so that replies may be missing."""
     call_ids: frozenset[str] = frozenset()
-    """Of all calls, as the client has them."""
-    images: tuple[int, ...] = ()
-    """Indexes of messages that show an image."""
+    """Of all calls in the history, as the client has them; perhaps also of some that it has dropped."""
+    has_images: bool = False
     makers: frozenset[Maker] = frozenset()
-    """Of all replies."""
+    """Of all replies that are remembered."""
     returned: dict[int, Message] = {}
-    """As in the originals."""
+    """Index of a message → the reply as the client returned it, where it got the bytes of its own provider: in this form that
+    has got it back before another one was asked."""
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Of all messages as the client sent them: `before` for the reply to come."""
+        return self.fingerprints.whole
+
+
+@final
+class KnownHistory(Struct, frozen=True, eq=False):
+    """A history that a client sent, with all that was found out about it."""
+
+    sent: tuple[Message, ...]
+    """As they came."""
+    images: tuple[int, ...]
+    """Indexes of messages that show an image."""
+    originals: Originals
 
     def common(self, given: tuple[Message, ...]) -> int:
         """With how many of these messages the history begins."""
-        known = self.messages
+        known = self.sent
         most = min(len(known), len(given))
         try:
             # Mostly all return, or all but the last, from which a mark has gone: found without a loop over all of them.

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple, final
 from msgspec import Struct, structs
 
 from segue.conversation.blocks import Media, Origin, Reasoning, Seal, ToolCall
-from segue.conversation.message import Message
 from segue.gateway.memory.fingerprints import HistoryFingerprints, is_unique
-from segue.gateway.memory.histories import KnownHistory, Maker
+from segue.gateway.memory.histories import KnownHistory, Maker, Originals
 from segue.gateway.memory.replies import RememberedReply, sound_id
 from segue.gateway.requests.large_bodies import read_beside
 from segue.transcript.blocks.citations import without_source_list
@@ -26,38 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from segue.conversation.blocks import Block
+    from segue.conversation.message import Message
     from segue.gateway.memory.memory import Memory
     from segue.gateway.memory.openings import Opening
-
-
-@final
-class Originals(Struct, frozen=True):
-    """A history with its originals, and what is known of it."""
-
-    messages: tuple[Message, ...]
-    fingerprints: HistoryFingerprints
-    """Of the messages as the client sent them."""
-    replies: dict[int, RememberedReply] = {}
-    """Index of a message → the reply that it was."""
-    last: RememberedReply | None = None
-    """The reply of the last model message; None if it is not remembered."""
-    known: int = 0
-    """So many messages from the start were known from the conversation's last request."""
-    failed: bool = False
-    """Whether the store could not be read, so that replies may be missing."""
-    call_ids: frozenset[str] = frozenset()
-    """Of all calls in the history, as the client has them; perhaps also of some that it has dropped."""
-    has_images: bool = False
-    makers: frozenset[Maker] = frozenset()
-    """Of all replies that are remembered."""
-    returned: dict[int, Message] = {}
-    """Index of a message → the reply as the client returned it, where it got the bytes of its own provider: in this form that
-    has got it back before another one was asked."""
-
-    @property
-    def fingerprint(self) -> bytes:
-        """Of all messages as the client sent them: `before` for the reply to come."""
-        return self.fingerprints.whole
 
 
 async def recall_originals(
@@ -75,15 +45,16 @@ async def recall_originals(
     """
     messages = tuple(messages)
     key = caller, opening.name.text if opening is not None else "", hash(messages[0].text) if messages else 0
-    known = memory.histories.get(key) if size else None
-    common = known.common(messages) if known is not None else 0
+    history = memory.histories.get(key) if size else None
+    common = history.common(messages) if history is not None else 0
     if common:
         common = min(common, _surely_known(messages, common))
-    if known is None or not common:
-        known, common = _NOTHING, 0
+    if history is None or not common:
+        history, common = _NOTHING, 0
+    known = history.originals
     fingerprints = known.fingerprints.continued(messages, common)
     replies = known.replies.copy()
-    dropped = [replies.pop(index, None) for index in range(common, len(known.messages))]
+    dropped = [replies.pop(index, None) for index in range(common, len(history.sent))]
     look = partial(_look_at, memory, caller, messages, common, fingerprints, opening)
     new = await read_beside(size, look)
     failures = memory.failed_reads
@@ -93,8 +64,8 @@ async def recall_originals(
         (anew if messages[index].calls else wanted).extend(keys)
     recalled = await memory.recall(wanted, anew) if wanted or anew else {}
     failed = memory.failed_reads != failures
-    restored = known.restored[:common] + messages[common:]
-    images = [index for index in known.images if index < common] + new.images
+    restored = known.messages[:common] + messages[common:]
+    images = [index for index in history.images if index < common] + new.images
     makers = _makers(replies.values()) if any(dropped) else known.makers
     returned = known.returned
     if any(index >= common for index in returned):
@@ -133,11 +104,7 @@ async def recall_originals(
         returned=returned,
     )
     if size and not failed:
-        call_ids = originals.call_ids
-        history = KnownHistory(
-            messages, restored, fingerprints, replies, call_ids, tuple(images), makers, returned
-        )
-        memory.histories.keep(key, history, 2 * size)
+        memory.histories.keep(key, KnownHistory(messages, tuple(images), originals), 2 * size)
     return originals
 
 
@@ -260,7 +227,7 @@ def _maker(reply: RememberedReply) -> Maker:
 
 
 _NOBODY = Origin()
-_NOTHING = KnownHistory((), (), HistoryFingerprints())
+_NOTHING = KnownHistory((), (), Originals((), HistoryFingerprints()))
 
 
 def _last_reply(

@@ -14,7 +14,7 @@ from segue.gateway.prompt_caches.forecasts import CacheOutcome
 from segue.providers.headroom import Headroom
 
 if TYPE_CHECKING:
-    from segue.gateway.memory.originals import Originals
+    from segue.gateway.memory.histories import Originals
 
 
 class AttemptReport(Struct, kw_only=True):
