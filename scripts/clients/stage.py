@@ -173,6 +173,7 @@ sys.exit(main(["serve"]))
 
 @contextmanager
 def open_stage(folder: Path) -> Iterator[Stage]:
+    folder = folder.resolve()  # clients run in folders of their own
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "work").mkdir(exist_ok=True)
     model = NoteModel(folder / "note.txt")

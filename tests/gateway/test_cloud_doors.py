@@ -205,6 +205,36 @@ def test_a_beta_that_a_cloud_refuses_is_dropped_from_a_forwarded_request_too(rou
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(("provider", "own"), [("vertex", True), ("gemini", False)])
+def test_a_client_of_a_cloud_is_given_the_seals_of_that_cloud_and_of_no_other(
+    provider: str, *, own: bool
+) -> None:
+    """What a translated reply holds must be accepted by the cloud without us, which refuses seals of the same models elsewhere."""
+    # Without a seal, so that the request is not forwarded as it came.
+    call = {"functionCall": {"name": "weather", "args": {"city": "Rome"}}}
+    result = {"functionResponse": {"name": "weather", "response": {"result": "rain"}}}
+    contents: list[Any] = [
+        {"role": "user", "parts": [{"text": "Please look."}]},
+        {"role": "model", "parts": [call]},
+        {"role": "user", "parts": [result]},
+        {"role": "model", "parts": [{"text": "Rain."}]},
+        {"role": "user", "parts": [{"text": "Please look."}]},
+    ]
+    tools = [{"functionDeclarations": [{"name": "weather", "parametersJsonSchema": SCHEMA}]}]
+
+    async def main() -> None:
+        world = GatewayWorld()
+        place = "/v1/projects/p/locations/global/publishers"
+        path = f"{place}/{provider}/models/gemini-3.5-flash:generateContent"
+        answer = await world.ask(path, {"contents": contents, "tools": tools})
+        assert answer.status == 200, answer.body
+        reply = answer.json()["candidates"][0]["content"]
+        called = next(part for part in reply["parts"] if "functionCall" in part)
+        assert (called["thoughtSignature"] != "skip_thought_signature_validator") is own
+
+    asyncio.run(main())
+
+
 def anthropic_clients(address: str) -> dict[str, Any]:
     """Of AWS: in Messages at mantle and at Claude Platform, and by InvokeModel, whose streams are binary frames."""
     anthropic = imported("anthropic")

@@ -214,6 +214,7 @@ _INVOKED = (
         stream=False,
         drops=_ENVELOPE,
         betas_field="anthropic_beta",
+        provider="bedrock-invoke",
     ),
     ServerPath(
         operation="chat",
@@ -221,6 +222,7 @@ _INVOKED = (
         stream=True,
         drops=_ENVELOPE,
         betas_field="anthropic_beta",
+        provider="bedrock-invoke",
         frames=FramedEvents,
     ),
 )
@@ -232,9 +234,15 @@ def _vertex_paths(version: str) -> tuple[ServerPath, ...]:
     place = version + _AT_VERTEX
     return (
         ServerPath(operation="count_tokens", pattern=f"{place}/count-tokens:rawPredict", drops=_ENVELOPE),
-        ServerPath(operation="chat", pattern=f"{place}/{{model}}:rawPredict", stream=False, drops=_ENVELOPE),
-        ServerPath(
-            operation="chat", pattern=f"{place}/{{model}}:streamRawPredict", stream=True, drops=_ENVELOPE
+        *(
+            ServerPath(
+                operation="chat",
+                pattern=f"{place}/{{model}}:{method}",
+                stream=stream,
+                drops=_ENVELOPE,
+                provider="vertex-anthropic",
+            )
+            for method, stream in (("rawPredict", False), ("streamRawPredict", True))
         ),
     )
 

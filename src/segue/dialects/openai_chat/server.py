@@ -100,7 +100,9 @@ SERVER = ServerFacts(
         ),
         *batch_paths(*(f"{method} {prefix}{path}" for prefix in _PREFIXES for method, path in _BATCHES)),
         # AzureOpenAI of OpenAI's SDK, with its usual api-version; the v1 API has the paths above.
-        ServerPath(operation="chat", pattern="/deployments/{model}/chat/completions"),
+        ServerPath(
+            operation="chat", pattern="/deployments/{model}/chat/completions", provider="azure-openai"
+        ),
         ServerPath(operation="embed", pattern="/deployments/{model}/embeddings"),
     ),
     prefix="/openai",

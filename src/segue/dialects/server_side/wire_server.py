@@ -73,6 +73,8 @@ class ServerPath(Struct, frozen=True, kw_only=True):
     """A list in that envelope, which is a header on the wire itself (`beta_headers`)."""
     frames: Callable[[], Reframe] | None = None
     """How such a cloud writes replies, if not as the wire's home does."""
+    provider: str = ""
+    """Such a cloud, which a client on this path asks without us; empty for the wire's home."""
 
 
 def batch_paths(*paths: str) -> tuple[ServerPath, ...]:

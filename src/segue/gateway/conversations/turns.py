@@ -31,6 +31,7 @@ from segue.gateway.memory.originals import recall_originals
 from segue.gateway.requests.large_bodies import read_beside
 from segue.gateway.requests.web import WebRequest
 from segue.gateway.stored_objects.stored_conversation import HeldConversation
+from segue.providers.hosts.addresses import is_home
 from segue.transcript.adopt import adopt
 from segue.transcript.repairs import Repair
 
@@ -147,6 +148,11 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
     @property
     def dialect(self) -> Dialect:
         return self.door.dialect
+
+    def is_own(self, provider: str) -> bool:
+        """Whether a provider is the one that the client would ask without us: the cloud of its path, else the wire's home."""
+        cloud = self.door.path.provider if self.door.path is not None else ""
+        return provider == cloud if cloud else is_home(provider, self.dialect.name)
 
     @property
     def fields(self) -> Mapping[str, Any]:

@@ -127,7 +127,7 @@ class Members:
             self._asked_whole(request) if self._is_asked_whole(turn, route) else request,
             route=route.name,
             # Behind a reply that the client began itself its provider takes no thoughts back: they would not come first.
-            home=is_home(provider.name, turn.dialect.name) and not turn.prefilled,
+            home=turn.is_own(provider.name) and not turn.prefilled,
             reasoning=self._settings.reasoning,
             capsule=lambda thought: self._memory.seal_capsule(turn.caller, thought.text.encode()),
             spent=spent,
