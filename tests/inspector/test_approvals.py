@@ -211,8 +211,22 @@ def test_a_session_is_shown_while_a_call_of_it_waits_and_no_other(stage: Stage) 
     session = Session(stage)
     page = session.get("/approvals?session=trip")[2].decode()
     assert page.count('data-action="approve"') == 2 and "Resume with: segue -r trip" in page
+    assert "1 request" in page and "/segue/inspector/r/" not in page  # a journal has no pages of requests
     for name in ("over", "nobody", "../x", "%00", XSS[:40].replace(" ", "+")):
         assert session.get(f"/approvals?session={name}")[0] == 404
+
+
+def test_a_call_without_a_result_is_readable_in_a_narrow_window(browser: Browser, stage: Stage) -> None:
+    tab = browser.tab()
+    tab.open(stage.login_url())
+    tab.until("document.querySelector('.empty')")
+    for width in (360, 1280):
+        tab.size(width)
+        tab.open(f"{stage.page}/approvals?session=trip")
+        shown = "document.querySelector('.call > summary > span:nth-child(%d)').getBoundingClientRect().%s"
+        assert tab.run(shown % (2, "width")) > 150
+        assert tab.run(shown % (1, "left")) < tab.run(shown % (2, "left")) - 10
+    tab.close()
 
 
 def test_a_click_answers_and_the_page_tells_whose_answer_holds(

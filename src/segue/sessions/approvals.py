@@ -122,7 +122,7 @@ class WaitingCalls:
         """Of each session: how many entries it had, and what waited then. A journal without new entries waits for the same."""
 
     async def find(self, limit: int = 100) -> list[WaitingCall]:
-        """Of all sessions, those first that wait longest."""
+        """Those first that wait longest, of the 10,000 sessions that were used last."""
         seen: dict[str, tuple[int, list[WaitingCall]]] = {}
         for info in await self.store.find(used=True, limit=_MOST_SESSIONS):
             held = self._seen.get(info.id)

@@ -161,7 +161,14 @@ def _by_kind(view: View, requests: Sequence[RequestRecord]) -> list[float | None
     return [amount if known else None for amount in sums]
 
 
-def request_table(requests: Sequence[RequestRecord], outcomes: dict[str, RequestCache], most: int) -> Element:
+def request_table(
+    requests: Sequence[RequestRecord],
+    outcomes: dict[str, RequestCache],
+    most: int,
+    *,
+    linked: bool = True,
+) -> Element:
+    """`linked`: each request has a page."""
     rows, last = [], 0
     for one in requests:
         outcome = outcomes.get(one.id)
@@ -173,7 +180,11 @@ def request_table(requests: Sequence[RequestRecord], outcomes: dict[str, Request
                 "tr",
                 e("td", f"turn {one.turn}" if one.turn != last else "", cls="f nw"),
                 e("td", marks.model(one.route)),
-                e("td", e("a", str(one.number), cls="link", href=f"{ROOT}/r/{one.id}"), cls="r"),
+                e(
+                    "td",
+                    e("a", str(one.number), cls="link", href=f"{ROOT}/r/{one.id}") if linked else one.number,
+                    cls="r",
+                ),
                 e("td", marks.token_bar(one.usage, most, 340, output=False), cls="mid wide"),
                 e(
                     "td",
@@ -194,7 +205,7 @@ def request_table(requests: Sequence[RequestRecord], outcomes: dict[str, Request
                 e("td", _said(outcome), cls="said"),
                 cls="sel" if is_miss(outcome) else None,
                 data_row=one.id,
-                data_href=f"{ROOT}/r/{one.id}",
+                data_href=f"{ROOT}/r/{one.id}" if linked else None,
                 data_mark=is_miss(outcome),
             )
         )

@@ -330,8 +330,15 @@ def _no_content(view: View, known: ConversationRecord) -> Element:
 
 
 def turn_article(
-    turn: ShownTurn, most: int, lost: Sequence[str], fork: Node = None, *, is_folded: bool = False
+    turn: ShownTurn,
+    most: int,
+    lost: Sequence[str],
+    fork: Node = None,
+    *,
+    is_folded: bool = False,
+    linked: bool = True,
 ) -> Element:
+    """`linked`: its requests have pages."""
     parts = [_part(part) for part in turn.parts]
     inner: Node = parts
     if is_folded and parts:
@@ -340,7 +347,7 @@ def turn_article(
         "article",
         e("div", str(turn.number), cls="n"),
         e("div", e("h2", turn.asked or f"Turn {turn.number}", cls="say"), inner),
-        _margin(turn, most, lost, fork),
+        _margin(turn, most, lost, fork, linked=linked),
         cls="turn",
         id=f"t{turn.number}",
         tabindex="-1",
@@ -390,18 +397,20 @@ def _call(call: ShownCall) -> Element:
     )
 
 
-def _margin(turn: ShownTurn, most: int, lost: Sequence[str], fork: Node) -> Element:
+def _margin(turn: ShownTurn, most: int, lost: Sequence[str], fork: Node, *, linked: bool) -> Element:
     read, written, fresh, output = marks.token_parts(turn.usage)
     tokens = " · ".join(
         f"{words.short(number)} {name}"
         for number, name in ((read, "read"), (written, "written"), (fresh, "fresh"))
         if number
     )
-    link = (
-        e("a", words.count(len(turn.requests), "request"), cls="link", href=f"{ROOT}/r/{turn.requests[0]}")
-        if turn.requests
-        else e("span", "before this gateway", cls="f")
-    )
+    number = words.count(len(turn.requests), "request")
+    if not turn.requests:
+        link = e("span", "before this gateway", cls="f")
+    elif linked:
+        link = e("a", number, cls="link", href=f"{ROOT}/r/{turn.requests[0]}")
+    else:
+        link = e("span", number)
     note: Node = None
     if turn.errors:
         note = e("span", f"✕ {turn.errors[-1]}", cls="bad")

@@ -75,7 +75,7 @@ def session_page(state: State, records: Sequence[Record], name: str, *, waits: N
         if (seam := seams.get(place + 1 - ahead)) is not None:
             shown.append(seam_block(seam))
         lost = [misses[one].said for one in turn.requests if one in misses]
-        shown.append(turn_article(turn, most, lost))
+        shown.append(turn_article(turn, most, lost, linked=False))
     dollars = [one.dollars for one in requests if one.dollars is not None]
     line = " · ".join(
         (
@@ -94,7 +94,9 @@ def session_page(state: State, records: Sequence[Record], name: str, *, waits: N
         plot(requests, misses),
         e("div", shown, id="turns"),
         waits,
-        section("Cache and cost", request_table(counted, outcomes, largest)) if counted else None,
+        section("Cache and cost", request_table(counted, outcomes, largest, linked=False))
+        if counted
+        else None,
     ]
     return Page(
         title=title,
