@@ -136,6 +136,9 @@ class StatefulClient:
         self.last, kept, self.kept = "", self.kept, []
         return [*kept, *new]
 
+    async def change_items(self, kind: str, chance: int) -> None:
+        """Add an item to what the server holds, or delete one, on wires that have a way to do so."""
+
     async def delete(self) -> int:
         """Delete the last reply, or what it belongs to; the status."""
         raise NotImplementedError
@@ -294,6 +297,21 @@ class ObjectClient(ChainClient):
     def replay(self, new: Items) -> Items:
         self.name = ""
         return new
+
+    async def change_items(self, kind: str, chance: int) -> None:
+        path = f"/v1/conversations/{self.name}/items"
+        if kind == "add":
+            new = self.said(f"Added {chance}.")
+            if self.name and (await self.ask(path, {"items": [new]})).status == 200:
+                self.kept = [*self.kept, new]
+            return
+        at = chance % max(len(self.kept), 1)
+        page = await self.ask(f"{path}?order=asc&limit=100", None, "GET")
+        if page.status == 200 and self.kept:
+            items = page.json()["data"]
+            assert len(items) == len(self.kept)
+            assert (await self.ask(f"{path}/{items[at]['id']}", None, "DELETE")).status == 200
+            self.kept = [*self.kept[:at], *self.kept[at + 1 :]]
 
     async def delete(self) -> int:
         return (await self.ask(f"/v1/conversations/{self.name}", None, "DELETE")).status

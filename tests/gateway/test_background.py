@@ -11,6 +11,7 @@ import pytest
 from gateway.world import ROUTES, AgentModel, GatewayWorld
 from segue.emulators.model.model_reply import Prompt, Reply, Say
 from segue.gateway.stored_objects import background_replies as background
+from segue.gateway.stored_objects.reply_archive import LOST_SECONDS
 
 PATH = "/v1/responses"
 
@@ -135,7 +136,7 @@ def test_what_fails_or_is_lost_is_seen_as_failed() -> None:
         world.restart()
         found = await world.gateway._archive.find("local", queued["id"])
         assert found is not None
-        found.beat -= background.LOST_SECONDS + 1
+        found.beat -= LOST_SECONDS + 1
         await world.gateway._archive.put("local", queued["id"], found)
         assert (await fetched(world, queued["id"]))["status"] == "failed"
         await lost.close()  # it only seemed so: what it makes would outlive the loop

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping, Sequence
+from time import time
 from typing import Any
 
 import pytest
+from msgspec import Raw, structs
 
 from gateway.model_view import read_by_model
 from gateway.world import ROUTES, GatewayWorld
@@ -14,6 +17,9 @@ from segue.config.schema import CallerSettings
 from segue.emulators.faults import Fault
 from segue.emulators.model.model_reply import Prompt, Reply, Say
 from segue.gateway.accounts.account import digest_of
+from segue.gateway.accounts.register import ANYONE
+from segue.gateway.stored_objects.conversation_objects import ConversationObjects
+from segue.gateway.stored_objects.reply_archive import ReplyArchive
 
 PATH, OBJECTS = "/v1/responses", "/v1/conversations"
 TARGETS = list(ROUTES)
@@ -320,5 +326,104 @@ def test_a_turn_in_the_background_is_added_when_it_is_complete() -> None:
         await turn(world, name, "Three.", A)
         texts = texts_in((await listed(world, name))["data"])
         assert [text for text in texts if not text.startswith("I know")] == ["One.", "Two.", "Three."]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("target", [A, B])
+def test_a_turn_reads_one_node_and_whatever_changes_its_conversation_elsewhere(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The messages before it stay joined in each process, and each may have another state of them."""
+
+    async def read_in_turn(world: GatewayWorld, name: str, text: str) -> tuple[str, int]:
+        read, asked = world.store.read, list[bytes]()
+
+        async def counted(keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
+            asked.extend(keys)
+            return await read(keys)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(world.store, "read", counted)
+            await turn(world, name, text, target)
+        shown, _ = read_by_model(world.emulator, world.emulator.log[-1])
+        return json.dumps(shown), len(asked)
+
+    async def main() -> None:
+        world = GatewayWorld(provider_state="never")
+        name = await made(world, "First.", "Secret.")
+        for number in range(40):
+            await turn(world, name, f"Turn {number}.", target)
+        first = world.gateway
+        world.restart()
+        second = world.gateway
+        shown, whole = await read_in_turn(world, name, "Turn 40.")
+        assert whole > 40
+        shown, few = await read_in_turn(world, name, "Turn 41.")
+        assert few < whole - 35
+        assert all(f"Turn {number}." in shown for number in range(42))
+
+        world.gateway = first  # it has joined them up to turn 39
+        await world.ask(f"{OBJECTS}/{name}/items", {"items": [message("Added.")]})
+        items = (await listed(world, name))["data"]
+        secret = next(item for item in items if "Secret." in json.dumps(item))
+        await world.ask(f"{OBJECTS}/{name}/items/{secret['id']}", method="DELETE")
+        for gateway in (second, first, second):
+            world.gateway = gateway
+            shown, _ = await read_in_turn(world, name, "And now?")
+            assert "Secret." not in shown
+            assert all(text in shown for text in ("First.", "Turn 0.", "Turn 41.", "Added."))
+        reply = await turn(world, name, "One more.", target)
+        for gateway in (first, second):
+            world.gateway = gateway
+            body = {"model": target, "input": "On its own.", "previous_response_id": reply["id"]}
+            assert (await world.ask(PATH, body)).status == 200
+            shown, _ = read_by_model(world.emulator, world.emulator.log[-1])
+            assert "Secret." not in json.dumps(shown)
+            assert "First." in json.dumps(shown)
+
+        await turn(world, name, "Behind it.", target)
+        world.gateway = first
+        assert (await world.ask(f"{PATH}/{reply['id']}", method="DELETE")).status == 200
+        world.gateway = second
+        body = {"model": target, "input": "x", "conversation": name}
+        assert (await world.ask(PATH, body)).status == 404, "a shortened conversation is never answered"
+
+    asyncio.run(main())
+
+
+def test_a_turn_that_is_not_kept_yet_keeps_others_out() -> None:
+    """Between the end of a reply in the background and its record nobody gets an answer to a conversation without it."""
+
+    async def main() -> None:
+        world = GatewayWorld()
+        name = await made(world, "One.")
+        body = {"model": B, "input": "Two.", "conversation": name, "background": True}
+        queued = (await world.ask(PATH, body)).json()["id"]
+        for _ in range(100):
+            if (await world.ask(f"{PATH}/{queued}", method="GET")).json()["status"] == "completed":
+                break
+            await asyncio.sleep(0.02)
+        await turn(world, name, "Three.", B)
+        archive = ReplyArchive(world.gateway.memory)
+        complete = await archive.find(ANYONE.name, queued)
+        assert complete is not None
+        other = await made(world)
+        running = {**json.loads(bytes(complete.reply)), "status": "in_progress", "output": []}
+        made_now = structs.replace(complete, reply=Raw(json.dumps(running).encode()), beat=time())
+        await archive.put(ANYONE.name, "resp_running", made_now)
+        objects = ConversationObjects(world.gateway.memory, archive, 60.0)
+        held = await objects.find(ANYONE.name, other)
+        assert held is not None
+        await (await objects.lease(ANYONE.name, held)).advance("resp_running")
+        refused = await world.ask(PATH, {"model": B, "input": "Four.", "conversation": other})
+        assert refused.status == 400
+        assert refused.json()["error"]["code"] == "conversation_locked"
+        await archive.put(
+            ANYONE.name, "resp_running", structs.replace(made_now, reply=complete.reply, beat=0.0)
+        )
+        await turn(world, other, "Four.", B)
+        shown, _ = read_by_model(world.emulator, world.emulator.log[-1])
+        assert "Two." in json.dumps(shown)
 
     asyncio.run(main())

@@ -1,8 +1,9 @@
 """The law of all wires that hold conversations: a provider reads exactly what it would have read had the client sent everything.
 
 Arbitrary conversations, cut into turns at arbitrary places, on every stateful wire, with every provider behind it: forked, gone on with
-from an older reply, with another system prompt or tool, restarted, served by two gateways, lost by the provider, dropped from our memory. What cannot be continued is
-refused in words after which clients send everything. Its long form: make gateway-laws.
+from an older reply, with another system prompt or tool, with items added or deleted by their endpoints, restarted, served by two
+gateways, lost by the provider, dropped from our memory. What cannot be continued is refused in words after which clients send
+everything. Its long form: make gateway-laws.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ LONG = os.environ.get("HYPOTHESIS_PROFILE") == "laws"
 TARGETS = (*ROUTES.values(), INTERACTIONS)
 KINDS = (
     *("say", "look", "several", "fork", "older", "restart", "second", "lost there", "late there", "evict"),
-    *("system", "tools"),
+    *("system", "tools", "add", "drop"),
 )
 STEPS = st.lists(
     st.tuples(
@@ -53,6 +54,7 @@ class Course:
         self.clients: list[StatefulClient] = [CLIENTS[wire](self.world)]
         self.older: list[StatefulClient] = []
         self.refused = 0
+        self.answered: set[str] = set()
         self.evicted = False
         self.deltas = 0
 
@@ -79,6 +81,8 @@ class Course:
         match kind:
             case "system" | "tools":
                 client.change(kind, chance % 3)
+            case "add" | "drop":
+                await client.change_items(kind, chance)
             case "fork" if client.kept:
                 self.clients.append(client.fork())
             case "restart":
@@ -112,6 +116,7 @@ class Course:
             await client.begin()
             answer = await client.send(new, route, stream=stream)
         assert answer.route == route
+        self.answered.add(route)
         entries = list(self.world.emulator.log)[before:]
         entry = entries[-1]
         assert entry.verdict == "accepted", (entry.rule, entry.message)
@@ -119,7 +124,8 @@ class Course:
         self.deltas += is_delta
         # What we do not hold goes to the provider whose API this is, if its client had it stored there.
         assert self.state == "use" or self.evicted or not is_delta
-        if self.evicted and is_delta and route == TWINS[client.home]:
+        twin = TWINS[client.home]
+        if self.evicted and is_delta and (route == twin or (route == client.home and twin in self.answered)):
             return  # what we have forgotten its provider itself continues, and with thoughts of its other model
         assert read == wire_of(entry)(expected, delta=is_delta), (client.wire, route)
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from segue.dialects.anthropic_messages.betas import opens
-from segue.dialects.server_side.continuations import Continuations, WholeRequest
+from segue.dialects.server_side.continuations import Continuations, WholeRequest, body_of
 from segue.dialects.streams import sse
 from segue.errors import InvalidRequestError
 
@@ -59,7 +59,7 @@ def _joined(messages: Sequence[Raw]) -> bytes:
     return b",".join(map(_without_marks, messages))
 
 
-def _whole(fields: Mapping[str, Raw], carried: Mapping[str, Raw], before: bytes) -> WholeRequest:
+def _whole(fields: Mapping[str, Raw], carried: Mapping[str, Raw], before: Sequence[bytes]) -> WholeRequest:
     """THR-03: what is absent is inherited, and what is present is used."""
     new = _MESSAGES.decode(fields["messages"]) if "messages" in fields else []
     given = {**carried, **fields}
@@ -67,9 +67,12 @@ def _whole(fields: Mapping[str, Raw], carried: Mapping[str, Raw], before: bytes)
         new, given = _with_changed_tools(new, given)
     first: dict[str, Raw] = {name: given[name] for name in _FIRST if name in given}
     rest = {name: value for name, value in given.items() if name not in {*_FIRST, _FIELD, "messages"}}
-    messages = Raw(b"[" + b",".join([*([before] if before else ()), *new]) + b"]")
-    listed = {"messages": messages} if before or "messages" in fields else {}
-    body = msgspec.json.encode({**first, **listed, **rest})
+    has_messages = before or "messages" in fields
+    body = (
+        body_of(first, "messages", (*before, *new), rest)
+        if has_messages
+        else msgspec.json.encode({**first, **rest})
+    )
     return WholeRequest(body, tuple(new), {**first, **rest})
 
 
@@ -216,7 +219,7 @@ def _finish(block: dict[str, Any], texts: dict[str, list[str]]) -> None:
 
 
 THREADS: Final = Continuations(
-    field=_FIELD,
+    fields=(_FIELD,),
     previous=_previous,
     joined=_joined,
     whole=_whole,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
@@ -50,6 +50,10 @@ _MOST_STRETCHES, _LATE_STRETCHES = 32, 16
 """Each is compared by itself. Where there are more than the former, all but the latter become one: clients hardly change them."""
 _COMMA = re.compile(rb"[ \t\r\n]*,")
 _BETWEEN = frozenset(b" \t\r\n,")
+
+
+class PartialRequestError(Exception):
+    """A request may be only the end of one: it is not read before the rest is put in."""
 
 
 @final
@@ -146,13 +150,15 @@ class ReadCache:
         owner: str = "",
         model: str | None = None,
         prepare: Callable[[Sequence[Message]], Sequence[Message]] = tuple,
+        unless: Collection[str] = (),
     ) -> ReadRequest:
         """Parse, decode and adopt a request. Raises what `msgspec.json.decode` and `decode_request` raise.
 
         `owner`: whose requests it may be compared with. `model` is used instead of the one that the body names. `prepare`
-        changes decoded messages before they are adopted, each on its own.
+        changes decoded messages before they are adopted, each on its own. `unless`: a request with one of these fields raises
+        PartialRequestError.
         """
-        reader = _Reader(dialect, model, prepare, self.tools)
+        reader = _Reader(dialect, model, prepare, self.tools, frozenset(unless))
         if len(body) < self._least or not fast_paths.enabled():
             return reader.read_whole(body, keep=False)[0]
         place = owner, dialect.name, model, body[:_BEGINNING]
@@ -195,6 +201,7 @@ class _Reader(Struct, frozen=True):
     model: str | None
     prepare: Callable[[Sequence[Message]], Sequence[Message]]
     tools: ToolCache
+    unless: frozenset[str]
 
     def read_whole(self, body: bytes, *, keep: bool) -> tuple[ReadRequest, _KnownRequest | None]:
         """A request of which nothing is known; and if it is to be kept, what the next one may begin with."""
@@ -275,6 +282,8 @@ class _Reader(Struct, frozen=True):
         return read, _grown(known, (*known.stretches[:number], *stretches), conversation)
 
     def _decode(self, fields: dict[str, Any]) -> DecodedRequest:
+        if not self.unless.isdisjoint(fields):
+            raise PartialRequestError
         named = fields if self.model is None else self.dialect.with_model(fields, self.model)
         return self.dialect.decode_request(named)
 

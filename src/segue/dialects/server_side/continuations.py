@@ -9,9 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import final
 
+import msgspec
 from msgspec import Raw, Struct
 
 from segue.errors import SegueError
+
+
+def body_of(first: Mapping[str, Raw], name: str, messages: Sequence[bytes], rest: Mapping[str, Raw]) -> bytes:
+    """A body: these fields, then a list of messages under its name, then the rest. Some of the messages are joined already: a long
+    conversation is copied once."""
+    start, end = _bare(first), _bare(rest)
+    pieces = (b"{", start, b"," if start else b"", b'"%b":[' % name.encode())
+    return b"".join((*pieces, *_separated(messages), b"]", b"," if end else b"", end, b"}"))
+
+
+def _separated(pieces: Sequence[bytes]) -> list[bytes]:
+    separated = [b","] * max(2 * len(pieces) - 1, 0)
+    separated[::2] = pieces
+    return separated
+
+
+def _bare(fields: Mapping[str, Raw]) -> bytes:
+    """An object without its braces."""
+    return msgspec.json.encode(fields)[1:-1]
 
 
 @final
@@ -29,19 +49,21 @@ class WholeRequest(Struct, frozen=True):
 class Continuations(Struct, frozen=True, kw_only=True):
     """How clients of a wire continue what its server has kept."""
 
-    field: str
-    """No body without it asks for anything of the kind."""
+    fields: tuple[str, ...]
+    """No body without one of them asks for anything of the kind."""
     keeps: bool = True
-    """Whether a request with that field asks to keep its own reply, too; else it says so itself."""
+    """Whether a request that continues a reply asks to keep its own, too; else it says so itself."""
     can_be_continued: Callable[[bytes], bool] = lambda _: True
     """Whether a kept reply came to an end that a request may build on; one that continues another stays as it came."""
     previous: Callable[[Mapping[str, Raw]], str | None]
     """The id of the reply that a request with these fields continues; empty if it begins a conversation that is to be kept, and None
     if nothing is."""
+    conversation: Callable[[Mapping[str, Raw]], str] = lambda _: ""
+    """The id of the conversation object that a request adds to; empty if there is none. Its own reply is added, too."""
     joined: Callable[[Sequence[Raw]], bytes]
     """Kept messages as they stand in the list of a request, without its brackets."""
-    whole: Callable[[Mapping[str, Raw], Mapping[str, Raw], bytes], WholeRequest]
-    """A request: its own fields, those that it has from the beginning, and all messages before its own, joined."""
+    whole: Callable[[Mapping[str, Raw], Mapping[str, Raw], Sequence[bytes]], WholeRequest]
+    """A request: its own fields, those that it has from the beginning, and all messages before its own, in joined pieces."""
     headers: Callable[[Mapping[str, str]], dict[str, str]]
     """The headers of such a request, without what belongs to the continuation."""
     messages_of: Callable[[bytes], list[Raw]]

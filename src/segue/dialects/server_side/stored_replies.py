@@ -3,6 +3,7 @@ that it compacts. What other wires have of this too is in `stored_wires`."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
@@ -38,6 +39,12 @@ class _Output(Struct):
     output: list[Raw] = []
 
 
+_FRAME_END: Final = re.compile(rb"(\r?\n\r?\n)")
+_SHOWN: Final = re.compile(
+    rb"((?:[^\n]*\n)*data: ?)(\{[^{}]{0,%d}\"response\"\s*:\s*\{.*)" % _NEAR, re.DOTALL
+)
+"""An event that shows its response: what stands before it, and its data."""
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _OUTPUT: Final = msgspec.json.Decoder(_Output | None)
 _END: Final = msgspec.json.Decoder(_LastEvent)
 
@@ -166,22 +173,26 @@ def _unknown_item(name: str) -> SegueError:
     )
 
 
-def with_fields(frames: bytes, fields: Mapping[str, Any]) -> bytes:
-    """Frames of a stream, with these fields in each response that they show."""
-    pieces = frames.split(b"\n\n")
+def in_conversation(body: bytes, name: str) -> bytes:
+    """CNV-02: a response that shows the conversation object that it was added to."""
+    fields = _FIELDS.decode(body)
+    return ENCODER.encode({**fields, "conversation": {"id": name}})
+
+
+def stream_in_conversation(frames: bytes, name: str) -> bytes:
+    """The same of each response in the frames of a stream; all others as they are."""
+    pieces = _FRAME_END.split(frames)
     for at, piece in enumerate(pieces):
-        head, mark, data = piece.partition(b"data: ")
-        if b'"response":{' in data[:_NEAR]:
-            event = msgspec.json.decode(data)
-            event["response"] = {**event["response"], **fields}
-            pieces[at] = head + mark + ENCODER.encode(event)
-    return b"\n\n".join(pieces)
+        if (shown := _SHOWN.match(piece)) is not None:
+            event = _FIELDS.decode(shown[2])
+            event["response"] = Raw(in_conversation(bytes(event["response"]), name))
+            pieces[at] = shown[1] + ENCODER.encode(event)
+    return b"".join(pieces)
 
 
 def continued(body: Mapping[str, Any], before: Sequence[Any]) -> dict[str, Any]:
-    """A request whose input begins with these items, and that names no earlier reply or conversation any more."""
-    gone = ("previous_response_id", "conversation")
-    rest = {name: value for name, value in body.items() if name not in gone}
+    """A request whose input begins with these items, and that names no earlier reply any more."""
+    rest = {name: value for name, value in body.items() if name != "previous_response_id"}
     return {**rest, "input": [*before, *input_items(body)]}
 
 

@@ -5,6 +5,7 @@ Each such wire is a module with these functions.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -99,6 +100,7 @@ class StoredWire(Protocol):
     def new_events(self, reply_id: str, model: str, created: int, /) -> ReplyEvents: ...
 
 
+@cache
 def stored_wire(name: str) -> StoredWire:
     """The functions of a dialect whose servers keep replies (`ServerFacts.stores_replies`)."""
     module: StoredWire = import_module(_MODULES[name])

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import structs
 
 from segue.cache_budget import CacheBudget
-from segue.dialects.caches.read_cache import ReadCache, ReadRequest
+from segue.dialects.caches.read_cache import PartialRequestError, ReadCache, ReadRequest
 from segue.errors import SegueError, TranscriptError
 from segue.gateway.conversations.client_messages import prepared_by
 from segue.gateway.conversations.continuations import ContinuationReader
@@ -27,7 +27,7 @@ from segue.gateway.requests.byte_budget import VALUE_BYTES
 from segue.gateway.requests.large_bodies import LARGE, read_beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from segue.cache_budget import BoundedCache
     from segue.config.schema import GatewayLimits
@@ -72,9 +72,11 @@ class RequestReader:
         """Of large bodies: these are read in a thread of their own, so that their budget is their own, too."""
         self._nothing = ReadCache(0)
 
-    def read(self, door: Door, request: WebRequest, caller: str) -> ReadRequest | None:
-        """None if it has to be read in another way: something is wrong with it. Raises if it has
-        too many messages."""
+    def read(
+        self, door: Door, request: WebRequest, caller: str, unless: Collection[str] = ()
+    ) -> ReadRequest | None:
+        """None if it has to be read in another way: something is wrong with it, or it has a field of those that it is not to be read
+        with. Raises if it has too many messages."""
         # Each message is one of the values that it was weighed by.
         if request.weight > VALUE_BYTES * self._most_messages:
             check_messages(request.body, door.dialect.messages_field, self._most_messages)
@@ -86,20 +88,28 @@ class RequestReader:
         dense = request.weight > _DENSE * len(body)
         cache = self._nothing if dense else self.large if request.weight > LARGE else self.cache
         try:
-            read = self._read(cache, door, body, asked, caller)
+            read = self._read(cache, door, body, asked, caller, unless)
             if (named := model_of(door, read.fields)) != asked:
-                read = self._read(cache, door, body, named, caller)
-        except (SegueError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                read = self._read(cache, door, body, named, caller, unless)
+        except (SegueError, PartialRequestError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         return read
 
-    def _read(self, cache: ReadCache, door: Door, body: bytes, asked: str, caller: str) -> ReadRequest:
+    def _read(
+        self,
+        cache: ReadCache,
+        door: Door,
+        body: bytes,
+        asked: str,
+        caller: str,
+        unless: Collection[str],
+    ) -> ReadRequest:
         dialect = door.dialect
         writer = self._writer(asked, dialect.name)
         # What was read as another writer's is not continued.
         owner = "\n".join((caller, writer.dialect, writer.provider, writer.endpoint))
         prepare = prepared_by(writer, dialect.name)
-        return cache.read(dialect, body, owner=owner, model=writer.model, prepare=prepare)
+        return cache.read(dialect, body, owner=owner, model=writer.model, prepare=prepare, unless=unless)
 
 
 def _named_model(body: bytes, field: str) -> str:
@@ -133,8 +143,8 @@ class TurnReader:
         self._memory = memory
         self._most_messages = limits.messages
         self._requests = RequestReader(names.writer, most_messages=limits.messages)
-        self._references = ReferenceResolver(archive, objects, compactor, memory, contents)
-        self._continuations = ContinuationReader(archive)
+        self._references = ReferenceResolver(archive, compactor, memory, contents)
+        self._continuations = ContinuationReader(archive, objects)
         self._warm = CacheBudget(limits.warm_bytes)
         self._warm.share(
             requests=self._requests.cache,
@@ -156,10 +166,11 @@ class TurnReader:
 
     async def read_chat(self, door: Door, request: WebRequest, caller: str) -> ClientTurn:
         """A request for a reply."""
-        read = await read_beside(request.weight, partial(self._requests.read, door, request, caller))
-        names = None if read is None else read.fields
-        request, continued = await self._continuations.read(door, request, caller, names)
-        if continued is not None:
+        wire, continued = door.dialect.server.continuations, None
+        unless = () if wire is None else wire.fields
+        read = await read_beside(request.weight, partial(self._requests.read, door, request, caller, unless))
+        if read is None and wire is not None:
+            request, continued = await self._continuations.read(door, request, caller)
             read = await read_beside(request.weight, partial(self._requests.read, door, request, caller))
         known = None if read is None else await self._references.read_before(door, request.body, read, caller)
         if known is not None:

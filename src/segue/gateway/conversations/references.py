@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from segue.gateway.exchanges.compaction import ClientCompaction
     from segue.gateway.memory.memory import Memory
     from segue.gateway.stored_objects.cached_contents import HeldContents
-    from segue.gateway.stored_objects.conversation_objects import ConversationObjects
     from segue.gateway.stored_objects.reply_archive import ReplyArchive, ReplyOrigin
     from segue.providers.adapter import RequestSent
 
@@ -45,13 +44,11 @@ class ReferenceResolver:
     def __init__(
         self,
         archive: ReplyArchive,
-        objects: ConversationObjects,
         compactor: ClientCompaction,
         memory: Memory,
         contents: HeldContents,
     ) -> None:
         self._archive = archive
-        self._objects = objects
         self._compactor = compactor
         self._memory = memory
         self._contents = contents
@@ -173,24 +170,9 @@ class ReferenceResolver:
         return await self._with_items(prepared, caller) if compacts else prepared
 
     async def _with_items(self, prepared: PreparedRequest, caller: str) -> PreparedRequest:
-        """With the conversation that is kept as an object, with items by their ids, and compacted ones as text."""
-        fields = prepared.fields
-        if name := stored.conversation(fields):
-            held = await self._objects.find(caller, name)
-            if held is None:  # the field stays, and only its provider knows it
-                return prepared
-            await self._archive.check()
-            whole = stored.continued(fields, held.given)
-            prepared = structs.replace(
-                prepared,
-                fields=whole,
-                changed=True,
-                kept=True,
-                parent=held.revision.head,
-                before=len(held.given),
-                held=held,
-                native=held_reply(held.origin),
-            )
+        """With items by their ids, and compacted ones as text. A conversation that is still named is held by its provider alone."""
+        if stored.conversation(prepared.fields):
+            return prepared
         if references := stored.references(prepared.fields):
             found_items = await self._archive.items(caller, references)
             prepared = _with_items(prepared, references, found_items)

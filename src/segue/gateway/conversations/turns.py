@@ -30,6 +30,7 @@ from segue.gateway.memory.openings import Opening
 from segue.gateway.memory.originals import recall_originals
 from segue.gateway.requests.large_bodies import read_beside
 from segue.gateway.requests.web import WebRequest
+from segue.gateway.stored_objects.reply_archive import ReplyNode
 from segue.gateway.stored_objects.stored_conversation import HeldConversation
 from segue.providers.hosts.addresses import is_home
 from segue.transcript.adopt import adopt
@@ -85,6 +86,8 @@ class PreparedRequest(Struct, frozen=True):
     """Why we cannot read the request: only a provider of its own wire may."""
     parent: str = ""
     """The id of the reply that the request continues, and that we hold; empty if there is none."""
+    last: ReplyNode | None = None
+    """That reply, if it was read."""
     before: int = 0
     """How many of the messages come from there."""
     whole: WholeRequest | None = None
@@ -93,6 +96,8 @@ class PreparedRequest(Struct, frozen=True):
     """The conversation of that reply; empty if it is not known."""
     held: HeldConversation | None = None
     """The conversation that the turn is added to, if it is an object that we keep."""
+    removed: tuple[int, ...] = ()
+    """The places of items that were deleted from its conversation, among all before it."""
     references: tuple[Reference, ...] = ()
     """What the request refers to and we do not have: only another provider may hold it."""
 
@@ -100,11 +105,6 @@ class PreparedRequest(Struct, frozen=True):
     """Who holds what the request refers to, although it was put in here."""
     stateless: bool = False
     """Whether no provider is asked to hold the conversation, because the last one refused that."""
-
-    @property
-    def removed(self) -> list[int]:
-        """The places of items that were deleted from its conversation, among all before it."""
-        return [] if self.held is None else [*self.held.removed]
 
     @property
     def is_part(self) -> bool:
@@ -207,11 +207,8 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
         if not self.originals.returned:
             return self.conversation
         messages = [*self.conversation.messages]
-        for index, returned in self.originals.returned.items():
-            made = self.originals.replies.get(index)
-            maker = made.message.origin if made is not None else returned.origin
-            if maker is not None and (maker.provider, maker.model) == (target.provider, target.model):
-                messages[index] = returned
+        for index, returned in self.originals.returned.get((target.provider, target.model), {}).items():
+            messages[index] = returned
         return structs.replace(self.conversation, messages=tuple(messages))
 
     @property

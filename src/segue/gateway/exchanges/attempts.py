@@ -11,7 +11,6 @@ from secrets import token_hex
 from time import monotonic, time
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
-import msgspec
 from msgspec import structs
 
 from segue.conversation.blocks import Origin
@@ -139,10 +138,7 @@ class TranslatedAttempt(Attempt):
 
     def _shown_to_client(self, piece: Piece) -> Piece:
         """With the conversation that the reply belongs to (CNV-02)."""
-        held = self._turn.prepared.held
-        if held is None or not piece[1]:
-            return piece
-        return piece[0], stored.with_fields(piece[1], {"conversation": {"id": held.id}})
+        return piece[0], _in_conversation(self._turn, piece[1])
 
     def _piece(self, events: list[Event]) -> Piece:
         """What the client gets for these events."""
@@ -215,9 +211,7 @@ class TranslatedAttempt(Attempt):
         shown = fold(self._shown, Origin(dialect=self._turn.dialect.name, model=self._turn.asked))
         body = self._turn.dialect.encode_reply(structs.replace(shown, model=self._turn.asked))
         held = self._turn.prepared.held
-        if held is None:
-            return body
-        return msgspec.json.encode({**msgspec.json.decode(body), "conversation": {"id": held.id}})
+        return body if held is None else stored.in_conversation(body, held.id)
 
     def broken(self, error: SegueError) -> bytes:
         """The bytes that end a stream which broke off."""
@@ -317,10 +311,10 @@ class ForwardedAttempt(Attempt):
             last = timing.stamp([*decoder.feed(await answer.read()), *decoder.close()])
             shown = last if server.streams_counts(turn.fields) else _without_counts(last)
             encoder = turn.dialect.new_encoder(turn.asked)
-            data = b"".join([*map(encoder.feed, shown), encoder.close()])
+            data = _in_conversation(turn, b"".join([*map(encoder.feed, shown), encoder.close()]))
         else:
             await answer.push(partial(self._pass_on, decoder, handover))
-            last, data = decoder.close(), self._renaming.close()
+            last, data = decoder.close(), _in_conversation(turn, self._renaming.close())
         if (wait := self.hear(handover.note(last), data)) is not None:
             await wait
 
@@ -329,6 +323,7 @@ class ForwardedAttempt(Attempt):
         data = self._renaming.feed(portion, events)
         if events and type(events[-1]) is Failed:
             data = self._before_failure(data)
+        data = _in_conversation(self._turn, data)
         if self._turn.prepared.kept:
             self._streamed.append(data)
         return self.hear(handover.note(events), data)
@@ -356,7 +351,11 @@ class ForwardedAttempt(Attempt):
             kept = server.continuations or (stored_wire(name) if server.stores_replies else None)
             sent = kept.reply_in_stream(b"".join(self._streamed)) if kept is not None else None
             return sent or turn.dialect.encode_reply(structs.replace(reply, model=turn.asked))
-        return renamed(self._whole, turn.dialect.server.reply_model_field, turn.asked)
+        body, held = (
+            renamed(self._whole, turn.dialect.server.reply_model_field, turn.asked),
+            turn.prepared.held,
+        )
+        return body if held is None else stored.in_conversation(body, held.id)
 
     def broken(self, error: SegueError) -> bytes:
         return self._turn.dialect.server.error_frame(error)
@@ -371,6 +370,12 @@ class ForwardedAttempt(Attempt):
 
 ClientAttempt: TypeAlias = TranslatedAttempt | ForwardedAttempt
 """Both have the same for a client: `close`, `whole`, `broken` and `call_ids`."""
+
+
+def _in_conversation(turn: ClientTurn, frames: bytes) -> bytes:
+    """With the conversation object that the reply is added to, if there is one."""
+    held = turn.prepared.held
+    return frames if held is None or not frames else stored.stream_in_conversation(frames, held.id)
 
 
 def _without_counts(events: list[Event]) -> list[Event]:

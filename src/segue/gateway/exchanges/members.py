@@ -232,19 +232,20 @@ class Members:
             return None
         if not (turn.prepared.unread is not None or _needs_no_plan(turn, route, forward, target, request)):
             return None
-        field, body = turn.dialect.server.model_field, turn.request.body
-        if field and turn.asked != target.model:
-            body = renamed(body, field, target.model, turn.read)
-            body = renamed(body, turn.dialect.server.agent_field, target.model)
-        server = turn.dialect.server
+        server, body = turn.dialect.server, turn.request.body
         says_so_itself = server.stores_replies and turn.prepared.whole is None
         if server.continuations is None or says_so_itself or held is None:
+            if server.model_field and turn.asked != target.model:
+                body = renamed(body, server.model_field, target.model, turn.read)
+                if server.agent_field in turn.fields:
+                    body = renamed(body, server.agent_field, target.model)
             attempt = ForwardedAttempt(turn, provider, target, request, body, route=route.name)
             attempt.shortcut = turn.changed or bool(turn.prepared.at)  # what was put in here is held there
-            attempt.held = server.stores_replies or server.continuations is None
+            stored = server.stores_replies and stored_wire(turn.dialect.name).keeps(turn.fields)
+            attempt.held = stored or server.continuations is None
             return attempt
         request = with_state(turn, request, held)
-        body = body_with_state(turn, request, body)
+        body = body_with_state(turn, request, target.model)
         attempt = ForwardedAttempt(turn, provider, target, request, body, route=route.name)
         attempt.shortcut, attempt.begins_state = request.since_reply, not request.since_reply
         return attempt

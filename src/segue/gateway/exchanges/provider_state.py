@@ -43,19 +43,21 @@ def with_state(turn: ClientTurn, request: ChatRequest, target: Origin) -> ChatRe
     return structs.replace(request, options=options, headers=headers, since_reply=continues)
 
 
-def body_with_state(turn: ClientTurn, request: ChatRequest, body: bytes) -> bytes:
-    """The bytes of a client that sends everything, as such a request: with what is new alone, if that is what is sent."""
-    state, field = turn.dialect.server.state, turn.dialect.messages_field
+def body_with_state(turn: ClientTurn, request: ChatRequest, model: str) -> bytes:
+    """The bytes of a client that sends everything, as such a request: with what is new alone, if that is what is sent. `model`: its
+    name at the provider."""
+    server, field = turn.dialect.server, turn.dialect.messages_field
+    state = server.state
     extra = request.options.extra or {}
     if state is not None and request.since_reply and turn.prepared.whole is not None:
         made = turn.prepared.whole
         fields = {name: value for name, value in made.fields.items() if name not in state.left_out}
-        fields[field] = Raw(b"[" + b",".join(map(bytes, made.new)) + b"]")
-        for name in (turn.dialect.server.model_field, turn.dialect.server.agent_field):
-            if name in fields:
-                fields[name] = Raw(msgspec.json.encode(request.model))
+        fields[field] = Raw(b"[" + b",".join(made.new) + b"]")
     else:
-        fields = _FIELDS.decode(body)
+        fields = _FIELDS.decode(turn.request.body)
+    for name in (server.model_field, server.agent_field):
+        if name in fields:
+            fields[name] = Raw(msgspec.json.encode(model))
     asked = (*state.begin, *state.going_on("")) if state is not None else ()
     return msgspec.json.encode({**fields, **{name: extra[name] for name in asked if name in extra}})
 

@@ -6,6 +6,7 @@ anything.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias, final
 
 from msgspec import Struct
@@ -18,6 +19,8 @@ from segue.gateway.memory.replies import RememberedReply
 _NEAR: Final = 4
 """So many lengths are tried at once."""
 
+ReturnedReplies: TypeAlias = Mapping[tuple[str, str], Mapping[int, Message]]
+"""By their makers, which are a provider and its model, and by the indexes of messages."""
 HistoryKey: TypeAlias = tuple[str, str, int]
 """The caller, the client's own name for the conversation or its session, and a hash of how the conversation begins."""
 
@@ -52,9 +55,9 @@ class Originals(Struct, frozen=True):
     has_images: bool = False
     makers: frozenset[Maker] = frozenset()
     """Of all replies that are remembered."""
-    returned: dict[int, Message] = {}
-    """Index of a message → the reply as the client returned it, where it got the bytes of its own provider: in this form that
-    has got it back before another one was asked."""
+    returned: ReturnedReplies = {}
+    """The replies as the client returned them, where it got the bytes of their own provider: in this form that has got them back
+    before another one was asked."""
 
     @property
     def fingerprint(self) -> bytes:

@@ -68,8 +68,12 @@ async def recall_originals(
     images = [index for index in history.images if index < common] + new.images
     makers = _makers(replies.values()) if any(dropped) else known.makers
     returned = known.returned
-    if any(index >= common for index in returned):
-        returned = {index: message for index, message in returned.items() if index < common}
+    if any(max(by_index) >= common for by_index in returned.values()):
+        returned = {
+            by: {index: message for index, message in by_index.items() if index < common}
+            for by, by_index in returned.items()
+            if min(by_index) < common
+        }
     if recalled:
         found = _found(messages, new, recalled)
         changed = [*restored]
@@ -85,12 +89,12 @@ async def recall_originals(
             if type(block) is Media and block.kind == "image"
         ]
         makers |= _makers([replies[index] for index in found])
-        new_returned = {
-            index: message
-            for index in found
-            if (message := _as_returned(messages[index], found[index])) is not None
-        }
-        returned = {**returned, **new_returned} if new_returned else returned
+        new_returned: dict[tuple[str, str], dict[int, Message]] = {}
+        for index in found:
+            message = _as_returned(messages[index], found[index])
+            if message is not None and (maker := message.origin) is not None:
+                new_returned.setdefault((maker.provider, maker.model), {})[index] = message
+        returned = {**returned, **{by: {**returned.get(by, {}), **new_returned[by]} for by in new_returned}}
     originals = Originals(
         restored,
         fingerprints,

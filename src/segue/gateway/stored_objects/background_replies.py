@@ -20,7 +20,7 @@ from segue.gateway.accounts.register import ANYONE
 from segue.gateway.requests.byte_budget import weight_of
 from segue.gateway.requests.client_errors import for_client, unexpected
 from segue.gateway.requests.web import ResponseWriter, json_response
-from segue.gateway.stored_objects.reply_archive import ReplyNode
+from segue.gateway.stored_objects.reply_archive import LOST_SECONDS, ReplyNode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 BEAT_SECONDS: Final = 5.0
 """How often the record of a running reply is written, and looked at by others who wait for it."""
-LOST_SECONDS: Final = 30.0
 KEPT_SECONDS: Final = 600.0
 """How long the events of a complete reply are kept for clients that come back."""
 
@@ -58,7 +57,7 @@ class _Job:
         wire = stored_wire(turn.dialect.name)
         self.events = wire.new_events(self.id, turn.asked, int(time()))
         prepared = turn.prepared
-        self.parent, self.removed = prepared.parent, prepared.removed
+        self.parent, self.removed = prepared.parent, [*prepared.removed]
         new = wire.input_items(turn.fields)[prepared.before :]
         self.input = [msgspec.Raw(msgspec.json.encode(item)) for item in new]
         self.done = False
@@ -243,7 +242,7 @@ class BackgroundReplies:
         if found is None:
             raise wire.not_found(reply_id)
         reply: dict[str, Any] = msgspec.json.decode(found.reply)
-        if wire.is_running(reply) and time() - found.beat > LOST_SECONDS:
+        if wire.is_running(reply) and not found.is_being_made:
             lost = wire.new_events(reply_id, str(reply.get("model")), int(found.beat))
             lost.fail(OverloadError("The gateway that made this reply has stopped."))
             return lost.reply

@@ -36,8 +36,8 @@ _REVISION: Final = "revision of a conversation"
 _LATEST: Final = "latest revision of a conversation"
 _LEASE: Final = "lease of a conversation"
 _OVER: Final = "end of a lease"
-_STEP: Final = 16
-"""Revisions, or leases, that are looked for at once."""
+_MOST_ASKED: Final = 16
+"""Revisions that are looked for at once, at most; and leases, one after the other."""
 _MOST_METADATA: Final = 16
 
 
@@ -97,7 +97,7 @@ class ConversationObjects:
         self._lease_seconds = lease_seconds
 
     async def find(self, caller: str, name: str) -> HeldConversation | None:
-        """None if there is none, it is another caller's, or something of it is gone."""
+        """None if there is none, or it is another caller's."""
         data = await self._memory.get_object(caller, _KIND, name)
         if data is None:
             return None
@@ -105,28 +105,24 @@ class ConversationObjects:
         number, revision = await self._latest(caller, name, known)
         if revision is None:
             return None
-        items: list[dict[str, Any]] = []
-        given: list[Any] = []
-        last: ReplyNode | None = None
-        if revision.head:
-            last = await self._archive.find(caller, revision.head)
-            chain = await self._archive.chain(caller, last) if last is not None else None
-            if chain is None:
-                return None
-            given = [*map(msgspec.json.decode, full_history(chain, stored.reply_items))]
-            items = _listed_items(given, name)
-        removed = {at for at, item in enumerate(items) if item["id"] in revision.removed}
-        kept = [at for at in range(len(items)) if at not in removed]
-        return HeldConversation(
-            name,
-            known.created,
-            number,
-            revision,
-            tuple(items[at] for at in kept),
-            tuple(given[at] for at in kept),
-            tuple(sorted(removed)),
-            last.origin if last is not None and removed == {*last.removed} else None,
-        )
+        held = HeldConversation(name, known.created, number, revision, frozenset(revision.places))
+        if len(held.removed) == len(revision.removed):
+            return held
+        if (items := await self._all_items(caller, held)) is None:
+            return None
+        places = frozenset(at for at, item in enumerate(items) if item["id"] in revision.removed)
+        return structs.replace(held, removed=places)
+
+    async def _all_items(self, caller: str, held: HeldConversation) -> list[dict[str, Any]] | None:
+        """All items that there were, the oldest first, as clients list them; None if something is gone."""
+        if not held.revision.head:
+            return []
+        last = await self._archive.find(caller, held.revision.head)
+        chain = await self._archive.chain(caller, last) if last is not None else None
+        if chain is None:
+            return None
+        given = full_history(chain, stored.reply_items)
+        return _listed_items([*map(msgspec.json.decode, given)], held.id)
 
     async def _latest(self, caller: str, name: str, known: _Object) -> tuple[int, Revision | None]:
         """Its number, and None if it is not there: an older one is never taken for it."""
@@ -138,8 +134,10 @@ class ConversationObjects:
 
     async def _latest_from(self, caller: str, name: str, number: int) -> tuple[int, Revision | None]:
         latest: bytes | None = None
+        step = 2  # nearly always the number is right: there is that one, and none behind it
         while True:
-            wanted = [f"{name} {at}" for at in range(number, number + _STEP)]
+            wanted = [f"{name} {at}" for at in range(number, number + step)]
+            step = min(2 * step, _MOST_ASKED)
             found = await self._memory.get_objects(caller, _REVISION, wanted)
             for one in wanted:
                 if one not in found:
@@ -151,7 +149,7 @@ class ConversationObjects:
     async def lease(self, caller: str, held: HeldConversation) -> ConversationLease:
         """Raises if somebody else changes the conversation, or has done so since it was read."""
         token, number = token_hex(8), held.number + 1
-        for at in range(_STEP):
+        for at in range(_MOST_ASKED):
             name = f"{held.id} {number} {at}"
             over = await self._memory.get_object(caller, _OVER, name)
             if over is not None:
@@ -192,24 +190,26 @@ class ConversationObjects:
         if request.method == "DELETE" and not item:
             await self._delete(caller, name)
             return json_response({"id": name, "object": "conversation.deleted", "deleted": True})
-        held = await self._known(caller, name)
+        held, items = await self._known(caller, name)
         if item:
-            return await self._one_item(caller, held, item, request.method)
+            return await self._one_item(caller, held, items, item, request.method)
         if request.path.rstrip("/").endswith("/items"):
             if not adds:
-                return json_response(Raw(stored.encode_page(held.items, request.query)))
+                return json_response(Raw(stored.encode_page([*items.values()], request.query)))
             return await self._add_items(door, caller, held, fields)
         if adds:
             _refuse_others(fields, "metadata")
             await self._change(caller, held, metadata=_metadata(fields))
-            held = await self._known(caller, name)
+            held, _ = await self._known(caller, name)
         return json_response(held.shown())
 
-    async def _known(self, caller: str, name: str) -> HeldConversation:
+    async def _known(self, caller: str, name: str) -> tuple[HeldConversation, dict[int, dict[str, Any]]]:
+        """A conversation, and its items by their places. Raises if there is none, or something of it is gone."""
         held = await self.find(caller, name)
-        if held is None:
+        items = None if held is None else await self._all_items(caller, held)
+        if held is None or items is None:
             raise not_found(name)
-        return held
+        return held, {at: item for at, item in enumerate(items) if at not in held.removed}
 
     async def _create(self, door: Door, caller: str, fields: Mapping[str, Any]) -> HeldConversation:
         _refuse_others(fields, "items", "metadata")
@@ -226,7 +226,7 @@ class ConversationObjects:
                 (_KIND, name): msgspec.json.encode(_Object(created)),
             },
         )
-        return HeldConversation(name, created, 0, first, (), ())
+        return HeldConversation(name, created, 0, first)
 
     async def _add(self, caller: str, parent: str, items: Sequence[Any]) -> str:
         """A node with these items alone; its id."""
@@ -280,17 +280,20 @@ class ConversationObjects:
             await lease.advance(await self._add(caller, held.revision.head, items))
         finally:
             await lease.close()
-        now = await self._known(caller, held.id)
-        added = now.items[len(now.items) - len(items) :]
+        _, now = await self._known(caller, held.id)
+        added = [*now.values()][-len(items) :]
         return json_response(Raw(stored.encode_page(added, {"order": "asc", "limit": str(MOST_ITEMS)})))
 
-    async def _one_item(self, caller: str, held: HeldConversation, item: str, method: str) -> WebResponse:
-        found = next((one for one in held.items if one["id"] == item), None)
-        if found is None:
+    async def _one_item(
+        self, caller: str, held: HeldConversation, items: Mapping[int, Any], item: str, method: str
+    ) -> WebResponse:
+        place = next((at for at, one in items.items() if one["id"] == item), None)
+        if place is None:
             raise InvalidRequestError(f"Item with id '{item}' not found.", code="not_found", status=404)
         if method != "DELETE":
-            return json_response(found)
-        await self._change(caller, held, removed=(*held.revision.removed, item))
+            return json_response(items[place])
+        places = tuple(sorted((*held.removed, place)))
+        await self._change(caller, held, removed=(*held.revision.removed, item), places=places)
         return json_response(held.shown())
 
     async def _change(self, caller: str, held: HeldConversation, **fields: Any) -> None:
@@ -315,9 +318,11 @@ def _listed(item: Any, name: str, position: int, taken: Collection[str]) -> dict
     """One that came without an id, or with one that is taken, has one by its place in the conversation, which never changes."""
     shown = dict(item) if isinstance(item, dict) else {"content": item}
     kind = shown.setdefault("type", "message")
-    if not isinstance(given := shown.get("id"), str) or given in taken:
-        digest = blake2b(f"{name} {position}".encode(), digest_size=20).hexdigest()
-        shown = {**shown, "id": f"{'msg' if kind == 'message' else 'item'}_{digest}"}
+    given, place = shown.get("id"), f"{name} {position}"
+    while not isinstance(given, str) or given in taken:
+        digest = blake2b(place.encode(), digest_size=20).hexdigest()
+        given, place = f"{'msg' if kind == 'message' else 'item'}_{digest}", f"{place}'"
+    shown = {**shown, "id": given}
     if kind == "message":
         shown.setdefault("status", "completed")
         if isinstance(shown.get("content"), str):

@@ -27,7 +27,7 @@ from segue.gateway.requests.client_errors import STORE_AWAY_SECONDS
 from segue.gateway.requests.web import json_response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.doors.paths import Door
@@ -44,6 +44,8 @@ _OWNER: Final = "owner of a reply"
 _DELETIONS: Final = "\0deletions"
 """Beside the nodes of a caller: it changes with each deletion, in whichever process."""
 _RESPONSES: Final = "openai_responses"
+LOST_SECONDS: Final = 30.0
+"""Whoever makes a reply and was not seen for so long has stopped."""
 _LINEAGE: Final = 32
 """So many nodes before it are known to a node: a conversation is read in steps of that many."""
 _NEAR: Final = 32
@@ -103,6 +105,11 @@ class ReplyNode(Struct, kw_only=True, omit_defaults=True):
     origin: ReplyOrigin | None = None
     beat: float = 0.0
     """When a reply that is still being made was seen last; 0 if it is complete."""
+
+    @property
+    def is_being_made(self) -> bool:
+        """Whether somebody is making the reply now: whoever did so and was not seen any more has stopped."""
+        return time() - self.beat <= LOST_SECONDS
 
 
 _DECODER: Final = msgspec.json.Decoder(ReplyNode)
@@ -214,7 +221,7 @@ class ReplyArchive:
             reply=Raw(body),
             input=new,
             parent=prepared.parent,
-            removed=prepared.removed,
+            removed=[*prepared.removed],
             conversation=turn.conversation_id,
             wire=turn.dialect.name,
             whole=not prepared.is_part,
@@ -222,17 +229,23 @@ class ReplyArchive:
             origin=origin,
         )
         try:
-            await self.add(turn.caller, reply_id, node, settings)
+            await self.add(turn.caller, reply_id, node, settings, last=prepared.last)
         except JournalError as error:
             _LOG.warning("A reply was not kept for its client: %s", error)
             return ""
         return reply_id
 
     async def add(
-        self, caller: str, reply_id: str, node: ReplyNode, settings: dict[str, Raw] | None = None
+        self,
+        caller: str,
+        reply_id: str,
+        node: ReplyNode,
+        settings: dict[str, Raw] | None = None,
+        *,
+        last: ReplyNode | None = None,
     ) -> None:
         """Keep a new node behind its parent; or, if it has none, behind the node whose input it repeats. `settings`: the fields of
-        the request that carry over to those that continue it."""
+        the request that carry over to those that continue it. `last`: the parent, if it was read."""
         parent, at, ends, seen = node.parent, 0, "", None
         if not parent and node.whole:
             digests = _digests(node.input)
@@ -240,9 +253,9 @@ class ReplyArchive:
             ends = digests[-1]
         # Ids of our own are given once; those of providers need not be.
         given = [reply_id] if node.origin is not None and node.origin.id == reply_id else []
-        wanted = [name for name in (parent, *given) if name]
+        wanted = [name for name in ("" if last is not None else parent, *given) if name]
         found = await self._find_all(caller, wanted, charged=False) if wanted else {}
-        before = found.get(parent)
+        before = found.get(parent) if last is None else last
         if at and before is not None and _is_shareable(before, node):
             seen = await self._seen_complete(caller, parent, before)
         if at and (before is None or seen is None):
@@ -346,15 +359,22 @@ class ReplyArchive:
 
 
 def history(
-    chain: Sequence[ReplyNode], added: Callable[[Raw], list[Raw]], *, end: ReplyNode | None = None
+    chain: Sequence[ReplyNode],
+    added: Callable[[Raw], list[Raw]],
+    *,
+    end: ReplyNode | None = None,
+    removed: Collection[int] = (),
 ) -> list[Raw]:
     """All messages of these nodes, each with those that its reply adds, but for those that were deleted before the last node.
-    `end`: the node behind them, if it is not among them."""
+    `end`: the node behind them, if it is not among them. `removed`: the places of those that were deleted since then."""
     messages = full_history(chain, added, end=end)
-    nodes = chain if end is None else (*chain, end)
-    if not (removed := {place for node in nodes for place in node.removed}):
-        return messages
-    return [message for place, message in enumerate(messages) if place not in removed]
+    gone = removed_before(chain if end is None else (*chain, end)).union(removed)
+    return [message for place, message in enumerate(messages) if place not in gone] if gone else messages
+
+
+def removed_before(chain: Sequence[ReplyNode]) -> frozenset[int]:
+    """The places of items that were deleted before the last of these nodes."""
+    return frozenset(place for node in chain for place in node.removed)
 
 
 def full_history(

@@ -1,12 +1,10 @@
-"""A conversation that we keep as an object of its own, as it was read."""
+"""A conversation that we keep as an object of its own, as it was read: without its items, which the archive has."""
 
 from __future__ import annotations
 
 from typing import Any, final
 
 from msgspec import Struct
-
-from segue.gateway.stored_objects.reply_archive import ReplyOrigin
 
 
 @final
@@ -19,6 +17,8 @@ class Revision(Struct, frozen=True, omit_defaults=True):
     metadata: dict[str, str] = {}
     removed: tuple[str, ...] = ()
     """The ids of items that were deleted."""
+    places: tuple[int, ...] = ()
+    """Where these were among all items that there were; in records of earlier versions some are missing."""
 
 
 @final
@@ -29,14 +29,8 @@ class HeldConversation(Struct, frozen=True):
     created: int
     number: int
     revision: Revision
-    items: tuple[dict[str, Any], ...]
-    """All items, each with its id; the oldest first."""
-    given: tuple[Any, ...]
-    """The same as they came, for a model."""
-    removed: tuple[int, ...] = ()
-    """The places of those that were deleted, among all that there were."""
-    origin: ReplyOrigin | None = None
-    """Who made the reply that it ends with; None if it ends with something else, or something was deleted behind that."""
+    removed: frozenset[int] = frozenset()
+    """The places of items that were deleted, among all that there were."""
 
     def shown(self) -> dict[str, Any]:
         return {
