@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from itertools import count
 from statistics import median
 from time import process_time_ns
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -33,7 +33,7 @@ from segue.transports.transport import WireRequest
 MESSAGES = 400
 ROUNDS = 15
 OWN, OTHER = "anthropic/claude-sonnet-4-6", "openai/gpt-4.1"
-OWN_RESPONSES = "openai/gpt-5.5"
+OWN_RESPONSES, OWN_INTERACTIONS = "openai/gpt-5.5", "gemini/gemini-3.5-flash"
 _BETA = "message-threads-2026-08-12"
 _NUMBERS = count(1)
 _TEXT = "It is done, and this is what I found in the files that you named. " * 4
@@ -58,6 +58,11 @@ async def _provider(scope: Any, receive: Any, send: Any) -> None:
             "stop_sequence": None,
             "usage": usage,
         }
+    elif scope["path"].endswith("interactions"):
+        steps = [{"type": "model_output", "content": [{"type": "text", "text": _TEXT}]}]
+        body = {"id": f"v1_{number:048d}", "status": "completed", "model": "gemini-3.5-flash", "steps": steps}
+        body |= {"created": "2026-11-01T00:00:00Z", "updated": "2026-11-01T00:00:00Z"}
+        body |= {"usage": {"total_input_tokens": 9, "total_output_tokens": 9, "total_tokens": 18}}
     elif scope["path"].endswith("responses"):
         item: dict[str, Any] = {
             "type": "message",
@@ -100,11 +105,16 @@ class Conversation:
         self._question = session["messages"][0]["content"][0]["text"]
         self.kept: list[Any] = []
         self.last = ""
+        self.name = ""
+        """Of the object that it is, if it is one."""
         self._headers = {
             "content-type": "application/json",
             "anthropic-version": "2023-06-01",
             "anthropic-beta": _BETA,
         }
+
+    async def begin(self) -> None:
+        """What comes before the first turn."""
 
     def body(self) -> bytes:
         new = {"role": "user", "content": f"{next(_NUMBERS)}: {self._question}"}
@@ -121,21 +131,21 @@ class Conversation:
 
     async def turn(self) -> int:
         """The nanoseconds of one turn."""
-        body = self.body()
-        request = WireRequest(
-            method="POST", url=f"http://127.0.0.1{self.path}", headers=self._headers, body=body
-        )
+        reply, taken = await self._ask(self.path, self.body())
+        self.last = reply["id"]
+        written = reply[self.written]
+        self.kept += [{"role": "assistant", "content": written}] if self.written == "content" else written
+        return taken
+
+    async def _ask(self, path: str, body: bytes) -> tuple[Any, int]:
+        request = WireRequest(method="POST", url=f"http://127.0.0.1{path}", headers=self._headers, body=body)
         start = process_time_ns()
         async with self._transport(request) as answer:
             data = await answer.read()
         taken = process_time_ns() - start
-        reply = msgspec.json.decode(data)
         if answer.status != 200:
             raise RuntimeError(f"The gateway answered {answer.status}: {data[:300]!r}")
-        self.last = reply["id"]
-        written = reply[self.written]
-        self.kept += written if self.written == "output" else [{"role": "assistant", "content": written}]
-        return taken
+        return msgspec.json.decode(data), taken
 
 
 class Chain(Conversation):
@@ -161,15 +171,53 @@ class Chain(Conversation):
         fields: dict[str, Any] = {"model": self._model, "instructions": system, "tools": tools}
         if not self._thread:
             return msgspec.json.encode({**fields, "input": self.kept, "store": False})
-        before = {"previous_response_id": self.last} if self.last else {}
-        return msgspec.json.encode({**fields, "input": [new], **before})
+        return msgspec.json.encode({**fields, "input": [new], **self._before()})
+
+    def _before(self) -> dict[str, str]:
+        return {"previous_response_id": self.last} if self.last else {}
+
+
+class Object(Chain):
+    """The same as an object that every turn adds to."""
+
+    async def begin(self) -> None:
+        self.name = (await self._ask("/v1/conversations", b"{}"))[0]["id"]
+
+    def _before(self) -> dict[str, str]:
+        return {"conversation": self.name}
+
+
+class Interactions(Conversation):
+    """The same on the wire of Interactions: by the reply before, or sent whole each time without being stored."""
+
+    path = "/v1/interactions"
+    written = "steps"
+
+    def body(self) -> bytes:
+        question = {"type": "text", "text": f"{next(_NUMBERS)}: {self._question}"}
+        self.kept.append({"type": "user_input", "content": [question]})
+        tools = [
+            {
+                "type": "function",
+                "name": tool["name"],
+                "description": tool["description"],
+                "parameters": tool["input_schema"],
+            }
+            for tool in self._settings["tools"]
+        ]
+        system = "".join(block["text"] for block in self._settings["system"])
+        fields: dict[str, Any] = {"model": self._model, "system_instruction": system, "tools": tools}
+        if not self._thread:
+            return msgspec.json.encode({**fields, "input": self.kept, "store": False})
+        before = {"previous_interaction_id": self.last} if self.last else {}
+        return msgspec.json.encode({**fields, "input": self.kept[-1:], **before})
 
 
 def _gateway(state: str) -> Gateway:
     providers = default_registry(
         {
-            name: ProviderConfig(base_url=f"http://upstream/{name}", api_key=Secret("none"))
-            for name in ("anthropic", "openai")
+            name: ProviderConfig(base_url=f"http://upstream/{name}", api_key=Secret("none"), dialect=dialect)
+            for name, dialect in (("anthropic", ""), ("openai", ""), ("gemini", "gemini_interactions"))
         },
         environ={},
         transport=AsgiTransport(_provider),
@@ -179,30 +227,59 @@ def _gateway(state: str) -> Gateway:
     return Gateway(config, providers, Memory(SQLiteMemoryStore(), InstallationKey(b"k" * 32)))
 
 
-async def _measure() -> Mapping[str, float]:
+class Wire(NamedTuple):
+    """Conversations of one kind, and what the cost of their turns is compared with."""
+
+    name: str
+    kind: type[Conversation]
+    own: str
+    """A model of its own wire, whose provider holds the conversation too."""
+    whole: type[Conversation]
+    """What sends everything each time."""
+
+
+_WIRES = (
+    Wire("Messages", Conversation, OWN, Conversation),
+    Wire("Responses", Chain, OWN_RESPONSES, Chain),
+    Wire("conversation objects", Object, OWN_RESPONSES, Chain),
+    Wire("Interactions", Interactions, OWN_INTERACTIONS, Interactions),
+)
+_NEW, _DELTA_OUT, _WHOLE_OUT, _SENT_WHOLE = (
+    "new conversation",
+    "delta in, delta out",
+    "delta in, whole out",
+    "whole in, whole out",
+)
+_OWN_WHOLE_OUT, _OWN_SENT_WHOLE = "own wire: delta in, whole out", "own wire: whole in, whole out"
+
+
+async def _measure() -> Mapping[tuple[str, str], float]:
     gateway, whole_out = _gateway("use"), _gateway("never")
-    kinds = {
-        "delta in, delta out": Conversation(gateway, OWN, thread=True),
-        "delta in, whole out": Conversation(gateway, OTHER, thread=True),
-        "whole in, whole out": Conversation(gateway, OTHER, thread=False),
-        "own wire: delta in, whole out": Conversation(whole_out, OWN, thread=True),
-        "own wire: whole in, whole out": Conversation(whole_out, OWN, thread=False),
-        "Responses: delta in, delta out": Chain(gateway, OWN_RESPONSES, thread=True),
-        "Responses: delta in, whole out": Chain(gateway, OWN, thread=True),
-        "Responses: whole in, whole out": Chain(gateway, OWN, thread=False),
-    }
+    kinds: dict[tuple[str, str], Conversation] = {}
+    for wire in _WIRES:
+        other = OTHER if wire.own == OWN else OWN
+        kinds |= {
+            (wire.name, _DELTA_OUT): wire.kind(gateway, wire.own, thread=True),
+            (wire.name, _WHOLE_OUT): wire.kind(gateway, other, thread=True),
+            (wire.name, _SENT_WHOLE): wire.whole(gateway, other, thread=False),
+        }
+        if wire.own == OWN:
+            kinds[wire.name, _OWN_WHOLE_OUT] = wire.kind(whole_out, OWN, thread=True)
+            kinds[wire.name, _OWN_SENT_WHOLE] = wire.whole(whole_out, OWN, thread=False)
     for conversation in kinds.values():
+        await conversation.begin()
         for _ in range(MESSAGES // 2):
             await conversation.turn()
-    new = "new conversation", "Responses: new conversation"
-    taken: dict[str, list[int]] = {name: [] for name in (*new, *kinds)}
+    taken: dict[tuple[str, str], list[int]] = {(wire.name, _NEW): [] for wire in _WIRES}
+    taken |= {name: [] for name in kinds}
     for number in range(ROUNDS + 3):
-        begun = Conversation(gateway, OWN, thread=True), Chain(gateway, OWN_RESPONSES, thread=True)
-        times = {name: await conversation.turn() for name, conversation in zip(new, begun, strict=True)}
-        for name, conversation in kinds.items():
-            times[name] = await conversation.turn()
-        if number >= 3:
-            for name, time in times.items():
+        turns = dict(kinds)
+        for wire in _WIRES:
+            turns[wire.name, _NEW] = begun = wire.kind(gateway, wire.own, thread=True)
+            await begun.begin()
+        for name, conversation in turns.items():
+            time = await conversation.turn()
+            if number >= 3:
                 taken[name].append(time)
     return {name: median(times) / 1e6 for name, times in taken.items()}
 
@@ -213,34 +290,14 @@ def run() -> None:
     taken = asyncio.run(_measure())
     write = sys.stdout.write
     write(f"A turn at {MESSAGES} messages of a conversation, milliseconds of CPU\n")
-    for name, time in taken.items():
-        write(f"  {name:32} {time:8.2f}\n")
-    ratios = (
-        (
-            "delta in, delta out / new conversation",
-            taken["delta in, delta out"] / taken["new conversation"],
-            1.3,
-        ),
-        (
-            "delta in, whole out / sent whole",
-            taken["delta in, whole out"] / taken["whole in, whole out"],
-            1.0,
-        ),
-        (
-            "the same on its own wire",
-            taken["own wire: delta in, whole out"] / taken["own wire: whole in, whole out"],
-            1.0,
-        ),
-        (
-            "Responses: delta out / new conversation",
-            taken["Responses: delta in, delta out"] / taken["Responses: new conversation"],
-            1.3,
-        ),
-        (
-            "Responses: whole out / sent whole",
-            taken["Responses: delta in, whole out"] / taken["Responses: whole in, whole out"],
-            1.0,
-        ),
-    )
-    for name, ratio, goal in ratios:
-        write(f"  {name:40} {ratio:5.2f} (goal: at most {goal})\n")
+    for (of_wire, kind), time in taken.items():
+        write(f"  {f'{of_wire}: {kind}':52} {time:8.2f}\n")
+    for wire in _WIRES:
+        for kind, other, goal in (
+            (_DELTA_OUT, _NEW, 1.3),
+            (_WHOLE_OUT, _SENT_WHOLE, 1.0),
+            (_OWN_WHOLE_OUT, _OWN_SENT_WHOLE, 1.0),
+        ):
+            if (wire.name, kind) in taken:
+                ratio = taken[wire.name, kind] / taken[wire.name, other]
+                write(f"  {f'{wire.name}: {kind} / {other}':70} {ratio:5.2f} (goal: at most {goal})\n")
