@@ -12,10 +12,16 @@ from gateway.clients import AGENTS
 from gateway.world import ROUTES, GatewayWorld, providers_at
 from segue.conversation.blocks import Origin
 from segue.conversation.events import fold
+from segue.conversation.usage import Usage
 from segue.dialects import DIALECTS
 from segue.gateway.app import Gateway
 from segue.gateway.memory.installation_key import InstallationKey
 from segue.gateway.memory.memory import Memory
+from segue.gateway.telemetry.report import RequestReport
+from segue.providers.config import ProviderConfig
+from segue.providers.credentials.keys import Secret
+from segue.providers.registry import default_registry
+from transports.raw_server import unreached
 
 WORDS = "It rains in Rome and in Oslo. " * 10
 
@@ -107,3 +113,35 @@ def test_a_chat_stream_has_a_chunk_without_choices_only_for_clients_that_ask_for
             assert world.reports[-1].usage.total_tokens
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions"], ids=["translated", "forwarded"])
+def test_a_client_that_leaves_before_its_provider_is_reached_is_charged_nothing(path: str) -> None:
+    async def main(url: str) -> RequestReport:
+        world = GatewayWorld(model=ROUTES["chat"])
+        there = ProviderConfig(base_url=url, api_key=Secret("sk-emulated"))
+        providers = default_registry({"openai": there}, environ={}, keyring=False)
+        memory = Memory(world.store, InstallationKey(b"k" * 32))
+        gateway = Gateway(world.config, providers, memory, on_report=world.reports.append)
+        said = [{"role": "user", "content": WORDS}]
+        body = {"model": "any", "max_tokens": 9, "stream": True, "messages": said}
+        messages = [{"type": "http.request", "body": msgspec.json.encode(body), "more_body": False}]
+
+        async def receive() -> dict[str, Any]:
+            if messages:
+                return messages.pop()
+            await asyncio.sleep(0.3)
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            raise AssertionError(message)
+
+        await gateway({"type": "http", "method": "POST", "path": path, "headers": []}, receive, send)
+        await gateway.close()
+        return world.reports[-1]
+
+    with unreached() as url:
+        report = asyncio.run(main(url))
+    assert report.client_gone
+    assert report.attempts == 1
+    assert (report.usage, report.usage_estimated) == (Usage(), False)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -30,6 +31,21 @@ async def server(answer: Serve, tls: ssl.SSLContext | None = None) -> AsyncItera
         yield f"http{'s' if tls else ''}://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
     finally:
         listening.close()
+
+
+@contextmanager
+def unreached() -> Iterator[str]:
+    """A server whose queue is full: the kernel answers nobody else."""
+    with ExitStack() as opened:
+        busy = opened.enter_context(socket.socket())
+        busy.bind(("127.0.0.1", 0))
+        busy.listen(0)
+        port = busy.getsockname()[1]
+        for _ in range(3):
+            waiting = opened.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(("127.0.0.1", port))
+        yield f"http://127.0.0.1:{port}"
 
 
 def certificate(folder: Path, host: str = "127.0.0.1") -> tuple[Path, Path]:

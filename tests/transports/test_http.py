@@ -14,7 +14,7 @@ import pytest
 from segue.errors import SegueError, TransportError, UsageError
 from segue.transports.http import DEFAULT_TRANSPORT, HttpTransport
 from segue.transports.transport import Timeouts, WireRequest
-from transports.raw_server import certificate, server
+from transports.raw_server import certificate, server, unreached
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n"
 
@@ -172,20 +172,42 @@ def test_a_header_that_cannot_be_sent_is_refused_without_showing_it() -> None:
 
 
 def test_a_connection_that_is_not_taken_up_times_out() -> None:
-    # A server whose queue is full: the kernel answers nobody else.
-    with socket.socket() as busy:
-        busy.bind(("127.0.0.1", 0))
-        busy.listen(0)
-        port = busy.getsockname()[1]
-        waiting = [socket.socket() for _ in range(3)]
-        for one in waiting:
-            one.setblocking(False)
-            one.connect_ex(("127.0.0.1", port))
-        error = asyncio.run(refusal(f"http://127.0.0.1:{port}/", timeouts=Timeouts(connect=0.2)))
-        for one in waiting:
-            one.close()
+    with unreached() as url:
+        error = asyncio.run(refusal(url, timeouts=Timeouts(connect=0.2)))
     assert error.code == "connect_timeout"
     assert "timeouts.connect" in error.hint
+
+
+def test_a_request_that_is_cancelled_before_it_is_connected_says_that_it_costs_nothing() -> None:
+    async def main(url: str) -> BaseException:
+        asking = asyncio.ensure_future(refusal(url))
+        await asyncio.sleep(0.1)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await asking
+        return caught.value
+
+    with unreached() as url:
+        left = asyncio.run(main(url))
+    assert isinstance(left.__cause__, TransportError)
+    assert left.__cause__.unbilled
+
+
+def test_a_request_that_is_cancelled_when_it_is_sent_may_cost_something() -> None:
+    async def never(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        del writer
+        await asyncio.sleep(5)
+
+    async def main() -> BaseException:
+        async with server(never) as url:
+            asking = asyncio.ensure_future(refusal(url))
+            await asyncio.sleep(0.3)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError) as caught:
+                await asking
+            return caught.value
+
+    assert asyncio.run(main()).__cause__ is None
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,10 @@ class Attempt:
         try:
             with suppress(EnoughError):
                 await self.ask()
+        except asyncio.CancelledError as left:
+            if isinstance(left.__cause__, SegueError) and self.handovers:  # nothing was sent
+                self.handovers[-1].fail(left.__cause__)
+            raise
         finally:
             # Who listens mostly keeps its attempt: together they would hold the whole request until the next collection.
             del self._take

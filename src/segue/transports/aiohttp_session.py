@@ -3,6 +3,7 @@ written in an unusual way. Loaded with the first of them."""
 
 from __future__ import annotations
 
+import asyncio
 from contextvars import ContextVar
 from functools import lru_cache
 from io import BytesIO
@@ -14,7 +15,7 @@ from yarl import URL
 
 from segue.errors import SegueError
 from segue.transports.deadline import WaitLimits
-from segue.transports.failures import bad_header, bad_url, broken, reason_of, unreachable
+from segue.transports.failures import bad_header, bad_url, broken, reason_of, unreachable, unsent
 from segue.transports.http_answer import ENCODINGS, USER_AGENT, HttpAnswer
 from segue.transports.trust import trusted_certificates
 
@@ -64,6 +65,10 @@ class AiohttpSession:
         except SegueError as error:
             error.unbilled = not limits.is_connected
             raise
+        except asyncio.CancelledError:
+            if limits.is_connected:
+                raise
+            raise asyncio.CancelledError from unsent(request.place)
 
     async def _ask(self, request: WireRequest, limits: WaitLimits) -> aiohttp.ClientResponse:
         url = _url(request)

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from segue.errors import SegueError, TransportError
 from segue.transports.deadline import WaitLimits
-from segue.transports.failures import bad_header, broken, reason_of, unreachable
+from segue.transports.failures import bad_header, broken, reason_of, unreachable, unsent
 from segue.transports.http_answer import ENCODINGS, USER_AGENT, HttpAnswer
 from segue.transports.trust import trusted_certificates
 
@@ -122,6 +122,10 @@ class DirectSession:
             raise _unbilled(limits.too_long("first_byte"), limits) from error
         except SegueError as error:
             raise _unbilled(error, limits) from error.__cause__
+        except asyncio.CancelledError:
+            if limits.is_connected:
+                raise
+            raise asyncio.CancelledError from unsent(request.place)
 
     async def _ask(self, request: WireRequest, limits: WaitLimits) -> DirectAnswer:
         address = address_of(request.url)

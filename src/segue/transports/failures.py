@@ -23,6 +23,13 @@ def unreachable(place: str, why: str) -> TransportError:
     )
 
 
+def unsent(place: str) -> TransportError:
+    """The cause of a cancellation while a connection is awaited: it says that the request costs nothing."""
+    error = unreachable(place, "the request was given up")
+    error.unbilled = True
+    return error
+
+
 def broken(place: str, why: str) -> TransportError:
     return TransportError(
         f"The connection to {place} broke off: {why}.",
