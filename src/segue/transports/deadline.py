@@ -145,8 +145,13 @@ class WaitLimits(Deadline):
 
     def heard(self) -> None:
         """Something of the body has come during a wait, which goes on: the next silence begins."""
-        self.begun = True
-        self.move(min(self._end, self.loop.time() + self._idle))
+        at = self.loop.time() + self._idle
+        at = at if at < self._end else self._end
+        if self.begun:  # a silence ends later than the one before it, for which the watch looks
+            self.at = at
+        else:
+            self.begun = True
+            self.move(at)
 
     def too_long(self, what: WaitKind) -> TransportError:
         if self.loop.time() >= self._end:

@@ -125,7 +125,8 @@ class TranslatedAttempt(Attempt):
         writes its calls as text is held back until its final answer begins, or until it is complete."""
         reader, last = self.reader, events[-1]
         if reader is None:
-            return self._shown_to_client(self._piece(events))
+            piece = self._piece(events)
+            return piece if self._turn.prepared.held is None else self._shown_to_client(piece)
         if not reader.answers and type(last) not in (Finished, Failed):
             self._held += events
             return [], data

@@ -199,7 +199,7 @@ class ClientExchange(ReportingAsker):
             attempt.first_content = self._report.first_content = attempt.passed
             if self._turn.stream:
                 return self._commit(data)
-        if self._keeps_end(attempt, events):
+        if self._keep is not None and self._keeps_end(attempt, events):
             self._end.append(data)
             return None
         return self._writer.put(self._outgoing(data))
@@ -207,7 +207,7 @@ class ClientExchange(ReportingAsker):
     def _keeps_end(self, attempt: Attempt, events: list[Event]) -> bool:
         """Whether the end of a forwarded stream has come that its client may continue as soon as it has it: it leaves when the
         reply is kept."""
-        if self._keep is None or not attempt.forwarded or not self._committed:
+        if not attempt.forwarded or not self._committed:
             return False
         return bool(self._end) or (bool(events) and type(events[-1]) is Finished)
 
