@@ -7,6 +7,8 @@ little. So two requests can be compared, and what they have in common can be wei
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
+from secrets import randbits
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
 
 import msgspec
@@ -63,6 +65,12 @@ _END: Final = 32
 """How many of their last bytes tools are looked for by."""
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _LIST: Final = ord("[")
+_TOOLS: Final = "tools"
+_TOOLS_FIELD: Final = b'"tools":'
+_LOOKED_AT: Final = 8
+"""So many tools are compared with those of a body, those used last first."""
+_STAND_IN: Final = Raw(b"0.%d" % randbits(64))
+"""In place of tools that are known. No client can guess it."""
 _ELEMENTS: Final = msgspec.json.Decoder(list[Raw])
 _ORDER: Final[tuple[PromptGroup, ...]] = ("tools", "system", "options", "history")
 _SYSTEM_FIRST: Final[tuple[PromptGroup, ...]] = ("system", "tools", "options", "history")
@@ -116,6 +124,23 @@ class ToolParts(SizedCache[tuple[str, int, bytes], tuple[Raw, tuple[PromptPart, 
         self.keep(key, (value.copy(), parts), len(value) + _size_of(parts))
         return parts
 
+    def fields_of(self, body: bytes) -> tuple[dict[str, Raw], tuple[PromptPart, ...] | None]:
+        """The outer fields of a body. If its `tools` are known, the parts of these: the field itself is not read then, since to skip
+        it takes longer than all else that is done with the body."""
+        at = body.find(_TOOLS_FIELD)
+        while at >= 0:
+            start = at + len(_TOOLS_FIELD)
+            for key in islice(reversed(self._kept), _LOOKED_AT):
+                written, parts = self._kept[key][0]
+                if key[0] == _TOOLS and body.startswith(written, start):
+                    self.get(key)
+                    fields = _FIELDS.decode(b"".join((body[:start], _STAND_IN, body[start + len(written) :])))
+                    # Another object within the body may hold the same tools, in a field of the same name.
+                    is_outer = fields.get(_TOOLS) == _STAND_IN
+                    return (fields, parts) if is_outer else (_FIELDS.decode(body), None)
+            at = body.find(_TOOLS_FIELD, start)
+        return _FIELDS.decode(body), None
+
 
 def _size_of(parts: Sequence[PromptPart]) -> int:
     return sum([_PART_BYTES + len(part.data) for part in parts])
@@ -141,16 +166,18 @@ def taken_apart(
     held: dict[PromptGroup, list[PromptPart]] = {group: [] for group in _ORDER}
     history: dict[str, list[tuple[Raw, Sequence[PromptPart]]]] = {}
     always = 0
-    for name, value in _FIELDS.decode(body).items():
+    tools = tools if tools is not None else ToolParts(0)
+    fields, known_tools = tools.fields_of(body)
+    for name, value in fields.items():
         group = GROUPS.get(name, "options")
         if name == "cache_control" and msgspec.json.decode(value):
             always = 300
         if group == "tools":
-            known_tools = tools if tools is not None else ToolParts(0)
-            held[group] += known_tools.of(name, value, facts)
+            known = known_tools if name == _TOOLS else None
+            held[group] += known if known is not None else tools.of(name, value, facts)
         elif group == "history" and memoryview(value)[0] == _LIST:
-            known = before.history.get(name, ()) if before is not None else ()
-            history[name] = _messages(name, _ELEMENTS.decode(value), facts, known)
+            earlier = before.history.get(name, ()) if before is not None else ()
+            history[name] = _messages(name, _ELEMENTS.decode(value), facts, earlier)
             for _, parts in history[name]:
                 for part in parts:
                     held[part.group].append(part)
