@@ -21,6 +21,7 @@ from segue.emulators.model.model_reply import (
     calls_of,
     limited,
     portions,
+    text_of,
 )
 from segue.emulators.model.responder import ScriptedResponder, ToolCallingResponder
 
@@ -53,6 +54,26 @@ def test_the_agent_calls_with_arguments_that_the_schema_accepts(seed: int) -> No
     assert calls
     for call in calls:
         jsonschema.validate(call.arguments, WEATHER.schema)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"type": "array", "items": {"$ref": "#"}},
+        {"type": "array", "items": {"$ref": "#/$defs/tree"}},
+        {"anyOf": [{"$ref": "#"}, {"type": "null"}]},
+    ],
+)
+def test_an_answer_to_a_schema_that_refers_to_itself_fits_it(seed: int, more: dict[str, object]) -> None:
+    tree = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "more": more},
+        "required": ["name", "more"],
+    }
+    schema = {**tree, "$defs": {"tree": tree}}
+    reply = ToolCallingResponder(seed).reply(Prompt(provider="p", text="A tree?", schema=schema))
+    jsonschema.validate(msgspec.json.decode(text_of(reply)), schema)
 
 
 @pytest.mark.parametrize("seed", range(20))

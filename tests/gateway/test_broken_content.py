@@ -94,6 +94,13 @@ def test_what_cannot_be_meant_is_refused_with_its_place(
     assert caught.value.message.partition('"')[0] in reply
 
 
+@pytest.mark.parametrize("wire", ["openai_chat", "anthropic", "mistral", "converse"])
+def test_a_missing_role_is_called_missing(wire: str) -> None:
+    with pytest.raises(TranscriptError) as caught:
+        convert({"messages": [{"content": "x"}]}, to="gemini", source=wire)
+    assert (caught.value.path, caught.value.message) == ("messages[0].role", "The role is missing.")
+
+
 def test_roles_in_capitals_are_read_on_a_wire_that_takes_them() -> None:
     body = _said("ollama", "Hello.", "USER")
     assert convert(body, to="anthropic", source="ollama").request["messages"] == [

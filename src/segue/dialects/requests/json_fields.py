@@ -25,9 +25,10 @@ def wrong_type(path: str, wanted: str, value: Any) -> TranscriptError:
 
 
 def unknown(path: str, what: str, value: Any, known: str) -> TranscriptError:
-    """The error for a name that this wire does not have."""
+    """The error for a name that this wire does not have, or that is missing."""
+    said = f'There is no {what} "{encodable(str(value))[:80]}" on this wire.'
     return TranscriptError(
-        f'There is no {what} "{encodable(str(value))[:80]}" on this wire.',
+        f"The {what} is missing." if value in (None, "") else said,
         code="bad_request_body",
         path=path,
         hint=f"Known are: {known}.",

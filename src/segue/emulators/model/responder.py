@@ -65,6 +65,7 @@ class ScriptedResponder:
 
 
 MAX_DEPTH = 8
+_DEEP = MAX_DEPTH // 2
 WORDS = ("Paris", "Rome", "blue", "seven", "report", "north")
 
 
@@ -117,7 +118,8 @@ class ToolCallingResponder:
             return self._random.choice(schema["enum"])
         for key in ("anyOf", "oneOf"):
             if isinstance(schema.get(key), list) and schema[key]:
-                return self.value(schema[key][0], root, depth + 1)
+                # A schema that refers to itself ends with its last choice, mostly null.
+                return self.value(schema[key][-1 if depth >= _DEEP else 0], root, depth + 1)
         return self._typed(_kind(schema), schema, root, depth)
 
     def _typed(self, kind: str, schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Any:
@@ -125,7 +127,7 @@ class ToolCallingResponder:
             case "object":
                 return self._object(schema, root, depth)
             case "array":
-                amount = max(_bound(schema, "minItems", 1), 0)
+                amount = max(_bound(schema, "minItems", int(depth < _DEEP)), 0)
                 return [self.value(schema.get("items", {}), root, depth + 1) for _ in range(min(amount, 20))]
             case "string":
                 return self._string(schema)
@@ -191,6 +193,8 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
     reference = schema.get("$ref")
+    if reference == "#":
+        return root
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return schema
     found: Any = root
