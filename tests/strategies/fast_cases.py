@@ -255,12 +255,28 @@ HEALTHY: Mapping[str, tuple[dict[str, Any], ...]] = {
     ),
     "openai_chat": (
         {"role": "user", "content": "hello"},
+        {"role": "user", "content": [{"type": "text", "text": "hello"}, {"type": "text", "text": "you"}]},
+        {"role": "system", "content": "a note"},
         {"role": "assistant", "content": "hello"},
         {
             "role": "assistant",
             "content": None,
             "tool_calls": [
                 {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"n": 1}'}}
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [
+                {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": "{}"}},
+                {"id": "call_2", "type": "function", "function": {"name": "read", "arguments": "{}"}},
+            ],
+        },
+        {
+            "role": "assistant",
+            "tool_calls": [
+                {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
             ],
         },
         {"role": "tool", "tool_call_id": "call_1", "content": "done"},
@@ -277,13 +293,20 @@ HEALTHY: Mapping[str, tuple[dict[str, Any], ...]] = {
             "content": [{"type": "output_text", "text": "hello"}, {"type": "output_text", "text": "you"}],
         },
         {"type": "message", "role": "assistant", "content": "hello"},
+        {"role": "system", "content": [{"type": "input_text", "text": "a note"}]},
         {
             "type": "reasoning",
             "id": "rs_1",
             "summary": [{"type": "summary_text", "text": "hm"}],
             "encrypted_content": "SEALED",
         },
-        {"type": "reasoning", "summary": [], "encrypted_content": "SEALED"},
+        {"type": "reasoning", "summary": [], "content": None, "encrypted_content": "SEALED"},
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "annotations": [], "text": "hello", "logprobs": []}],
+            "internal_chat_message_metadata_passthrough": {"turn_id": "1"},
+        },
         {
             "type": "function_call",
             "id": "fc_1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from segue.conversation.blocks import Media, Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.events import parse_arguments
@@ -318,7 +318,7 @@ def output_text(parts: list[Any]) -> str:
 
 
 def read_fast(variant: Variant, given: Any, origin: Origin) -> Message | None:
-    """A user's text, a model's text and function calls, or a tool's text; None if it is anything else."""
+    """A user's texts, a system prompt, a model's text and function calls, or a tool's text; None if it is anything else."""
     if type(given) is not dict:
         return None
     role, content = given.get("role"), given.get("content")
@@ -330,29 +330,65 @@ def read_fast(variant: Variant, given: Any, origin: Origin) -> Message | None:
                 return None
             return Message("tool", (ToolResult("", name, content, complete=True, native_id=call_id),))
     elif role == "assistant":
-        return _read_fast_reply(given, content, origin, SILENCE[variant.silence])
-    elif role == "user" and len(given) == 2 and type(content) is str:
-        return Message("user", (Text(content),))
+        return _read_fast_reply(variant, given, content, origin)
+    elif role in ("user", "system") and len(given) == 2:
+        if type(content) is str:
+            return Message("user", (Text(content),), instruction=role == "system")
+        if role == "user" and type(content) is list and content:
+            texts = _read_fast_texts(content, _in_a_part(variant.name))
+            return Message("user", texts) if texts is not None else None
     return None
 
 
-def _read_fast_reply(given: dict[str, Any], content: Any, origin: Origin, silence: Any) -> Message | None:
+@cache
+def _in_a_part(dialect: str) -> Extra:
+    """Of a text that came as a part."""
+    return Extra(dialect, form={"type": "text"})
+
+
+def _read_fast_texts(parts: list[Any], extra: Extra) -> tuple[Block, ...] | None:
+    texts: list[Block] = []
+    for part in parts:
+        if type(part) is not dict or len(part) != 2 or part.get("type") != "text":
+            return None
+        said = part.get("text")
+        if type(said) is not str or not said:
+            return None
+        texts.append(Text(said, None, extra))
+    return tuple(texts)
+
+
+def _read_fast_reply(variant: Variant, given: dict[str, Any], content: Any, origin: Origin) -> Message | None:
     blocks: list[Block] = []
     if type(content) is str and content:
         blocks.append(Text(content))
         if len(given) == 2:
             return Message("model", tuple(blocks), origin)
-    elif content != silence or "content" not in given:
+    elif content is not None and content != "":
         return None
     listed = given.get("tool_calls")
-    if len(given) != 3 or type(listed) is not list or not listed:
+    if len(given) != ("content" in given) + 2 or type(listed) is not list or not listed:
         return None
     for item in listed:
         call = _read_fast_call(item)
         if call is None:
             return None
         blocks.append(call)
+    if not content and (around := _silence_of(variant, given)) is not None:
+        blocks = [*begun_blocks(tuple(blocks), around)]
     return Message("model", tuple(blocks), origin)
+
+
+def _silence_of(variant: Variant, given: dict[str, Any]) -> Extra | None:
+    """How a message that only calls was written, if not as we would write it."""
+    silence, content = SILENCE[variant.silence], given.get("content", UNSET)
+    if content == silence:
+        return None
+    return (
+        Extra(variant.name, absent=("content",))
+        if content is UNSET
+        else Extra(variant.name, form={"content": content})
+    )
 
 
 def _read_fast_call(given: Any) -> ToolCall | None:

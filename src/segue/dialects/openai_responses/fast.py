@@ -13,7 +13,9 @@ from msgspec import structs
 from segue.conversation.blocks import Reasoning, Seal, Text, ToolCall, ToolResult
 from segue.conversation.events import parse_arguments
 from segue.conversation.extra import Extra
+from segue.conversation.json_safe import is_json_safe
 from segue.dialects.openai_responses.rules import NAME
+from segue.dialects.openai_responses.shapes import PASSED
 from segue.dialects.openai_responses.wire import FunctionCall, FunctionCallOutput, MessageItem
 from segue.dialects.requests.messages import outcome_text
 from segue.dialects.requests.seal_makers import seal_origin
@@ -32,6 +34,7 @@ ReadItem: TypeAlias = "tuple[Speaker, Sequence[Block], bool]"
 _ROLES: Final[dict[str, tuple[Speaker, str, bool]]] = {
     "user": ("user", "input_text", False),
     "developer": ("user", "input_text", True),
+    "system": ("user", "input_text", True),
     "assistant": ("model", "output_text", False),
 }
 """Who speaks, of which kind the texts are, and whether it is an instruction."""
@@ -39,6 +42,9 @@ _ALONE: Final = Extra(NAME)
 _PARTS: Final = {kind: Extra(NAME, form={"type": kind}) for kind in ("input_text", "output_text")}
 _FIRST_PARTS: Final = {kind: structs.replace(extra, container=_ALONE) for kind, extra in _PARTS.items()}
 _IS_ID: Final = item_id().accepts
+_BESIDE: Final = frozenset({"id", "status", PASSED})
+_EMPTY_LISTS: Final = frozenset({"type", "annotations", "logprobs"})
+"""What a text that the model wrote has, beside itself, if it cites nothing."""
 
 
 def write_fast(blocks: tuple[StepBlock, ...], items: list[Any]) -> bool:
@@ -106,6 +112,8 @@ def _read_message(item: dict[str, Any]) -> ReadItem | None:
     form = _beside(item, 3 if typed else 2)
     if form is None:
         return None
+    if role == "system":  # we would call every instruction the developer's
+        form = _with_field(item, form, "role")
     around = None if typed and not form else Extra(NAME, form=form, absent=() if typed else ("type",))
     if type(content) is str:
         said = Text(content) if around is None else Text(content, None, Extra(NAME, container=around))
@@ -116,11 +124,16 @@ def _read_message(item: dict[str, Any]) -> ReadItem | None:
     extra = begins if around is None else structs.replace(own, container=around)
     blocks: list[Block] = []
     for part in content:
-        if type(part) is not dict or len(part) != 2 or part.get("type") != kind:
+        if type(part) is not dict or part.get("type") != kind:
             return None
         text = part.get("text")
         if type(text) is not str:
             return None
+        if len(part) != 2:
+            form = {name: value for name, value in part.items() if name != "text"}
+            if any(form[name] != [] for name in form if name != "type") or not _EMPTY_LISTS.issuperset(form):
+                return None
+            extra = structs.replace(extra, form=form)
         blocks.append(Text(text, None, extra))
         extra = own
     return speaker, blocks, instruction
@@ -131,9 +144,11 @@ def _read_thought(item: dict[str, Any], origin: Origin) -> ReadItem | None:
     sealed, summary = item.get("encrypted_content"), item.get("summary")
     if type(sealed) is not str or not sealed or type(summary) is not list or "status" in item:
         return None
-    form = _beside(item, 3)
-    if form is None:
+    form = _beside(item, 4 if "content" in item else 3)
+    if form is None or item.get("content") is not None:
         return None
+    if "content" in item:
+        form = _with_field(item, form, "content")
     thought: Any = ""
     if summary:
         part = summary[0]
@@ -153,15 +168,21 @@ def _read_thought(item: dict[str, Any], origin: Origin) -> ReadItem | None:
 
 
 def _beside(item: dict[str, Any], read: int) -> dict[str, Any] | None:
-    """The id and the state of an item, in their order; None if it has more than these beside so many fields that are read."""
+    """What an item has beside so many fields that are read, in its order; None if that is more than its id, its state and what Codex
+    notes for itself."""
     if len(item) == read:
         return _NOTHING
-    form = {name: value for name, value in item.items() if name in ("id", "status")}
-    if len(item) != read + len(form):
+    form = {name: value for name, value in item.items() if name in _BESIDE}
+    if len(item) != read + len(form) or form.get("status", "completed") != "completed":
         return None
     if "id" in form and not _IS_ID(form["id"]):
         return None
-    return form if form.get("status", "completed") == "completed" else None
+    return form if PASSED not in form or is_json_safe(form[PASSED]) else None
+
+
+def _with_field(item: dict[str, Any], form: dict[str, Any], field: str) -> dict[str, Any]:
+    """The form of an item with one more of its fields, in their order."""
+    return {name: value for name, value in item.items() if name in form or name == field}
 
 
 _NOTHING: Final[dict[str, Any]] = {}

@@ -55,10 +55,11 @@ _SHOWN: dict[str, Shape] = {
 }
 _REFUSAL = ObjectShape({"refusal": WORDS}, {"refusal": ""})
 _ASKED_PARTS = TextOr(CONTENT, _parts("input_text", **_SHOWN))
-_PASSED = "internal_chat_message_metadata_passthrough"  # of Codex, on items of every type
-_OF_A_CALL: dict[str, Shape] = dict.fromkeys(("type", "caller", "created_by", _PASSED), ANY)
+PASSED = "internal_chat_message_metadata_passthrough"
+"""Of Codex, on items of every type."""
+_OF_A_CALL: dict[str, Shape] = dict.fromkeys(("type", "caller", "created_by", PASSED), ANY)
 _MESSAGE: dict[str, Shape] = {
-    _PASSED: ANY,
+    PASSED: ANY,
     "created_by": ANY,
     "type": only("message"),
     "role": ANY,
@@ -120,7 +121,7 @@ ITEM = Tagged(
         "reasoning": ObjectShape(
             {
                 "type": ANY,
-                _PASSED: ANY,
+                PASSED: ANY,
                 "created_by": ANY,
                 "id": item_id("rs"),
                 "content": ANY,
