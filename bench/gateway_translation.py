@@ -90,7 +90,7 @@ def history_rows(size: int = 400) -> list[Row]:
     def fresh() -> None:
         result_of(next(strangers)(*firsts[0]))
 
-    taken = interleaved({"floor": lambda: _floor(firsts[0][0]), "from nothing": fresh}, rounds=7)
+    taken = interleaved({"floor": lambda: floor(firsts[0][0]), "from nothing": fresh}, rounds=7)
     rows: list[Row] = [
         (
             f"{size} messages from nothing, translation CPU",
@@ -104,7 +104,7 @@ def history_rows(size: int = 400) -> list[Row]:
     turns = iter(seconds)
     known = interleaved(
         {
-            "floor": lambda: _floor(seconds[0][0]),
+            "floor": lambda: floor(seconds[0][0]),
             "next": lambda: result_of(translation(*next(turns))),
         },
         rounds=len(seconds) - 1,
@@ -124,7 +124,7 @@ def result_of(translated: Coroutine[object, None, bytes]) -> bytes:
     raise RuntimeError("the translation waited for something")
 
 
-def _floor(body: bytes) -> bytes:
+def floor(body: bytes) -> bytes:
     return msgspec.json.encode(msgspec.json.decode(body))
 
 

@@ -56,6 +56,7 @@ class Counted:
             ["callgrind_control", *words, pid],  # noqa: S607
             check=True,
             stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             timeout=60,
         )
 

@@ -35,7 +35,7 @@ def _route(wire: str) -> str:
     return "mistral/mistral-large-latest" if wire == "anthropic" else "anthropic/claude-sonnet-4-5"
 
 
-def _bodies(wire: str, size: int) -> list[bytes]:
+def bodies(wire: str, size: int) -> list[bytes]:
     """Three requests of one conversation, one after another."""
     session, made = AgentSession(size=size), list[bytes]()
     for turn in range(3):
@@ -62,10 +62,10 @@ def _written(wire: str, body: bytes) -> bytes:
 def _taken(size: int) -> dict[str, float]:
     """Nanoseconds of the third request, by wire."""
     translations = {wire: Translation(_route(wire), path) for wire, path in PATHS.items()}
-    asked = {wire: [_bodies(wire, size) for _ in range(ROUNDS)] for wire in PATHS}
+    asked = {wire: [bodies(wire, size) for _ in range(ROUNDS)] for wire in PATHS}
     for wire, translate in translations.items():
-        for number, bodies in enumerate(asked[wire]):
-            for body in bodies[:2]:
+        for number, known in enumerate(asked[wire]):
+            for body in known[:2]:
                 result_of(translate(body, {"x-segue-session": str(number)}))
     gc.collect()
     taken: dict[str, list[int]] = {wire: [] for wire in PATHS}

@@ -5,7 +5,7 @@ case to the slow path. The law that both are equal is tested for all of them in 
 
 Why there are two ways: almost every message of an agent's history is clean, and the slow path looks at each as if it were broken. Without
 them, rendering 200 messages takes 3.2 to 5.3 times the instructions, and decoding such a request of Anthropic, Chat or Gemini
-6.7 to 12 times. Decision 27 has the figures of each one; one that no benchmark row needs is removed.
+6.7 to 12 times, of Responses four times. Decision 27 has the figures of each one; one that no benchmark row needs is removed.
 """
 
 from __future__ import annotations
