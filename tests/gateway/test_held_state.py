@@ -387,3 +387,15 @@ def test_what_a_client_does_not_store_is_not_stored_for_its_conversation() -> No
         assert "Word 0." in json.dumps(asked[-1])
 
     asyncio.run(main())
+
+
+def test_the_default_model_of_a_provider_goes_on_there_by_its_own_name() -> None:
+    async def main() -> None:
+        chain = Chain(GatewayWorld(models={"agent": "openai/default"}))
+        (first,) = await chain.say("One.")
+        (second,) = await chain.say("Two.")
+        assert is_delta(second)
+        assert second.verdict == "accepted"
+        assert second.body["model"] == first.body["model"] != "default"
+
+    asyncio.run(main())
