@@ -14,7 +14,7 @@ from segue.conversation.blocks import Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
-from segue.dialects.caches.read_cache import ReadCache, ReadRequest
+from segue.dialects.caches.read_cache import PartialRequestError, ReadCache, ReadRequest
 from segue.dialects.card import UNKNOWN
 from segue.dialects.registry import DIALECTS
 from segue.errors import TranscriptError
@@ -194,3 +194,16 @@ def test_a_request_that_is_none_is_refused_as_ever() -> None:
         cache.read(DIALECTS["anthropic"], written("anthropic", example(10))[:-1])
     with pytest.raises(TranscriptError):
         cache.read(DIALECTS["anthropic"], b"[]")
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("name", WIRES)
+def test_what_may_be_the_end_of_a_request_is_not_read(name: str, known: bool) -> None:
+    cache = ReadCache(1_000_000, least=0)
+    if known:
+        cache.read(DIALECTS[name], written(name, example(8)))
+    fields = json.loads(written(name, example(9)))
+    body = json.dumps({**fields, "thread": None}, separators=(",", ":")).encode()
+    with pytest.raises(PartialRequestError):
+        cache.read(DIALECTS[name], body, unless=("thread",))
+    assert parts(cache.read(DIALECTS[name], body, unless=("other",))) == alone(name, body)
