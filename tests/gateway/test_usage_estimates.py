@@ -115,7 +115,11 @@ def test_a_chat_stream_has_a_chunk_without_choices_only_for_clients_that_ask_for
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions"], ids=["translated", "forwarded"])
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/messages", "/v1/chat/completions", "/v1/completions"],
+    ids=["translated", "forwarded", "completion"],
+)
 def test_a_client_that_leaves_before_its_provider_is_reached_is_charged_nothing(path: str) -> None:
     async def main(url: str) -> RequestReport:
         world = GatewayWorld(model=ROUTES["chat"])
@@ -124,7 +128,7 @@ def test_a_client_that_leaves_before_its_provider_is_reached_is_charged_nothing(
         memory = Memory(world.store, InstallationKey(b"k" * 32))
         gateway = Gateway(world.config, providers, memory, on_report=world.reports.append)
         said = [{"role": "user", "content": WORDS}]
-        body = {"model": "any", "max_tokens": 9, "stream": True, "messages": said}
+        body = {"model": "any", "max_tokens": 9, "stream": True, "messages": said, "prompt": WORDS}
         messages = [{"type": "http.request", "body": msgspec.json.encode(body), "more_body": False}]
 
         async def receive() -> dict[str, Any]:
@@ -143,5 +147,5 @@ def test_a_client_that_leaves_before_its_provider_is_reached_is_charged_nothing(
     with unreached() as url:
         report = asyncio.run(main(url))
     assert report.client_gone
-    assert report.attempts == 1
+    assert len(report.tries) == 1
     assert (report.usage, report.usage_estimated) == (Usage(), False)

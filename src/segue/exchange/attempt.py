@@ -206,8 +206,8 @@ class Attempt:
             with suppress(EnoughError):
                 await self.ask()
         except asyncio.CancelledError as left:
-            if isinstance(left.__cause__, SegueError) and self.handovers:  # nothing was sent
-                self.handovers[-1].fail(left.__cause__)
+            if self.handovers:
+                self.handovers[-1].cancel(left)
             raise
         finally:
             # Who listens mostly keeps its attempt: together they would hold the whole request until the next collection.

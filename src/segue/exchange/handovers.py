@@ -22,12 +22,13 @@ from segue.conversation.events import (
 )
 from segue.conversation.usage import NO_USAGE, Usage
 from segue.dialects.replies.usage_counts import counted
+from segue.errors import SegueError
 from segue.providers.tokens.token_estimates import estimate_request, family_of, text_tokens
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterable, Sequence
 
-    from segue.errors import SegueError
     from segue.providers.adapter import ChatRequest
 
 UNSEEN_TOKENS: Final = 65_536
@@ -106,6 +107,11 @@ class Handover:
         """It ended with an error, before a reply or in the midst of one."""
         self._usage = None
         self._end = "refused" if error.unbilled else "failed"
+
+    def cancel(self, left: asyncio.CancelledError) -> None:
+        """Whoever waited for it has left. It costs nothing if nothing was sent yet, which the cause says."""
+        if isinstance(left.__cause__, SegueError):
+            self.fail(left.__cause__)
 
     def _reckoned(self) -> Usage:
         if self._end == "refused":

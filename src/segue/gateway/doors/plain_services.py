@@ -6,6 +6,7 @@ sent, so that what it used is known.
 
 from __future__ import annotations
 
+import asyncio
 from time import time
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -74,6 +75,9 @@ class PlainServices:
                 received, kind = await answer.read(), answer.headers.get("content-type", JSON_TYPE)
         except SegueError as error:
             handover.fail(error)
+            raise
+        except asyncio.CancelledError as left:
+            handover.cancel(left)
             raise
         finally:
             tried.seconds = time() - tried.began
