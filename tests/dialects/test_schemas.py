@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from segue.dialects.schemas import flavours
 from segue.dialects.schemas.strict import strict_schema
 from segue.emulators.anthropic.tools import is_valid
-from segue.emulators.kimi import mfjs
-from segue.emulators.mistral import schemas as draft_7
+from segue.emulators.kimi import checks
+from segue.emulators.mistral import checks as draft_7
 from segue.emulators.openai_chat.tools import not_strict
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def test_gemini_gets_only_keywords_it_knows(schema: Any) -> None:
 @few
 def test_kimi_gets_moonshots_flavour(schema: Any) -> None:
     spoken, _ = flavours.kimi(schema)
-    assert [str(mistake) for mistake in mfjs.mistakes(spoken)] == []
+    assert [str(mistake) for mistake in checks.mistakes(spoken)] == []
     assert spoken["type"] == "object"
 
 

@@ -16,7 +16,7 @@ from segue.emulators import provider_paths
 from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.in_process import ask_now
-from segue.emulators.openai_responses import seals
+from segue.emulators.openai_responses import chain
 from segue.emulators.rules import Context
 from segue.emulators.signatures import digest
 
@@ -120,7 +120,7 @@ def resealed(value: Any) -> Any:
         return value
     inner = {key: resealed(item) for key, item in value.items()}
     if isinstance(inner.get("encrypted_content"), str):
-        inner["encrypted_content"] = seals.issue("recorded", Context(account=digest(KEY)[:12]))
+        inner["encrypted_content"] = chain.issue("recorded", Context(account=digest(KEY)[:12]))
     return inner
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from segue.emulators.converse.checks import complaints, count_complaints
-from segue.emulators.converse.seals import sign
+from segue.emulators.converse.checks import complaints, count_complaints, sign
 from segue.emulators.model.model_facts import facts_for
 from segue.emulators.rules import Context, first_enforced
 

@@ -21,8 +21,7 @@ from mistral_common.utils.json_utils import validate_json_schema_by_draft7
 from pydantic import ValidationError
 
 from emulators.mistral.requests import FIRST, SECOND, context
-from segue.emulators.mistral.checks import complaints
-from segue.emulators.mistral.schemas import mistakes
+from segue.emulators.mistral.checks import complaints, mistakes
 from segue.emulators.rules import enforced
 
 VERSIONS = [

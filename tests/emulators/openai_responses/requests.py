@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from emulators.judge import Judge
-from segue.emulators.openai_responses import seals
+from segue.emulators.openai_responses import chain
 from segue.emulators.openai_responses.checks import complaints
 from segue.emulators.rules import Context
 
@@ -46,6 +46,6 @@ def reasoning(**more: Any) -> dict[str, Any]:
     return {
         "type": "reasoning",
         "summary": [{"type": "summary_text", "text": "Need two lookups."}],
-        "encrypted_content": seals.issue("Need two lookups.", Context()),
+        "encrypted_content": chain.issue("Need two lookups.", Context()),
         **more,
     }

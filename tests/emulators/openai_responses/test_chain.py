@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from emulators.openai_responses.requests import USER, body, call, judge, output, reasoning, said
-from segue.emulators.openai_responses import seals
+from segue.emulators.openai_responses import chain
 from segue.emulators.openai_responses.checks import complaints
 from segue.emulators.rules import Context, enforced
 
@@ -82,7 +82,7 @@ def test_without_storage_there_is_nothing_behind_a_bare_id(bare: dict[str, Any])
 
 @pytest.mark.rule("RESP-46")
 @pytest.mark.parametrize(
-    "sealed", ["gAAAAABforeign", seals.issue("x", Context(account="other")), "gAAA\u20ac"]
+    "sealed", ["gAAAAABforeign", chain.issue("x", Context(account="other")), "gAAA\u20ac"]
 )
 def test_a_foreign_seal_is_refused(sealed: str) -> None:
     judge.refuses(
@@ -96,10 +96,10 @@ def test_a_foreign_seal_is_refused(sealed: str) -> None:
 
 @pytest.mark.rule("RESP-46")
 def test_a_seal_that_was_altered_or_cut_is_refused() -> None:
-    sealed = seals.issue("x", Context())
+    sealed = chain.issue("x", Context())
     for wrong in (sealed[:-4], sealed[:20] + "A" + sealed[21:], sealed + "AAAA"):
-        assert not seals.opens(wrong, Context())
-    assert seals.opens(sealed, Context())
+        assert not chain.opens(wrong, Context())
+    assert chain.opens(sealed, Context())
 
 
 @pytest.mark.rule("RESP-47")

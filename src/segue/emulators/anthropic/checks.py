@@ -6,11 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 from segue.emulators.anthropic import (
-    content,
     fields,
     limits,
+    messages,
     model_features,
-    pairing,
     thinking,
     threads,
     tools,
@@ -54,8 +53,7 @@ def _all_complaints(body: object, context: Context, shape: fields.Record) -> Com
     body = threads.with_offered_tools(threads.whole(body, context))
     yield from model_features.complaints(body, context)
     yield from tools.complaints(body)
-    yield from content.complaints(body, context)
-    yield from pairing.complaints(body, context)
+    yield from messages.complaints(body, context)
     yield from thinking.complaints(body, context)
     yield from limits.complaints(body, context)
 

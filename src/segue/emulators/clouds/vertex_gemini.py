@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from segue.emulators.emulator import key_of
 from segue.emulators.gemini import checks, errors, routes
+from segue.emulators.gemini.contents import refused
 from segue.emulators.gemini.prompt import segments
-from segue.emulators.gemini.typed_contents import refused
 from segue.emulators.http import BadJsonError, Handler, Request, Response, Route, json_response
 from segue.emulators.model import tokens
 from segue.emulators.model.model_facts import listed

@@ -7,13 +7,39 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from segue.emulators import signatures
 from segue.emulators.converse.request import CONVERSE, COUNT
-from segue.emulators.converse.seals import is_ours
 from segue.emulators.model import tokens
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from segue.emulators.rules import Context
+
+
+_PREFIX = "ErUB"
+
+
+def sign(text: str, context: Context) -> str:
+    claims = {
+        "platform": "bedrock",
+        "model": context.model,
+        "text": signatures.digest(text),
+        "reply": context.reply_id,
+    }
+    return signatures.seal(context.secret, claims, _PREFIX)
+
+
+def is_ours(thought: Mapping[str, Any], context: Context) -> bool:
+    born = signatures.unseal(context.secret, thought["signature"], _PREFIX)
+    return (
+        born is not None
+        and born.get("platform") == "bedrock"
+        and born.get("model") == context.model
+        and born.get("text") == signatures.digest(thought["text"])
+    )
+
 
 VALIDATION = "ValidationException"
 MOST_POINTS = 4

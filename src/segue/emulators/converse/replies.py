@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.converse import prompt, seals
+from segue.emulators.converse import checks, prompt
 from segue.emulators.converse.frames import event
 from segue.emulators.model.model_reply import Call, Piece, Reply, Say, Think, limited, piece_tokens, portions
 from segue.emulators.model.prompt_cache import size
@@ -77,7 +77,7 @@ def _blocks(pieces: list[Piece], context: Context) -> list[dict[str, Any]]:
             case Say(text):
                 blocks.append({"text": text})
             case Think(text):
-                signed = {"signature": seals.sign(text, context)} if context.facts.get("signs") else {}
+                signed = {"signature": checks.sign(text, context)} if context.facts.get("signs") else {}
                 blocks.append({"reasoningContent": {"reasoningText": {"text": text, **signed}}})
             case Call(tool, arguments):
                 call_id = "tooluse_" + digest([context.reply_id, index])[:22]

@@ -13,8 +13,8 @@ import msgspec
 
 from segue.emulators import batch_jobs
 from segue.emulators.batch_jobs import DAY, Job, Task
-from segue.emulators.gemini import errors, file_routes, settings
-from segue.emulators.gemini.typed_contents import refused
+from segue.emulators.gemini import checks, errors, file_routes
+from segue.emulators.gemini.contents import refused
 from segue.emulators.http import Request, Response, Route, json_response
 from segue.emulators.request_checks import admitted, permitted
 from segue.emulators.rules import Complaints, Context, Refusal, RefusedError, rule
@@ -41,7 +41,7 @@ _STATES = {"running": "RUNNING", "done": "SUCCEEDED", "expired": "EXPIRED", "can
 @rule("GEM-B01")
 def complaints(body: object, context: Context) -> Complaints:
     yield from _unknown_names(body)
-    yield from settings.unknown_model(context, "generateContent")
+    yield from checks.unknown_model(context, "generateContent")
     batch = body.get("batch") if isinstance(body, dict) else None
     given = batch if isinstance(batch, dict) else {}
     config = given.get("inputConfig")

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.gemini import errors, proto
+from segue.emulators.gemini.contents import Body, refused
 from segue.emulators.gemini.prompt import segments
-from segue.emulators.gemini.typed_contents import Body, refused
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response
 from segue.emulators.model.model_facts import facts_for
 from segue.emulators.model.prompt_cache import size

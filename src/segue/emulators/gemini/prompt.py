@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.gemini import typed_contents
+from segue.emulators.gemini import contents
 from segue.emulators.model.model_reply import Offer, Prompt
 from segue.emulators.signatures import digest
 
 if TYPE_CHECKING:
-    from segue.emulators.gemini.typed_contents import Body
+    from segue.emulators.gemini.contents import Body
     from segue.emulators.rules import Context
 
 
 def segments(body: Body) -> list[object]:
     """System, tools, contents: each change keeps what stands before it in the cache."""
     found: list[object] = [_plain(body[key]) for key in ("system_instruction", "tools") if key in body]
-    for content in typed_contents.contents_of(body):
+    for content in contents.contents_of(body):
         found += [[content.role, _plain(part)] for part in content.parts]
     return found
 
@@ -39,13 +39,13 @@ def _plain(value: Any) -> Any:
 
 def thinks(body: Body, context: Context) -> bool:
     """Thinking models think unless their budget is nought."""
-    budget = typed_contents.settings_of(body).get("thinking_config", {}).get("thinking_budget")
+    budget = contents.settings_of(body).get("thinking_config", {}).get("thinking_budget")
     return bool(context.facts.get("thinks")) and budget not in (0, "0")
 
 
 def prompt(body: Body, context: Context) -> Prompt:
     text, results = _last_words(body)
-    mode = typed_contents.calling_of(body).get("mode", "AUTO")
+    mode = contents.calling_of(body).get("mode", "AUTO")
     return Prompt(
         provider="gemini",
         model=context.model,
@@ -53,7 +53,7 @@ def prompt(body: Body, context: Context) -> Prompt:
         results=results,
         tools=() if mode == "NONE" else tuple(_offers(body)),
         must_call=mode == "ANY",
-        schema=_schema(typed_contents.settings_of(body)),
+        schema=_schema(contents.settings_of(body)),
         thinking=thinks(body, context),
     )
 
@@ -66,8 +66,8 @@ def _schema(settings: Body) -> Body | None:
 
 
 def _offers(body: Body) -> Iterator[Offer]:
-    allowed = typed_contents.calling_of(body).get("allowed_function_names")
-    for _, declaration in typed_contents.declarations_of(body):
+    allowed = contents.calling_of(body).get("allowed_function_names")
+    for _, declaration in contents.declarations_of(body):
         name = declaration.get("name", "")
         schema = declaration.get("parameters_json_schema") or json_schema(declaration.get("parameters", {}))
         if not allowed or name in allowed:
@@ -93,7 +93,7 @@ def json_schema(schema: Body) -> dict[str, Any]:
 def _last_words(body: Body) -> tuple[str, tuple[str, ...]]:
     """The user's last text, and the results that came after it."""
     results: list[str] = []
-    for content in reversed(typed_contents.contents_of(body)):
+    for content in reversed(contents.contents_of(body)):
         if content.role == "model":
             continue
         texts = [part["text"] for part in content.parts if part.get("text")]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.gemini import cached_contents, checks, prompt, thoughts, typed_contents
+from segue.emulators.gemini import cached_contents, checks, contents, prompt, thoughts
 from segue.emulators.model.model_reply import Call, Piece, Reply, Say, Think, piece_tokens, portions
 from segue.emulators.model.prompt_cache import size
 from segue.emulators.rules import Context, rule
@@ -117,8 +117,8 @@ def _identity(context: Context) -> dict[str, str]:
 
 
 @rule("GEM-25")
-def _parts(reply: Reply, body: typed_contents.Body, context: Context) -> list[dict[str, Any]]:
-    shown = typed_contents.settings_of(body).get("thinking_config", {}).get("include_thoughts") is True
+def _parts(reply: Reply, body: contents.Body, context: Context) -> list[dict[str, Any]]:
+    shown = contents.settings_of(body).get("thinking_config", {}).get("include_thoughts") is True
     thinks = prompt.thinks(body, context)
     parts = [
         _part(piece, index, context)
@@ -155,7 +155,7 @@ def _sign(parts: list[dict[str, Any]], context: Context) -> None:
 
 
 @rule("GEM-56")
-def _usage(pieces: tuple[Piece, ...], body: typed_contents.Body, context: Context) -> dict[str, Any]:
+def _usage(pieces: tuple[Piece, ...], body: contents.Body, context: Context) -> dict[str, Any]:
     read = size(prompt.segments(cached_contents.whole(body, context)))
     thinks = prompt.thinks(body, context)
     thought = sum(piece_tokens(piece) for piece in pieces if isinstance(piece, Think) and thinks)

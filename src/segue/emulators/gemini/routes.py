@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.gemini import cached_contents, checks, errors, replies
+from segue.emulators.gemini.contents import Body, refused
 from segue.emulators.gemini.prompt import prompt, segments
-from segue.emulators.gemini.typed_contents import Body, refused
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
 from segue.emulators.model.model_facts import facts_for, listed
 from segue.emulators.model.prompt_cache import size as tokens_of

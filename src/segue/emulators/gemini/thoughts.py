@@ -9,8 +9,7 @@ from __future__ import annotations
 from base64 import b64encode
 
 from segue.emulators import signatures
-from segue.emulators.gemini import typed_contents
-from segue.emulators.gemini.typed_contents import Body, Content, refused
+from segue.emulators.gemini.contents import Body, Content, contents_of, refused
 from segue.emulators.rules import Complaints, Context, rule
 
 PREFIX = "EukB"
@@ -30,7 +29,7 @@ def complaints(body: Body, context: Context) -> Complaints:
     # Older models and image models take signatures or leave them (GEM-24).
     if context.facts.get("signatures_required") is not True:
         return
-    contents = typed_contents.contents_of(body)
+    contents = contents_of(body)
     yield from missing(contents)
     if not context.facts.get("trust_foreign_signatures"):
         yield from corrupted(contents, context)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from segue.emulators.gemini import typed_contents
-from segue.emulators.gemini.typed_contents import Body, refused
+from segue.emulators.gemini import contents
+from segue.emulators.gemini.contents import Body, refused
 from segue.emulators.rules import Complaints, Context, rule
 
 REQUEST = "* GenerateContentRequest"
@@ -24,7 +24,7 @@ VERTEX_NAME = (
 def complaints(body: Body, context: Context) -> Complaints:
     yield from names(body, context)
     yield from duplicate_names(body)
-    for path, declaration in typed_contents.declarations_of(body):
+    for path, declaration in contents.declarations_of(body):
         yield from two_schemas(path, declaration)
         for field in ("parameters", "response"):
             if field in declaration:
@@ -37,7 +37,7 @@ def complaints(body: Body, context: Context) -> Complaints:
 
 @rule("GEM-31")
 def names(body: Body, context: Context) -> Complaints:
-    for path, declaration in typed_contents.declarations_of(body):
+    for path, declaration in contents.declarations_of(body):
         if NAME.fullmatch(declaration.get("name", "")):
             continue
         if context.platform == "vertex":
@@ -49,7 +49,7 @@ def names(body: Body, context: Context) -> Complaints:
 
 @rule("GEM-32", "M")
 def duplicate_names(body: Body) -> Complaints:
-    found = Counter(declaration.get("name", "") for _, declaration in typed_contents.declarations_of(body))
+    found = Counter(declaration.get("name", "") for _, declaration in contents.declarations_of(body))
     for name, times in found.items():
         if times > 1:
             yield refused("GEM-32", f"Duplicate function declaration found: {name}", "M")
@@ -88,15 +88,15 @@ def empty_root(path: str, value: Body) -> Complaints:
 
 @rule("GEM-33", "M")
 def mode_without_declarations(body: Body) -> Complaints:
-    if typed_contents.calling_of(body).get("mode") in ("ANY", "VALIDATED") and not any(
-        typed_contents.declarations_of(body)
+    if contents.calling_of(body).get("mode") in ("ANY", "VALIDATED") and not any(
+        contents.declarations_of(body)
     ):
         yield refused("GEM-33", "Function calling config is set without function_declarations.", "M")
 
 
 @rule("GEM-33")
 def allowed_names(body: Body) -> Complaints:
-    calling = typed_contents.calling_of(body)
+    calling = contents.calling_of(body)
     if calling.get("allowed_function_names") and calling.get("mode") not in ("ANY", "VALIDATED"):
         text = (
             "Unable to submit request because it has allowed_function_names set when"
@@ -107,9 +107,9 @@ def allowed_names(body: Body) -> Complaints:
 
 @rule("GEM-34")
 def json_mode(body: Body, context: Context) -> Complaints:
-    kind = typed_contents.settings_of(body).get("response_mime_type")
+    kind = contents.settings_of(body).get("response_mime_type")
     if kind != "application/json" or context.facts.get("json_with_functions") is not False:
         return
-    if any(typed_contents.declarations_of(body)):
+    if any(contents.declarations_of(body)):
         text = "Function calling with a response mime type: 'application/json' is unsupported"
         yield refused("GEM-34", text)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators.gemini import thoughts
-from segue.emulators.gemini_interactions.steps import texts_of
+from segue.emulators.gemini_interactions.checks import texts_of
 from segue.emulators.http import sse
 from segue.emulators.model.model_reply import (
     Call,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.gemini_interactions import checks, errors, replies
-from segue.emulators.gemini_interactions.steps import steps_in
+from segue.emulators.gemini_interactions.checks import steps_in
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
 from segue.emulators.request_checks import admitted, permitted
 from segue.emulators.rules import Context, Refusal, RefusedError, rule

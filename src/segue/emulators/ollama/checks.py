@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.ollama import gojson, window
-from segue.emulators.ollama.store import REGISTRY, full_name, known_store
+from segue.emulators.ollama import gojson, models
+from segue.emulators.ollama.models import REGISTRY, full_name, known_store
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -184,8 +184,8 @@ def too_long(body: Mapping[str, Any], context: Context) -> Complaints:
     """Refused only if the request asks for it; everyone else is answered on a shortened prompt."""
     if body.get("truncate") is not False:
         return
-    asked = window.prompt_tokens(window.read(body, context), body.get("tools"))
-    limit = window.size(body, context)
+    asked = models.prompt_tokens(models.read(body, context), body.get("tools"))
+    limit = models.size(body, context)
     if asked > limit:
         yield Refusal(
             "OLL-16",
@@ -199,7 +199,7 @@ def rendered(body: Mapping[str, Any], context: Context) -> Complaints:
     """A template of the server's own looks at what is left of the conversation, and may raise."""
     if context.facts.get("renderer") != "qwen":
         return
-    left = window.kept(window.read(body, context), body.get("tools"), window.size(body, context))
+    left = models.kept(models.read(body, context), body.get("tools"), models.size(body, context))
     speakers = [str(message.get("role", "")).lower() for message in left]
     if "user" not in speakers:
         yield _template("no user query found in messages")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from segue.emulators.http import Request, Response, json_response
 from segue.emulators.model import tokens
 from segue.emulators.ollama import checks, gojson
-from segue.emulators.ollama.management import accepted
+from segue.emulators.ollama.models import accepted
 from segue.emulators.openai_chat.embeddings import embedding
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 

@@ -19,9 +19,9 @@ from segue.emulators.model.model_reply import (
     text_of,
     thoughts_of,
 )
-from segue.emulators.ollama import window
+from segue.emulators.ollama import models
 from segue.emulators.ollama.checks import is_thinking
-from segue.emulators.ollama.store import timestamp
+from segue.emulators.ollama.models import timestamp
 from segue.emulators.rules import Context, rule
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _PER_PROMPT_TOKEN, _PER_TOKEN, _LOADING = 480_000, 17_000_000, 21_000_000
 def prompt_of(body: Mapping[str, Any], context: Context) -> Prompt:
     text = ""
     results: list[str] = []
-    for message in window.messages_of(body):
+    for message in models.messages_of(body):
         role, content = str(message.get("role", "")).lower(), str(message.get("content") or "")
         if role == "user":
             text, results = content, []
@@ -137,8 +137,8 @@ def closing(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[
 @rule("OLL-16")
 def usage(reply: Reply, request: Mapping[str, Any], context: Context) -> tuple[int, int]:
     """Prompt tokens that fitted into the window, and tokens of the answer."""
-    limit = window.size(request, context)
-    prompt = window.evaluated(window.read(request, context), request.get("tools"), limit)
+    limit = models.size(request, context)
+    prompt = models.evaluated(models.read(request, context), request.get("tools"), limit)
     return prompt, sum(piece_tokens(piece) for piece in reply.pieces)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from segue.emulators.model import tokens
-from segue.emulators.openai_chat import wording
+from segue.emulators.openai_chat import errors
 from segue.emulators.openai_chat.messages import message_complaints, pairing_complaints
 from segue.emulators.openai_chat.profile import OPENAI, RANGES, TYPES, Profile
 from segue.emulators.openai_chat.tools import answer_schema_complaints, tool_complaints
@@ -17,7 +17,7 @@ STOPS_MAX = 4
 
 def complaints(body: object, context: Context, profile: Profile = OPENAI) -> Complaints:
     if not isinstance(body, Mapping):
-        yield wording.not_an_object("CHAT-00", body)
+        yield errors.not_an_object("CHAT-00", body)
         return
     yield from wrong_parameters(body)
     yield from out_of_range(body)
@@ -44,13 +44,13 @@ def wrong_parameters(body: Mapping[str, Any]) -> Complaints:
     if body.get("model") is None:
         yield Refusal("CHAT-00", "you must provide a model parameter")
     elif not isinstance(body["model"], str):
-        yield wording.wrong_type("CHAT-00", "model", "a string", body["model"])
-    yield from wording.wrong_types("CHAT-00", body, TYPES)
+        yield errors.wrong_type("CHAT-00", "model", "a string", body["model"])
+    yield from errors.wrong_types("CHAT-00", body, TYPES)
 
 
 @rule("CHAT-00", "H")
 def out_of_range(body: Mapping[str, Any]) -> Complaints:
-    yield from wording.out_of_range("CHAT-00", body, RANGES)
+    yield from errors.out_of_range("CHAT-00", body, RANGES)
 
 
 @rule("CHAT-42", "H")
@@ -58,7 +58,7 @@ def too_many_stops(body: Mapping[str, Any]) -> Complaints:
     """https://github.com/continuedev/continue/issues/1572 has the words."""
     stop = body.get("stop")
     if isinstance(stop, list) and len(stop) > STOPS_MAX:
-        yield wording.long_array("CHAT-42", "stop", STOPS_MAX, len(stop))
+        yield errors.long_array("CHAT-42", "stop", STOPS_MAX, len(stop))
 
 
 @rule("CHAT-00", "M")
@@ -67,18 +67,18 @@ def unknown_parameters(body: Mapping[str, Any], profile: Profile) -> Complaints:
         return
     for name in body:
         if name not in profile.known_parameters:
-            yield wording.unknown("CHAT-00", name, "M")
+            yield errors.unknown("CHAT-00", name, "M")
 
 
 @rule("CHAT-02", "H")
 def no_messages(body: Mapping[str, Any]) -> Complaints:
     messages = body.get("messages")
     if messages is None:
-        yield wording.missing("CHAT-02", "messages")
+        yield errors.missing("CHAT-02", "messages")
     elif not isinstance(messages, list):
-        yield wording.wrong_type("CHAT-02", "messages", "an array of objects", messages)
+        yield errors.wrong_type("CHAT-02", "messages", "an array of objects", messages)
     elif not messages:
-        yield wording.empty_array("CHAT-02", "messages")
+        yield errors.empty_array("CHAT-02", "messages")
 
 
 @rule("CHAT-63", "H")
@@ -94,12 +94,12 @@ def stream_options_without_stream(body: Mapping[str, Any]) -> Complaints:
 @rule("RESP-51", "H")
 def unknown_model(body: Mapping[str, Any], context: Context, profile: Profile) -> Complaints:
     if profile.model_checks and not context.facts and isinstance(body.get("model"), str):
-        yield wording.no_such_model("RESP-51", body["model"])
+        yield errors.no_such_model("RESP-51", body["model"])
 
 
 def capability_complaints(body: Mapping[str, Any], messages: list[Any], context: Context) -> Complaints:
     yield from system_message_refused(messages, context)
-    yield from wording.unstreamed(body, context)
+    yield from errors.unstreamed(body, context)
     yield from tools_need_effort_none(body, context)
     yield from refused_sampling(body, context)
     yield from refused_effort(body, context)
@@ -152,7 +152,7 @@ def refused_sampling(body: Mapping[str, Any], context: Context) -> Complaints:
     if not context.facts.get("reasoning"):
         return
     if body.get("max_tokens") is not None:
-        yield wording.unsupported_parameter("CHAT-41", "max_tokens", "Use 'max_completion_tokens' instead.")
+        yield errors.unsupported_parameter("CHAT-41", "max_tokens", "Use 'max_completion_tokens' instead.")
     temperature = body.get("temperature")
     if isinstance(temperature, (int, float)) and temperature != 1 and _effort(body, context) != "none":
         yield Refusal(
@@ -163,14 +163,14 @@ def refused_sampling(body: Mapping[str, Any], context: Context) -> Complaints:
             param="temperature",
         )
     if body.get("stop") is not None:
-        yield wording.unsupported_parameter("CHAT-41", "stop")
+        yield errors.unsupported_parameter("CHAT-41", "stop")
 
 
 @rule("CHAT-41", "H")
 def refused_effort(body: Mapping[str, Any], context: Context) -> Complaints:
     effort, levels = body.get("reasoning_effort"), context.facts.get("efforts")
     if isinstance(effort, str) and levels and effort not in levels:
-        yield wording.unsupported_effort("CHAT-41", "reasoning_effort", effort, context.model, levels)
+        yield errors.unsupported_effort("CHAT-41", "reasoning_effort", effort, context.model, levels)
 
 
 @rule("REC-01", "H")

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from segue.emulators.model import tokens
-from segue.emulators.openai_chat import wording
+from segue.emulators.openai_chat import errors
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 INPUTS_MAX, TOKENS_MAX, TOKENS_MAX_SUM = 2048, 8192, 300_000
@@ -20,7 +20,7 @@ KEYS = frozenset({"model", "input", "dimensions", "encoding_format", "user"})
 
 def complaints(body: object, context: Context) -> Complaints:
     if not isinstance(body, Mapping):
-        yield wording.wrong_type("OAI-07", "body", "an object", body)
+        yield errors.wrong_type("OAI-07", "body", "an object", body)
         return
     yield from wrong_parameters(body)
     yield from wrong_input(body)
@@ -33,17 +33,17 @@ def complaints(body: object, context: Context) -> Complaints:
 def wrong_parameters(body: Mapping[str, Any]) -> Complaints:
     for key in body:
         if key not in KEYS:
-            yield wording.unknown("OAI-07", key)
+            yield errors.unknown("OAI-07", key)
     if not isinstance(body.get("model"), str):
         yield Refusal("OAI-07", "you must provide a model parameter")
     size = body.get("dimensions")
     if size is not None and (not isinstance(size, int) or isinstance(size, bool)):
-        yield wording.wrong_type("OAI-07", "dimensions", "an integer", size)
+        yield errors.wrong_type("OAI-07", "dimensions", "an integer", size)
     elif size is not None and size < 1:
         yield Refusal("OAI-07", f"{size} is less than the minimum of 1 - 'dimensions'")
     wanted = body.get("encoding_format")
     if wanted is not None and wanted not in FORMATS:
-        yield wording.wrong_value("OAI-07", "encoding_format", str(wanted), FORMATS)
+        yield errors.wrong_value("OAI-07", "encoding_format", str(wanted), FORMATS)
 
 
 @rule("OAI-07", "H")
@@ -75,7 +75,7 @@ def _are_tokens(value: object) -> bool:
 def wrong_model(body: Mapping[str, Any], context: Context) -> Complaints:
     model = body.get("model")
     if isinstance(model, str) and "embedding" not in context.facts:
-        yield wording.no_such_model("RESP-51", model)
+        yield errors.no_such_model("RESP-51", model)
 
 
 @rule("OAI-07", "H")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.openai_chat import wording
+from segue.emulators.openai_chat import errors
 from segue.emulators.openai_chat.tools import bad_name
 from segue.emulators.rules import Complaints, Refusal, rule
 
@@ -32,7 +32,7 @@ REASONING_KEYS = ("reasoning_content", "reasoning", "thinking", "reasoning_detai
 def message_complaints(message: object, index: int, profile: Profile) -> Complaints:
     path = f"messages[{index}]"
     if not isinstance(message, Mapping):
-        yield wording.wrong_type("CHAT-00", path, "an object", message)
+        yield errors.wrong_type("CHAT-00", path, "an object", message)
         return
     yield from unknown_role(message, path)
     yield from content_missing(message, index)
@@ -49,11 +49,11 @@ def message_complaints(message: object, index: int, profile: Profile) -> Complai
 def unknown_role(message: Mapping[str, Any], path: str) -> Complaints:
     role = message.get("role")
     if role is None:
-        yield wording.missing("CHAT-01", f"{path}.role")
+        yield errors.missing("CHAT-01", f"{path}.role")
     elif not isinstance(role, str):
-        yield wording.wrong_type("CHAT-01", f"{path}.role", "a string", role)
+        yield errors.wrong_type("CHAT-01", f"{path}.role", "a string", role)
     elif role not in ROLES:
-        yield wording.wrong_value("CHAT-01", f"{path}.role", role, ROLES)
+        yield errors.wrong_value("CHAT-01", f"{path}.role", role, ROLES)
 
 
 @rule("CHAT-04", "H")
@@ -77,7 +77,7 @@ def content_missing(message: Mapping[str, Any], index: int) -> Complaints:
 def content_of_wrong_type(message: Mapping[str, Any], path: str) -> Complaints:
     content = message.get("content")
     if content is not None and not isinstance(content, (str, list)):
-        yield wording.wrong_type("CHAT-00", f"{path}.content", "one of a string or array of objects", content)
+        yield errors.wrong_type("CHAT-00", f"{path}.content", "one of a string or array of objects", content)
 
 
 @rule("CHAT-03", "H")
@@ -86,7 +86,7 @@ def content_parts(message: Mapping[str, Any], index: int) -> Complaints:
     if not isinstance(content, list):
         return
     if not content:
-        yield wording.empty_array("CHAT-03", f"messages[{index}].content")
+        yield errors.empty_array("CHAT-03", f"messages[{index}].content")
     for position, part in enumerate(content):
         yield from one_part(part, message, (index, position))
 
@@ -94,12 +94,12 @@ def content_parts(message: Mapping[str, Any], index: int) -> Complaints:
 def one_part(part: object, message: Mapping[str, Any], place: tuple[int, int]) -> Complaints:
     path = f"messages[{place[0]}].content[{place[1]}]"
     if not isinstance(part, Mapping):
-        yield wording.wrong_type("CHAT-00", path, "an object", part)
+        yield errors.wrong_type("CHAT-00", path, "an object", part)
         return
     role = str(message.get("role"))
     sort = part.get("type")
     if not isinstance(sort, str):
-        yield wording.missing("CHAT-00", f"{path}.type")
+        yield errors.missing("CHAT-00", f"{path}.type")
     elif sort == "image_url" and role != "user":
         yield image_outside_user(role, place[0])
     else:
@@ -127,16 +127,16 @@ def part_of_another_role(sort: str, role: str, path: str) -> Complaints:
     if role == "tool":
         yield Refusal("CHAT-18", "Content blocks are expected to be either text or image_url type.")
     else:
-        yield wording.wrong_value("CHAT-53", f"{path}.type", sort, allowed)
+        yield errors.wrong_value("CHAT-53", f"{path}.type", sort, allowed)
 
 
 def text_part(part: Mapping[str, Any], path: str) -> Complaints:
     if part.get("type") != "text":
         return
     if "text" not in part:
-        yield wording.missing("CHAT-00", f"{path}.text")
+        yield errors.missing("CHAT-00", f"{path}.text")
     elif not isinstance(part["text"], str):
-        yield wording.wrong_type("CHAT-00", f"{path}.text", "a string", part["text"])
+        yield errors.wrong_type("CHAT-00", f"{path}.text", "a string", part["text"])
 
 
 def image_part(part: Mapping[str, Any], path: str) -> Complaints:
@@ -144,9 +144,9 @@ def image_part(part: Mapping[str, Any], path: str) -> Complaints:
         return
     image = part.get("image_url")
     if not isinstance(image, Mapping):
-        yield wording.wrong_type("CHAT-00", f"{path}.image_url", "an object", image)
+        yield errors.wrong_type("CHAT-00", f"{path}.image_url", "an object", image)
     elif not isinstance(image.get("url"), str):
-        yield wording.missing("CHAT-00", f"{path}.image_url.url")
+        yield errors.missing("CHAT-00", f"{path}.image_url.url")
 
 
 @rule("CHAT-53", "H")
@@ -155,20 +155,20 @@ def file_part(part: Mapping[str, Any], path: str) -> Complaints:
         return
     file = part.get("file")
     if not isinstance(file, Mapping):
-        yield wording.missing("CHAT-53", f"{path}.file")
+        yield errors.missing("CHAT-53", f"{path}.file")
         return
     for key in file:
         if key not in FILE_KEYS:
-            yield wording.unknown("CHAT-53", f"{path}.file.{key}")
+            yield errors.unknown("CHAT-53", f"{path}.file.{key}")
     if "file_id" not in file and "file_data" not in file:
-        yield wording.missing("CHAT-53", f"{path}.file.file_id")
+        yield errors.missing("CHAT-53", f"{path}.file.file_id")
 
 
 @rule("CHAT-07", "M")
 def text_too_long(message: Mapping[str, Any], path: str) -> Complaints:
     content = message.get("content")
     if isinstance(content, str) and len(content) > TEXT_MAX:
-        yield wording.long_string("CHAT-07", f"{path}.content", TEXT_MAX, len(content), "M")
+        yield errors.long_string("CHAT-07", f"{path}.content", TEXT_MAX, len(content), "M")
 
 
 @rule("CHAT-50", "M")
@@ -177,7 +177,7 @@ def reasoning_sent_back(message: Mapping[str, Any], path: str, profile: Profile)
         return
     for key in REASONING_KEYS:
         if key in message:
-            yield wording.unknown("CHAT-50", f"{path}.{key}", "M")
+            yield errors.unknown("CHAT-50", f"{path}.{key}", "M")
 
 
 @rule("CHAT-51", "H")
@@ -203,14 +203,14 @@ def call_shapes(message: Mapping[str, Any], path: str, profile: Profile) -> Comp
 @rule("CHAT-17", "H")
 def no_calls_in_the_list(calls: object, path: str) -> Complaints:
     if calls == []:
-        yield wording.empty_array("CHAT-17", path)
+        yield errors.empty_array("CHAT-17", path)
     elif not isinstance(calls, list):
-        yield wording.wrong_type("CHAT-17", path, "an array of objects", calls)
+        yield errors.wrong_type("CHAT-17", path, "an array of objects", calls)
 
 
 def one_call(call: object, path: str, profile: Profile) -> Complaints:
     if not isinstance(call, Mapping):
-        yield wording.wrong_type("CHAT-00", path, "an object", call)
+        yield errors.wrong_type("CHAT-00", path, "an object", call)
         return
     yield from call_id(call, path, profile)
     yield from call_type(call, path)
@@ -218,7 +218,7 @@ def one_call(call: object, path: str, profile: Profile) -> Complaints:
         return
     function = call.get("function")
     if not isinstance(function, Mapping):
-        yield wording.missing("CHAT-24", f"{path}.function")
+        yield errors.missing("CHAT-24", f"{path}.function")
         return
     yield from bad_name(function.get("name"), f"{path}.function.name", pattern_confidence="M")
     yield from arguments_not_a_string(function, f"{path}.function.arguments")
@@ -229,31 +229,31 @@ def one_call(call: object, path: str, profile: Profile) -> Complaints:
 def call_id(call: Mapping[str, Any], path: str, profile: Profile) -> Complaints:
     value, most = call.get("id"), profile.tool_id_max
     if value is None:
-        yield wording.missing("CHAT-24", f"{path}.id")
+        yield errors.missing("CHAT-24", f"{path}.id")
     elif not isinstance(value, str):
-        yield wording.wrong_type("CHAT-20", f"{path}.id", "a string", value)
+        yield errors.wrong_type("CHAT-20", f"{path}.id", "a string", value)
     elif most is not None and len(value) > most:
-        yield wording.long_string("CHAT-20", f"{path}.id", most, len(value))
+        yield errors.long_string("CHAT-20", f"{path}.id", most, len(value))
 
 
 @rule("CHAT-24", "H")
 def call_type(call: Mapping[str, Any], path: str) -> Complaints:
     sort = call.get("type")
     if sort is None:
-        yield wording.missing("CHAT-24", f"{path}.type")
+        yield errors.missing("CHAT-24", f"{path}.type")
     elif sort not in ("function", "custom"):
-        yield wording.wrong_value("CHAT-24", f"{path}.type", str(sort), ("function", "custom"))
+        yield errors.wrong_value("CHAT-24", f"{path}.type", str(sort), ("function", "custom"))
     elif sort == "custom" and not isinstance(call.get("custom"), Mapping):
-        yield wording.missing("CHAT-24", f"{path}.custom")
+        yield errors.missing("CHAT-24", f"{path}.custom")
 
 
 @rule("CHAT-22", "H")
 def arguments_not_a_string(function: Mapping[str, Any], path: str) -> Complaints:
     arguments = function.get("arguments")
     if "arguments" not in function:
-        yield wording.missing("CHAT-22", path)
+        yield errors.missing("CHAT-22", path)
     elif not isinstance(arguments, str):
-        yield wording.wrong_type("CHAT-22", path, "a string", arguments)
+        yield errors.wrong_type("CHAT-22", path, "a string", arguments)
 
 
 @rule("CHAT-23", "M")
@@ -289,9 +289,9 @@ def result_id(message: Mapping[str, Any], index: int, profile: Profile) -> Compl
             confidence="M",
         )
     elif not isinstance(value, str):
-        yield wording.wrong_type("CHAT-14", path, "a string", value)
+        yield errors.wrong_type("CHAT-14", path, "a string", value)
     elif most is not None and len(value) > most:
-        yield wording.long_string("CHAT-20", path, most, len(value), "M")
+        yield errors.long_string("CHAT-20", path, most, len(value), "M")
 
 
 class _Group:

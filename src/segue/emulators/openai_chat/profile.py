@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from segue.emulators.openai_chat.wording import Types
+from segue.emulators.openai_chat.errors import Types
 
 TYPES: Types = {
     "stream": (bool, "a boolean"),

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from segue.emulators.openai_chat import wording
-from segue.emulators.openai_chat.wording import wrong_type
+from segue.emulators.openai_chat import errors
+from segue.emulators.openai_chat.errors import wrong_type
 from segue.emulators.rules import Complaints, Confidence, Refusal, rule
 
 TOOLS_MAX, NAME_MAX = 128, 64
@@ -31,21 +31,21 @@ def tool_complaints(body: Mapping[str, Any]) -> Complaints:
 @rule("CHAT-30", "M")
 def no_tools_in_the_list(tools: object) -> Complaints:
     if tools == []:
-        yield wording.empty_array("CHAT-30", "tools", "M")
+        yield errors.empty_array("CHAT-30", "tools", "M")
     elif tools is not None and not isinstance(tools, list):
-        yield wording.wrong_type("CHAT-00", "tools", "an array of objects", tools)
+        yield errors.wrong_type("CHAT-00", "tools", "an array of objects", tools)
 
 
 @rule("CHAT-31", "H")
 def too_many_tools(tools: object) -> Complaints:
     if isinstance(tools, list) and len(tools) > TOOLS_MAX:
-        yield wording.long_array("CHAT-31", "tools", TOOLS_MAX, len(tools))
+        yield errors.long_array("CHAT-31", "tools", TOOLS_MAX, len(tools))
 
 
 def one_tool(tool: object, index: int) -> Complaints:
     path = f"tools[{index}]"
     if not isinstance(tool, Mapping):
-        yield wording.wrong_type("CHAT-00", path, "an object", tool)
+        yield errors.wrong_type("CHAT-00", path, "an object", tool)
         return
     match tool.get("type"):
         case "function":
@@ -53,15 +53,15 @@ def one_tool(tool: object, index: int) -> Complaints:
         case "custom":
             yield from custom_tool(tool, path)
         case None:
-            yield wording.missing("CHAT-00", f"{path}.type")
+            yield errors.missing("CHAT-00", f"{path}.type")
         case other:
-            yield wording.wrong_value("CHAT-00", f"{path}.type", str(other), ("function", "custom"))
+            yield errors.wrong_value("CHAT-00", f"{path}.type", str(other), ("function", "custom"))
 
 
 def function_tool(tool: Mapping[str, Any], path: str) -> Complaints:
     function = tool.get("function")
     if not isinstance(function, Mapping):
-        yield wording.missing("CHAT-00", f"{path}.function")
+        yield errors.missing("CHAT-00", f"{path}.function")
         return
     yield from bad_name(function.get("name"), f"{path}.function.name")
     name = function.get("name")
@@ -73,7 +73,7 @@ def custom_tool(tool: Mapping[str, Any], path: str) -> Complaints:
     if isinstance(custom, Mapping):
         yield from bad_name(custom.get("name"), f"{path}.custom.name")
     else:
-        yield wording.missing("CHAT-00", f"{path}.custom")
+        yield errors.missing("CHAT-00", f"{path}.custom")
 
 
 @rule("CHAT-21", "H")
@@ -86,15 +86,15 @@ def bad_name(
 ) -> Complaints:
     """1..64 of letters, digits, underscore and dash; in the history the pattern is only M."""
     if name is None:
-        yield wording.missing(rule_id, path)
+        yield errors.missing(rule_id, path)
     elif not isinstance(name, str):
-        yield wording.wrong_type(rule_id, path, "a string", name)
+        yield errors.wrong_type(rule_id, path, "a string", name)
     elif not name:
-        yield wording.empty_string(rule_id, path)
+        yield errors.empty_string(rule_id, path)
     elif len(name) > most:
-        yield wording.long_string(rule_id, path, most, len(name), pattern_confidence)
+        yield errors.long_string(rule_id, path, most, len(name), pattern_confidence)
     elif not _NAME.fullmatch(name):
-        yield wording.no_match(rule_id, path, NAME_PATTERN, pattern_confidence)
+        yield errors.no_match(rule_id, path, NAME_PATTERN, pattern_confidence)
 
 
 @rule("CHAT-37", "H")
@@ -111,18 +111,18 @@ def unknown_choice(body: Mapping[str, Any]) -> Complaints:
             return
         case str():
             if choice not in CHOICES:
-                yield wording.wrong_value("CHAT-37", "tool_choice", choice, CHOICES)
+                yield errors.wrong_value("CHAT-37", "tool_choice", choice, CHOICES)
         case {"type": "function", "function": {"name": str(name)}}:
             yield from _unoffered(name, body)
         case {"type": "function"}:
-            yield wording.missing("CHAT-37", "tool_choice.function")
+            yield errors.missing("CHAT-37", "tool_choice.function")
         case {"type": str(sort)}:
             if sort not in CHOICE_TYPES:
-                yield wording.wrong_value("CHAT-37", "tool_choice.type", sort, CHOICE_TYPES)
+                yield errors.wrong_value("CHAT-37", "tool_choice.type", sort, CHOICE_TYPES)
         case {}:
-            yield wording.missing("CHAT-37", "tool_choice.type")
+            yield errors.missing("CHAT-37", "tool_choice.type")
         case _:
-            yield wording.wrong_type("CHAT-37", "tool_choice", "one of a string or object", choice)
+            yield errors.wrong_type("CHAT-37", "tool_choice", "one of a string or object", choice)
 
 
 def _unoffered(name: str, body: Mapping[str, Any]) -> Complaints:

@@ -7,9 +7,8 @@ both are absent, and a chain behind `previous_response_id` is unknown rather tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from segue.emulators.openai_responses import seals
 from segue.emulators.openai_responses.conversations import (
     held_items,
     locked_conversation,
@@ -17,6 +16,27 @@ from segue.emulators.openai_responses.conversations import (
 )
 from segue.emulators.openai_responses.items import type_of
 from segue.emulators.rules import Complaints, Context, Refusal, rule
+from segue.emulators.signatures import seal, unseal
+
+if TYPE_CHECKING:
+    from segue.emulators.rules import Context
+
+
+PREFIX = "gAAAAAB"
+
+
+def issue(text: str, context: Context) -> str:
+    claims = {"platform": context.platform, "account": context.account, "text": text}
+    return seal(context.secret, claims, prefix=PREFIX)
+
+
+def opens(sealed: str, context: Context) -> bool:
+    claims = unseal(context.secret, sealed, prefix=PREFIX)
+    return claims is not None and (claims.get("platform"), claims.get("account")) == (
+        context.platform,
+        context.account,
+    )
+
 
 Item: TypeAlias = Mapping[str, Any]
 CALLS = {
@@ -135,7 +155,7 @@ def foreign_seals(items: Sequence[Item], context: Context) -> Complaints:
         if (
             type_of(item) not in ("reasoning", "compaction")
             or not isinstance(sealed, str)
-            or seals.opens(sealed, context)
+            or opens(sealed, context)
         ):
             continue
         name = item.get("id")

@@ -8,14 +8,14 @@ from typing import Any
 from msgspec import structs
 
 from segue.emulators.model import tokens
-from segue.emulators.openai_chat import wording
+from segue.emulators.openai_chat import errors
 from segue.emulators.openai_chat.tools import answer_schema_complaints
 from segue.emulators.openai_responses.chain import chain_complaints, stored_chain
 from segue.emulators.openai_responses.items import item_complaints
 from segue.emulators.openai_responses.tools import tool_complaints
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
-TYPES: wording.Types = {
+TYPES: errors.Types = {
     "stream": (bool, "a boolean"),
     "store": (bool, "a boolean"),
     "parallel_tool_calls": (bool, "a boolean"),
@@ -62,7 +62,7 @@ OUTPUT_MINIMUM = 16
 
 def complaints(body: object, context: Context) -> Complaints:
     if not isinstance(body, Mapping):
-        yield wording.not_an_object("RESP-00", body)
+        yield errors.not_an_object("RESP-00", body)
         return
     yield from wrong_parameters(body)
     yield from out_of_range(body)
@@ -79,7 +79,7 @@ def complaints(body: object, context: Context) -> Complaints:
     yield from unknown_model(body, context)
     yield from two_chains(body)
     yield from chain_complaints(body, [item for item in items if isinstance(item, Mapping)], context)
-    yield from wording.unstreamed(body, context)
+    yield from errors.unstreamed(body, context)
     yield from refused_parameters(body, context)
     yield from context_too_long(body, context)
 
@@ -89,16 +89,16 @@ def wrong_parameters(body: Mapping[str, Any]) -> Complaints:
     if body.get("model") is None:
         # A stored prompt may name the model itself.
         if not isinstance(body.get("prompt"), dict):
-            yield wording.missing("RESP-00", "model")
+            yield errors.missing("RESP-00", "model")
     elif not isinstance(body["model"], str):
-        yield wording.wrong_type("RESP-00", "model", "a string", body["model"])
-    yield from wording.wrong_types("RESP-00", body, TYPES)
+        yield errors.wrong_type("RESP-00", "model", "a string", body["model"])
+    yield from errors.wrong_types("RESP-00", body, TYPES)
     for name in ("conversation", "prompt"):
         if isinstance(named := body.get(name), Mapping):
             if named.get("id") is None:
-                yield wording.missing("RESP-00", f"{name}.id")
+                yield errors.missing("RESP-00", f"{name}.id")
             elif not isinstance(named["id"], str):
-                yield wording.wrong_type("RESP-00", f"{name}.id", "a string", named["id"])
+                yield errors.wrong_type("RESP-00", f"{name}.id", "a string", named["id"])
 
 
 @rule("RESP-31", "H")
@@ -111,10 +111,10 @@ def bad_answer_schema(body: Mapping[str, Any]) -> Complaints:
 
 @rule("RESP-05", "H")
 def out_of_range(body: Mapping[str, Any]) -> Complaints:
-    yield from wording.out_of_range("RESP-05", body, RANGES)
+    yield from errors.out_of_range("RESP-05", body, RANGES)
     wanted = body.get("max_output_tokens")
     if isinstance(wanted, int) and wanted < OUTPUT_MINIMUM:
-        yield wording.below_minimum("RESP-05", "max_output_tokens", OUTPUT_MINIMUM, wanted)
+        yield errors.below_minimum("RESP-05", "max_output_tokens", OUTPUT_MINIMUM, wanted)
 
 
 @rule("RESP-65", "H")
@@ -123,14 +123,14 @@ def wrong_stream_options(body: Mapping[str, Any]) -> Complaints:
     options = body.get("stream_options")
     for name in options if isinstance(options, Mapping) else ():
         if name != "include_obfuscation":
-            yield wording.unknown("RESP-65", f"stream_options.{name}")
+            yield errors.unknown("RESP-65", f"stream_options.{name}")
 
 
 @rule("RESP-00", "M")
 def unknown_parameters(body: Mapping[str, Any]) -> Complaints:
     for name in body:
         if name not in KNOWN:
-            yield wording.unknown("RESP-00", name, "M")
+            yield errors.unknown("RESP-00", name, "M")
 
 
 @rule("RESP-04", "M")
@@ -138,9 +138,9 @@ def no_input(body: Mapping[str, Any]) -> Complaints:
     given = body.get("input")
     if given is None or given == []:
         if not any(body.get(key) for key in ("previous_response_id", "conversation", "prompt")):
-            yield wording.missing("RESP-04", "input", "M")
+            yield errors.missing("RESP-04", "input", "M")
     elif not isinstance(given, (str, list)):
-        yield wording.wrong_type("RESP-00", "input", "one of a string or array of objects", given)
+        yield errors.wrong_type("RESP-00", "input", "one of a string or array of objects", given)
 
 
 @rule("RESP-52", "M")
@@ -184,11 +184,11 @@ def refused_parameters(body: Mapping[str, Any], context: Context) -> Complaints:
     if isinstance(reasoning, Mapping) and context.facts and not context.facts.get("reasoning"):
         for key in ("effort", "summary"):
             if reasoning.get(key) is not None:
-                yield wording.unsupported_parameter("RESP-48", f"reasoning.{key}", confidence="M")
+                yield errors.unsupported_parameter("RESP-48", f"reasoning.{key}", confidence="M")
     effort = reasoning.get("effort") if isinstance(reasoning, Mapping) else None
     levels = context.facts.get("efforts")
     if isinstance(effort, str) and levels and effort not in levels:
-        yield wording.unsupported_effort("RESP-48", "reasoning.effort", effort, context.model, levels)
+        yield errors.unsupported_effort("RESP-48", "reasoning.effort", effort, context.model, levels)
 
 
 @rule("RESP-66", "H")

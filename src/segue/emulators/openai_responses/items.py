@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from segue.emulators.openai_chat import wording
+from segue.emulators.openai_chat import errors
 from segue.emulators.openai_chat.tools import bad_name
 from segue.emulators.rules import Complaints, Refusal, rule
 
@@ -75,7 +75,7 @@ def items_in(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def item_complaints(item: object, index: int) -> Complaints:
     path = f"input[{index}]"
     if not isinstance(item, Mapping):
-        yield wording.wrong_type("RESP-00", path, "an object", item)
+        yield errors.wrong_type("RESP-00", path, "an object", item)
         return
     yield from unknown_type(item, path)
     yield from item_id(item, path)
@@ -106,7 +106,7 @@ def item_complaints(item: object, index: int) -> Complaints:
             yield from reasoning(item, path)
         case "item_reference":
             if not isinstance(item.get("id"), str):
-                yield wording.missing("RESP-00", f"{path}.id")
+                yield errors.missing("RESP-00", f"{path}.id")
         case _:
             return
 
@@ -115,7 +115,7 @@ def item_complaints(item: object, index: int) -> Complaints:
 def unknown_type(item: Mapping[str, Any], path: str) -> Complaints:
     sort = item.get("type", "message")
     if sort not in TYPES:
-        yield wording.wrong_value("RESP-00", f"{path}.type", str(sort), TYPES)
+        yield errors.wrong_value("RESP-00", f"{path}.type", str(sort), TYPES)
 
 
 @rule("RESP-21", "H")
@@ -127,9 +127,9 @@ def item_id(item: Mapping[str, Any], path: str) -> Complaints:
         return
     path = f"{path}.id"
     if not isinstance(value, str):
-        yield wording.wrong_type("RESP-22", path, "a string", value)
+        yield errors.wrong_type("RESP-22", path, "a string", value)
     elif len(value) > ID_MAX:
-        yield wording.long_string("RESP-22", path, ID_MAX, len(value))
+        yield errors.long_string("RESP-22", path, ID_MAX, len(value))
     elif not _ID.fullmatch(value):
         yield _bad_id(
             "RESP-22",
@@ -156,15 +156,13 @@ def _bad_id(rule_id: str, path: str, value: str, wanted: str) -> Refusal:
 def message(item: Mapping[str, Any], path: str) -> Complaints:
     role, content = item.get("role"), item.get("content")
     if role is None:
-        yield wording.missing("RESP-01", f"{path}.role")
+        yield errors.missing("RESP-01", f"{path}.role")
     elif role not in ROLES:
-        yield wording.wrong_value("RESP-01", f"{path}.role", str(role), ROLES)
+        yield errors.wrong_value("RESP-01", f"{path}.role", str(role), ROLES)
     if "content" not in item:
-        yield wording.missing("RESP-01", f"{path}.content")
+        yield errors.missing("RESP-01", f"{path}.content")
     elif not isinstance(content, (str, list)):
-        yield wording.wrong_type(
-            "RESP-01", f"{path}.content", "one of an array of objects or string", content
-        )
+        yield errors.wrong_type("RESP-01", f"{path}.content", "one of an array of objects or string", content)
     yield from text_too_long(content, f"{path}.content")
     for position, part in enumerate(content if isinstance(content, list) else ()):
         yield from part_of_another_role(part, str(role), f"{path}.content[{position}]")
@@ -176,23 +174,23 @@ def part_of_another_role(part: object, role: str, path: str) -> Complaints:
     allowed = OUTPUT_PARTS if role == "assistant" else INPUT_PARTS
     sort = part.get("type") if isinstance(part, Mapping) else None
     if isinstance(sort, str) and sort not in allowed:
-        yield wording.wrong_value("RESP-02", path, sort, allowed)
+        yield errors.wrong_value("RESP-02", path, sort, allowed)
 
 
 @rule("RESP-00", "H")
 def part_shape(part: object, path: str) -> Complaints:
     if not isinstance(part, Mapping):
-        yield wording.wrong_type("RESP-00", path, "an object", part)
+        yield errors.wrong_type("RESP-00", path, "an object", part)
         return
     sort = part.get("type")
     if not isinstance(sort, str):
-        yield wording.missing("RESP-00", f"{path}.type")
+        yield errors.missing("RESP-00", f"{path}.type")
         return
     needed = {"input_text": "text", "output_text": "text", "refusal": "refusal"}.get(sort)
     if needed is not None and part.get(needed) is None:
-        yield wording.missing("RESP-00", f"{path}.{needed}")
+        yield errors.missing("RESP-00", f"{path}.{needed}")
     elif needed is not None and not isinstance(part[needed], str):
-        yield wording.wrong_type("RESP-00", f"{path}.{needed}", "a string", part[needed])
+        yield errors.wrong_type("RESP-00", f"{path}.{needed}", "a string", part[needed])
     for key in ("text", "image_url", "file_data"):
         yield from text_too_long(part.get(key), f"{path}.{key}")
 
@@ -203,7 +201,7 @@ def text_too_long(value: object, path: str) -> Complaints:
         path.rpartition(".")[2], TEXT_MAX
     )
     if isinstance(value, str) and len(value) > most:
-        yield wording.long_string("RESP-05", path, most, len(value))
+        yield errors.long_string("RESP-05", path, most, len(value))
 
 
 @rule("RESP-20", "H")
@@ -211,13 +209,13 @@ def call_id(item: Mapping[str, Any], path: str) -> Complaints:
     value = item.get("call_id")
     path = f"{path}.call_id"
     if value is None:
-        yield wording.missing("RESP-20", path)
+        yield errors.missing("RESP-20", path)
     elif not isinstance(value, str):
-        yield wording.wrong_type("RESP-20", path, "a string", value)
+        yield errors.wrong_type("RESP-20", path, "a string", value)
     elif not value:
-        yield wording.empty_string("RESP-20", path)
+        yield errors.empty_string("RESP-20", path)
     elif len(value) > CALL_ID_MAX:
-        yield wording.long_string("RESP-20", path, CALL_ID_MAX, len(value))
+        yield errors.long_string("RESP-20", path, CALL_ID_MAX, len(value))
 
 
 @rule("RESP-32", "H")
@@ -232,9 +230,9 @@ def function_call(item: Mapping[str, Any], path: str) -> Complaints:
 def arguments(item: Mapping[str, Any], path: str) -> Complaints:
     value = item.get("arguments")
     if "arguments" not in item:
-        yield wording.missing("RESP-35", path)
+        yield errors.missing("RESP-35", path)
     elif not isinstance(value, str):
-        yield wording.wrong_type("RESP-35", path, "a string", value)
+        yield errors.wrong_type("RESP-35", path, "a string", value)
     yield from text_too_long(value, path)
 
 
@@ -244,14 +242,14 @@ def output(item: Mapping[str, Any], path: str) -> Complaints:
     value = item.get("output")
     path = f"{path}.output"
     if "output" not in item:
-        yield wording.missing("RESP-14", path)
+        yield errors.missing("RESP-14", path)
     elif not isinstance(value, (str, list)):
-        yield wording.wrong_type("RESP-14", path, "one of an array of objects or string", value)
+        yield errors.wrong_type("RESP-14", path, "one of an array of objects or string", value)
     yield from text_too_long(value, path)
     for position, part in enumerate(value if isinstance(value, list) else ()):
         sort = part.get("type") if isinstance(part, Mapping) else None
         if isinstance(sort, str) and sort not in INPUT_PARTS[:3]:
-            yield wording.wrong_value("RESP-14", f"{path}[{position}]", sort, INPUT_PARTS[:3])
+            yield errors.wrong_value("RESP-14", f"{path}[{position}]", sort, INPUT_PARTS[:3])
         yield from part_shape(part, f"{path}[{position}]")
 
 
@@ -270,12 +268,12 @@ def typed_call(item: Mapping[str, Any], path: str) -> Complaints:
     fields = GIVEN[type_of(item)]
     found = next((name for name in fields if item.get(name) is not None), None)
     if found is None:
-        yield wording.missing("RESP-16", f"{path}.{fields[0]}", "M")
+        yield errors.missing("RESP-16", f"{path}.{fields[0]}", "M")
     elif not isinstance(item[found], list if found == "actions" else Mapping):
-        yield wording.wrong_type("RESP-16", f"{path}.{found}", "an object", item[found], "M")
+        yield errors.wrong_type("RESP-16", f"{path}.{found}", "an object", item[found], "M")
     for name in ("name", "arguments", "output"):
         if name in item:
-            yield wording.unknown("RESP-16", f"{path}.{name}", "M")
+            yield errors.unknown("RESP-16", f"{path}.{name}", "M")
 
 
 @rule("RESP-17", "M")
@@ -284,34 +282,34 @@ def typed_output(item: Mapping[str, Any], path: str) -> Complaints:
     kind, value = type_of(item), item.get("output")
     if kind == "local_shell_call_output" and item.get("call_id") is None:
         if not isinstance(item.get("id"), str):
-            yield wording.missing("RESP-17", f"{path}.id", "M")
+            yield errors.missing("RESP-17", f"{path}.id", "M")
     else:
         yield from call_id(item, path)
     path = f"{path}.output"
     if kind == "apply_patch_call_output":
         status = item.get("status")
         if status not in ("completed", "failed"):
-            yield wording.wrong_value("RESP-17", path, str(status), ("completed", "failed"), "M")
+            yield errors.wrong_value("RESP-17", path, str(status), ("completed", "failed"), "M")
         if value is not None and not isinstance(value, str):
-            yield wording.wrong_type("RESP-17", path, "a string", value, "M")
+            yield errors.wrong_type("RESP-17", path, "a string", value, "M")
     elif value is None:
-        yield wording.missing("RESP-17", path, "M")
+        yield errors.missing("RESP-17", path, "M")
     elif kind == "shell_call_output":
         yield from shell_chunks(value, path)
     elif kind == "computer_call_output":
         yield from screenshot(value, path)
     elif not isinstance(value, str):
-        yield wording.wrong_type("RESP-17", path, "a string", value, "M")
+        yield errors.wrong_type("RESP-17", path, "a string", value, "M")
 
 
 def shell_chunks(value: object, path: str) -> Complaints:
     if not isinstance(value, list):
-        yield wording.wrong_type("RESP-17", path, "an array of objects", value, "M")
+        yield errors.wrong_type("RESP-17", path, "an array of objects", value, "M")
         return
     for position, chunk in enumerate(value):
         place = f"{path}[{position}]"
         if not isinstance(chunk, Mapping):
-            yield wording.wrong_type("RESP-17", place, "an object", chunk, "M")
+            yield errors.wrong_type("RESP-17", place, "an object", chunk, "M")
             continue
         for name, kind, what in (
             ("stdout", str, "a string"),
@@ -319,31 +317,31 @@ def shell_chunks(value: object, path: str) -> Complaints:
             ("outcome", Mapping, "an object"),
         ):
             if name not in chunk:
-                yield wording.missing("RESP-17", f"{place}.{name}", "M")
+                yield errors.missing("RESP-17", f"{place}.{name}", "M")
             elif not isinstance(chunk[name], kind):
-                yield wording.wrong_type("RESP-17", f"{place}.{name}", what, chunk[name], "M")
+                yield errors.wrong_type("RESP-17", f"{place}.{name}", what, chunk[name], "M")
         outcome = chunk.get("outcome")
         if isinstance(outcome, Mapping) and outcome.get("type") not in ("exit", "timeout"):
             ended = str(outcome.get("type"))
-            yield wording.wrong_value("RESP-17", f"{place}.outcome.type", ended, ("exit", "timeout"), "M")
+            yield errors.wrong_value("RESP-17", f"{place}.outcome.type", ended, ("exit", "timeout"), "M")
 
 
 def screenshot(value: object, path: str) -> Complaints:
     if not isinstance(value, Mapping):
-        yield wording.wrong_type("RESP-17", path, "an object", value, "M")
+        yield errors.wrong_type("RESP-17", path, "an object", value, "M")
     elif value.get("type") != "computer_screenshot":
         sort = str(value.get("type"))
-        yield wording.wrong_value("RESP-17", f"{path}.type", sort, ("computer_screenshot",), "M")
+        yield errors.wrong_value("RESP-17", f"{path}.type", sort, ("computer_screenshot",), "M")
     elif not isinstance(value.get("image_url") or value.get("file_id"), str):
-        yield wording.missing("RESP-17", f"{path}.image_url", "M")
+        yield errors.missing("RESP-17", f"{path}.image_url", "M")
 
 
 @rule("RESP-18", "M")
 def additional_tools(item: Mapping[str, Any], path: str) -> Complaints:
     if item.get("role") != "developer":
-        yield wording.wrong_value("RESP-18", f"{path}.role", str(item.get("role")), ("developer",), "M")
+        yield errors.wrong_value("RESP-18", f"{path}.role", str(item.get("role")), ("developer",), "M")
     if not isinstance(item.get("tools"), list):
-        yield wording.wrong_type(
+        yield errors.wrong_type(
             "RESP-18", f"{path}.tools", "an array of objects", item.get("tools"), confidence="M"
         )
 
@@ -358,24 +356,24 @@ def reasoning(item: Mapping[str, Any], path: str) -> Complaints:
 def summary(item: Mapping[str, Any], path: str) -> Complaints:
     value = item.get("summary")
     if value is None:
-        yield wording.missing("RESP-40", f"{path}.summary")
+        yield errors.missing("RESP-40", f"{path}.summary")
     elif not isinstance(value, list):
-        yield wording.wrong_type("RESP-40", f"{path}.summary", "an array of objects", value)
+        yield errors.wrong_type("RESP-40", f"{path}.summary", "an array of objects", value)
     sealed = item.get("encrypted_content")
     if sealed is not None and not isinstance(sealed, str):
-        yield wording.wrong_type("RESP-40", f"{path}.encrypted_content", "a string", sealed)
+        yield errors.wrong_type("RESP-40", f"{path}.encrypted_content", "a string", sealed)
     if item.get("id") is None and sealed is None:
-        yield wording.missing("RESP-40", f"{path}.id", "M")
+        yield errors.missing("RESP-40", f"{path}.id", "M")
 
 
 @rule("RESP-41", "H")
 def plain_reasoning(item: Mapping[str, Any], path: str) -> Complaints:
     content = item.get("content")
     if isinstance(content, list) and content:
-        yield wording.long_array("RESP-41", f"{path}.content", 0, len(content))
+        yield errors.long_array("RESP-41", f"{path}.content", 0, len(content))
 
 
 @rule("RESP-42", "M")
 def reasoning_status(item: Mapping[str, Any], path: str) -> Complaints:
     if "status" in item:
-        yield wording.unknown("RESP-42", f"{path}.status", "M")
+        yield errors.unknown("RESP-42", f"{path}.status", "M")

@@ -21,7 +21,7 @@ from segue.emulators.model.model_reply import (
     thoughts_of,
 )
 from segue.emulators.openai_chat.replies import cached, obfuscates, padding
-from segue.emulators.openai_responses import seals
+from segue.emulators.openai_responses import chain
 from segue.emulators.openai_responses.checks import input_tokens
 from segue.emulators.openai_responses.conversations import named_in
 from segue.emulators.openai_responses.errors import event
@@ -68,7 +68,7 @@ def compacted(items: Sequence[Mapping[str, Any]], context: Context) -> dict[str,
     """The one sealed item that stands for all of these (RESP-52)."""
     text = msgspec.json.encode([item for item in items if type_of(item) != TRIGGER]).decode()
     number = hashlib.sha256(context.reply_id.encode()).hexdigest()[:32]
-    return {"id": f"cmp_{number}", "type": "compaction", "encrypted_content": seals.issue(text, context)}
+    return {"id": f"cmp_{number}", "type": "compaction", "encrypted_content": chain.issue(text, context)}
 
 
 def _item_id(prefix: str, context: Context, index: int) -> str:
@@ -83,7 +83,7 @@ def _reasoning(text: str, request: Mapping[str, Any], context: Context, index: i
         "id": _item_id("rs_", context, index),
         "type": "reasoning",
         "summary": [{"type": "summary_text", "text": text}] if summarised else [],
-        "encrypted_content": seals.issue(text, context),
+        "encrypted_content": chain.issue(text, context),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
-from segue.emulators.openai_chat import wording
+from segue.emulators.openai_chat import errors
 from segue.emulators.openai_chat.tools import CHOICES, bad_name, schema_complaints
 from segue.emulators.rules import Complaints, Refusal, rule
 
@@ -37,7 +37,7 @@ TYPES = (
 def tool_complaints(body: Mapping[str, Any]) -> Complaints:
     tools = body.get("tools")
     if tools is not None and not isinstance(tools, list):
-        yield wording.wrong_type("RESP-00", "tools", "an array of objects", tools)
+        yield errors.wrong_type("RESP-00", "tools", "an array of objects", tools)
     for index, tool in enumerate(tools if isinstance(tools, list) else ()):
         yield from one_tool(tool, f"tools[{index}]")
     yield from choice(body)
@@ -47,13 +47,13 @@ def tool_complaints(body: Mapping[str, Any]) -> Complaints:
 def one_tool(tool: object, path: str) -> Complaints:
     """Flat: name and parameters stand beside the type; a Chat-shaped tool has no name here."""
     if not isinstance(tool, Mapping):
-        yield wording.wrong_type("RESP-00", path, "an object", tool)
+        yield errors.wrong_type("RESP-00", path, "an object", tool)
         return
     sort = tool.get("type")
     if sort is None:
-        yield wording.missing("RESP-30", f"{path}.type")
+        yield errors.missing("RESP-30", f"{path}.type")
     elif sort not in TYPES:
-        yield wording.wrong_value("RESP-30", f"{path}.type", str(sort), TYPES, "M")
+        yield errors.wrong_value("RESP-30", f"{path}.type", str(sort), TYPES, "M")
     if sort in ("function", "custom"):
         yield from bad_name(tool.get("name"), f"{path}.name", NAME_MAX, "RESP-30")
     if sort == "function":
@@ -75,20 +75,20 @@ def choice(body: Mapping[str, Any]) -> Complaints:
             return
         case str():
             if wanted not in CHOICES:
-                yield wording.wrong_value("RESP-33", "tool_choice", wanted, CHOICES)
+                yield errors.wrong_value("RESP-33", "tool_choice", wanted, CHOICES)
             elif wanted == "required" and not _offered(body):
                 yield _not_among_tools("required")
         case {"type": "function", "name": str(name)}:
             if name not in [tool.get("name") for tool in _offered(body)]:
                 yield _not_among_tools("function")
         case {"type": "function"}:
-            yield wording.missing("RESP-33", "tool_choice.name")
+            yield errors.missing("RESP-33", "tool_choice.name")
         case {"type": str()}:
             return
         case {}:
-            yield wording.missing("RESP-33", "tool_choice.type")
+            yield errors.missing("RESP-33", "tool_choice.type")
         case _:
-            yield wording.wrong_type("RESP-33", "tool_choice", "one of a string or object", wanted)
+            yield errors.wrong_type("RESP-33", "tool_choice", "one of a string or object", wanted)
 
 
 def _offered(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -8,9 +8,9 @@ from msgspec import structs
 
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
 from segue.emulators.model import tokens
-from segue.emulators.ollama import embeddings, management
+from segue.emulators.ollama import embeddings, models
+from segue.emulators.ollama.models import Installed, store_of
 from segue.emulators.ollama.replies import prompt_of
-from segue.emulators.ollama.store import Installed, store_of
 from segue.emulators.ollama.v1 import checks, errors, replies
 from segue.emulators.openai_chat.embeddings import listed
 from segue.emulators.openai_chat.prompt import schema_in
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def chat_completions(request: Request, emulator: Emulator) -> Response:
-    body, context = management.accepted(request, emulator, checks.complaints, errors)
+    body, context = models.accepted(request, emulator, checks.complaints, errors)
     translated = checks.translated(body)
-    management.load(emulator, translated, context)
+    models.load(emulator, translated, context)
     prompt = structs.replace(prompt_of(translated, context), schema=schema_in(body.get("response_format")))
     reply = emulator.reply(prompt)
     if body.get("stream") is True and not context.sends_whole:
@@ -44,13 +44,13 @@ def list_models(request: Request, emulator: Emulator) -> Response:  # noqa: ARG0
 def show_model(request: Request, emulator: Emulator) -> Response:
     model = store_of(emulator).find(request.params["model"])
     if model is None:
-        refusal = management.not_found(request.params["model"])
+        refusal = models.not_found(request.params["model"])
         raise RefusedError(refusal, emulator.context(request, provider="ollama"))
     return json_response(_listed(model))
 
 
 def embed(request: Request, emulator: Emulator) -> Response:
-    body, context = management.accepted(request, emulator, embeddings.complaints, errors)
+    body, context = models.accepted(request, emulator, embeddings.complaints, errors)
     texts = embeddings.texts_of(body)
     if not texts:
         raise RefusedError(Refusal("OLL-40", "invalid input"), context)

@@ -1,17 +1,74 @@
-"""The order of contents, contents that say nothing, and calls against their results: GEM-01 … GEM-17, GEM-40."""
+"""A request after parsing: contents with their parts, and small questions about them."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from segue.emulators.gemini import typed_contents
-from segue.emulators.gemini.typed_contents import Body, Content, refused
-from segue.emulators.rules import Complaints, Confidence, Context, rule
+from msgspec import Struct
+
+from segue.emulators.gemini.proto import DATA
+from segue.emulators.rules import Complaints, Confidence, Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+Body = Mapping[str, Any]
+
+
+class Content(Struct, frozen=True):
+    """One entry of `contents`. A missing role counts as the user's (GEM-01)."""
+
+    index: int
+    role: str
+    parts: tuple[Body, ...]
+
+    def having(self, field: str) -> tuple[tuple[int, Body], ...]:
+        return tuple((place, part[field]) for place, part in enumerate(self.parts) if field in part)
+
+    @property
+    def calls(self) -> tuple[tuple[int, Body], ...]:
+        return self.having("function_call")
+
+    @property
+    def responses(self) -> tuple[tuple[int, Body], ...]:
+        return self.having("function_response")
+
+
+def contents_of(body: Body) -> list[Content]:
+    return [
+        Content(index, content.get("role") or "user", tuple(content.get("parts", ())))
+        for index, content in enumerate(body.get("contents", ()))
+    ]
+
+
+def declarations_of(body: Body) -> Iterator[tuple[str, Body]]:
+    """Every function declaration with its path."""
+    for place, tool in enumerate(body.get("tools", ())):
+        for index, declaration in enumerate(tool.get("function_declarations", ())):
+            yield f"tools[{place}].function_declarations[{index}]", declaration
+
+
+def settings_of(body: Body) -> Body:
+    found: Body = body.get("generation_config", {})
+    return found
+
+
+def calling_of(body: Body) -> Body:
+    found: Body = body.get("tool_config", {}).get("function_calling_config", {})
+    return found
+
+
+def data_of(part: Body) -> list[str]:
+    return [field for field in DATA if field in part]
+
+
+def refused(rule: str, message: str, confidence: Confidence = "H") -> Refusal:
+    return Refusal(rule, message, type="INVALID_ARGUMENT", confidence=confidence)
+
 
 REQUEST = "* GenerateContentRequest"
 LEARN_MORE = "Learn more: https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/gemini"
@@ -26,7 +83,7 @@ BARE = "Request contains an invalid argument."
 
 
 def complaints(body: Body, context: Context) -> Complaints:
-    contents = typed_contents.contents_of(body)
+    contents = contents_of(body)
     yield from no_contents(contents, body)
     yield from empty_contents(contents, context)
     yield from several_data(contents)
@@ -60,7 +117,7 @@ def empty_contents(contents: list[Content], context: Context) -> Complaints:
             yield refused("GEM-10", text)
         for place, part in enumerate(content.parts):
             # A part with nothing but its signature is an empty text that was left out: recorded as accepted.
-            if not typed_contents.data_of(part) and "thought_signature" not in part:
+            if not data_of(part) and "thought_signature" not in part:
                 problem = "required oneof field 'data' must have one initialized field"
                 yield refused("GEM-10", f"{where}[{place}].data: {problem}")
             # An empty text that carries a signature has to come back as it was (GEM-20).
@@ -73,7 +130,7 @@ def empty_contents(contents: list[Content], context: Context) -> Complaints:
 def several_data(contents: list[Content]) -> Complaints:
     for content in contents:
         for place, part in enumerate(content.parts):
-            data = typed_contents.data_of(part)
+            data = data_of(part)
             if len(data) > 1:
                 where = f"contents[{content.index}].parts[{place}]"
                 text = f"Invalid value at '{where}' (oneof), oneof field 'data' is already set. Cannot set '{data[1]}'"
