@@ -10,17 +10,68 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, MutableMapping
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qsl, quote, unquote
 
+import msgspec
 from msgspec import structs
 
-from segue.emulators import provider_paths, script, websocket
+from segue.emulators import provider_paths, script
 from segue.emulators.emulator import Emulator, Entry
 from segue.emulators.faults import Fault, instead, replaces_the_answer, spoil
 from segue.emulators.http import BadJsonError, Receive, Request, Response, Send, error_response, json_response
 from segue.emulators.request_checks import model_of
 from segue.emulators.rules import Context, Refusal, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segue.emulators.http import Receive, Response, Send
+
+
+CREATE = "response.create"
+
+
+async def converse(
+    opening: Request, answer: Callable[[Request], Response], receive: Receive, send: Send
+) -> None:
+    """Until the client closes the socket."""
+    await receive()
+    await send({"type": "websocket.accept"})
+    while (message := await receive())["type"] == "websocket.receive":
+        request = _posted(message.get("text") or "", opening)
+        for data in _events(answer(request)) if request is not None else (_not_understood(),):
+            await send({"type": "websocket.send", "text": data})
+
+
+def _posted(text: str, opening: Request) -> Request | None:
+    """The same request as it would be posted."""
+    try:
+        body = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return None
+    if not isinstance(body, dict) or body.pop("type", None) != CREATE:
+        return None
+    sent = msgspec.json.encode({**body, "stream": True})
+    return msgspec.structs.replace(opening, method="POST", body=sent)
+
+
+def _events(response: Response) -> Iterator[str]:
+    body = response.body
+    if isinstance(body, bytes):  # a refusal
+        error = msgspec.json.decode(body).get("error")
+        yield msgspec.json.encode({"type": "error", "status": response.status, "error": error}).decode()
+        return
+    for frame in body:
+        for line in frame.splitlines():
+            if line.startswith(b"data: "):
+                yield line.removeprefix(b"data: ").decode()
+
+
+def _not_understood() -> str:
+    error = {"type": "invalid_request_error", "message": f"Expected an event of type '{CREATE}'."}
+    return msgspec.json.encode({"type": "error", "status": 400, "error": error}).decode()
+
 
 Scope: TypeAlias = MutableMapping[str, Any]
 
@@ -39,7 +90,7 @@ class App:
         if scope["type"] == "lifespan":
             await _live(receive, send)
         if scope["type"] == "websocket" and scope["path"].endswith("/v1/responses"):
-            await websocket.converse(_request(scope, b""), self.answer, receive, send)
+            await converse(_request(scope, b""), self.answer, receive, send)
         if scope["type"] != "http":
             return
         body = await _read(receive)

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from segue.emulators.model.model_facts import count_tokens
 from segue.emulators.model.model_reply import Call, Reply, Say, Think
-from segue.emulators.model.tokens import count
 from segue.emulators.openai_chat.profile import Profile
 from segue.emulators.openai_chat.replies import stream, whole
 from segue.emulators.rules import Context
@@ -49,7 +49,7 @@ def test_usage_comes_in_a_last_chunk_without_choices_when_asked_for() -> None:
     asked = {**REQUEST, "stream": True, "stream_options": {"include_usage": True}}
     *others, last = chunks(Reply(pieces=(Say("Hi"),)), asked)
     assert all(chunk["usage"] is None for chunk in others)
-    assert (last["choices"], last["usage"]["completion_tokens"]) == ([], count("Hi"))
+    assert (last["choices"], last["usage"]["completion_tokens"]) == ([], count_tokens("Hi"))
     assert all("usage" not in chunk for chunk in chunks(Reply(pieces=(Say("Hi"),))))
 
 
@@ -57,8 +57,8 @@ def test_usage_comes_in_a_last_chunk_without_choices_when_asked_for() -> None:
 def test_usage_is_counted_from_the_text() -> None:
     reply = Reply(pieces=(Think("Let me think about it."), Say("It rains.")))
     usage = whole(reply, REQUEST, CONTEXT)["usage"]
-    assert usage["completion_tokens"] == count("Let me think about it.") + count("It rains.")
-    assert usage["completion_tokens_details"]["reasoning_tokens"] == count("Let me think about it.")
+    assert usage["completion_tokens"] == count_tokens("Let me think about it.") + count_tokens("It rains.")
+    assert usage["completion_tokens_details"]["reasoning_tokens"] == count_tokens("Let me think about it.")
     assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
 
 

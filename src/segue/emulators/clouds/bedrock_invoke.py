@@ -18,7 +18,7 @@ from segue.emulators.converse.checks import unknown_model
 from segue.emulators.converse.frames import event
 from segue.emulators.converse.routes import EVENT_STREAM
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response
-from segue.emulators.model import tokens
+from segue.emulators.model import model_facts
 from segue.emulators.openai_chat.embeddings import embedding
 from segue.emulators.rules import Context, Refusal, RefusedError, enforce, rule
 
@@ -136,7 +136,10 @@ def _vectors(body: dict[str, Any], context: Context) -> dict[str, Any]:
         raise _refused(context, "AWS-04", f"Malformed input request: #: {text}")
     size = int(body.get("dimensions") or most)
     text = body["inputText"]
-    return {"embedding": embedding(text, min(size, most)).tolist(), "inputTextTokenCount": tokens.count(text)}
+    return {
+        "embedding": embedding(text, min(size, most)).tolist(),
+        "inputTextTokenCount": model_facts.count_tokens(text),
+    }
 
 
 def _refused(context: Context, rule_id: str, message: str) -> RefusedError:

@@ -12,7 +12,7 @@ from segue.emulators.gemini import checks, errors, routes
 from segue.emulators.gemini.contents import refused
 from segue.emulators.gemini.prompt import segments
 from segue.emulators.http import BadJsonError, Handler, Request, Response, Route, json_response
-from segue.emulators.model import tokens
+from segue.emulators.model import model_facts
 from segue.emulators.model.model_facts import listed
 from segue.emulators.model.prompt_cache import size
 from segue.emulators.openai_chat.embeddings import embedding
@@ -121,7 +121,10 @@ def predict(request: Request, emulator: Emulator) -> Response:
         {
             "embeddings": {
                 "values": embedding(instance["content"], int(length)).tolist(),
-                "statistics": {"truncated": False, "token_count": tokens.count(instance["content"])},
+                "statistics": {
+                    "truncated": False,
+                    "token_count": model_facts.count_tokens(instance["content"]),
+                },
             }
         }
         for instance in body["instances"]

@@ -9,7 +9,7 @@ import msgspec
 
 from segue.emulators import signatures
 from segue.emulators.converse.request import CONVERSE, COUNT
-from segue.emulators.model import tokens
+from segue.emulators.model import model_facts
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -442,5 +442,5 @@ def instructions(messages: list[dict[str, Any]], context: Context) -> Complaints
 @rule("BDR-19")
 def too_long(body: Mapping[str, Any], context: Context) -> Complaints:
     limit = context.facts.get("context")
-    if limit is not None and tokens.count_value(body.get("messages")) > limit:
+    if limit is not None and model_facts.count_value_tokens(body.get("messages")) > limit:
         yield _refusal("BDR-19", "Input is too long for requested model.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from segue.emulators.deepseek.checks import is_thinking
 from segue.emulators.http import sse
-from segue.emulators.model import tokens
+from segue.emulators.model import model_facts
 from segue.emulators.model.model_reply import (
     Reply,
     calls_of,
@@ -87,7 +87,9 @@ def usage(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[st
         "prompt_tokens_details": {"cached_tokens": hit},
     }
     if is_thinking(request, context):
-        counted["completion_tokens_details"] = {"reasoning_tokens": tokens.count(thoughts_of(reply))}
+        counted["completion_tokens_details"] = {
+            "reasoning_tokens": model_facts.count_tokens(thoughts_of(reply))
+        }
     return {**counted, "prompt_cache_hit_tokens": hit, "prompt_cache_miss_tokens": prompt - hit}
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from segue.emulators.model import tokens
+from segue.emulators.model import model_facts
 from segue.emulators.rules import Complaints, Confidence, Context, Refusal, rule
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
@@ -187,7 +187,7 @@ def prompt_tokens(body: Mapping[str, Any]) -> int:
     """Tokens of everything that is read, counted from its text. Pictures and films are not text."""
     messages: list[Message] = body["messages"]
     tools = body.get("tools")
-    offered = tokens.count_value(tools) if tools else 0
+    offered = model_facts.count_value_tokens(tools) if tools else 0
     return offered + sum(4 + _message_tokens(message) for message in messages)
 
 
@@ -197,8 +197,8 @@ def _message_tokens(message: Message) -> int:
     texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
     texts.append(message.get("reasoning_content"))
     calls = message.get("tool_calls")
-    return sum(tokens.count(text) for text in texts if isinstance(text, str)) + (
-        tokens.count_value(calls) if calls else 0
+    return sum(model_facts.count_tokens(text) for text in texts if isinstance(text, str)) + (
+        model_facts.count_value_tokens(calls) if calls else 0
     )
 
 

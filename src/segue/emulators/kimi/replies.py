@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from segue.emulators.http import sse
 from segue.emulators.kimi import checks
 from segue.emulators.kimi.checks import is_thinking, prompt_tokens
-from segue.emulators.model import tokens
+from segue.emulators.model import model_facts
 from segue.emulators.model.model_reply import (
     Reply,
     calls_of,
@@ -96,7 +96,7 @@ def usage(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[st
         "cached_tokens": context.cached_of(prompt),
     }
     if thoughts := _thoughts(reply, request, context):
-        counted["completion_tokens_details"] = {"reasoning_tokens": tokens.count(thoughts)}
+        counted["completion_tokens_details"] = {"reasoning_tokens": model_facts.count_tokens(thoughts)}
     return counted
 
 

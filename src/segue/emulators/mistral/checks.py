@@ -17,7 +17,7 @@ from segue.emulators.mistral.request import (
     text,
     text_or,
 )
-from segue.emulators.model import tokens
+from segue.emulators.model import model_facts
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def too_long(messages: Sequence[Mapping[str, Any]], context: Context) -> Complai
     limit = context.facts.get("context")
     if limit is None or "MIS-16" not in context.extra_rules:
         return
-    size = tokens.count_value(list(messages))
+    size = model_facts.count_value_tokens(list(messages))
     if size > limit:
         yield Refusal(
             "MIS-16",
@@ -254,5 +254,5 @@ def embedding_complaints(body: object, context: Context) -> Complaints:
     kind, code = PROMPT
     if len(inputs) > _MAX_INPUTS:
         yield Refusal("MIS-17", "Too many inputs in request, split into more batches.", type=kind, code=code)
-    if sum(map(tokens.count, inputs)) > _MAX_INPUT_TOKENS:
+    if sum(map(model_facts.count_tokens, inputs)) > _MAX_INPUT_TOKENS:
         yield Refusal("MIS-17", "Too many tokens overall, split into more batches.", type=kind, code=code)

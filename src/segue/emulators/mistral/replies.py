@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.http import sse
-from segue.emulators.model import tokens
+from segue.emulators.model import model_facts
 from segue.emulators.model.model_reply import (
     Reply,
     calls_of,
@@ -169,16 +169,22 @@ def finish_reason(reply: Reply) -> str:
 
 
 def prompt_tokens(request: Mapping[str, Any]) -> int:
-    offered = tokens.count_value(request["tools"]) if request.get("tools") else 0
+    offered = model_facts.count_value_tokens(request["tools"]) if request.get("tools") else 0
     return offered + sum(_message_tokens(message) for message in request["messages"])
 
 
 def _message_tokens(message: Mapping[str, Any]) -> int:
     content, calls = message.get("content"), message.get("tool_calls")
     # Two control tokens frame every message.
-    said = 2 + tokens.count(text_in(content)) + (tokens.count_value(calls) if calls else 0)
+    said = (
+        2
+        + model_facts.count_tokens(text_in(content))
+        + (model_facts.count_value_tokens(calls) if calls else 0)
+    )
     chunks = content if isinstance(content, list) else ()
-    return said + sum(tokens.count_value(chunk) for chunk in chunks if chunk.get("type") == "thinking")
+    return said + sum(
+        model_facts.count_value_tokens(chunk) for chunk in chunks if chunk.get("type") == "thinking"
+    )
 
 
 CACHE_STEP = 64

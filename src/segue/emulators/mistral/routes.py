@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from segue.emulators.http import Request, Response, Route, json_response, reply_response
 from segue.emulators.mistral import checks, errors, replies
-from segue.emulators.model import tokens
+from segue.emulators.model import model_facts
 from segue.emulators.model.model_facts import facts_for, listed
 from segue.emulators.openai_chat.embeddings import embedding
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of
@@ -79,7 +79,7 @@ def embeddings(request: Request, emulator: Emulator) -> Response:
     body, context = admitted(request, emulator, "mistral", errors, checks.embedding_complaints)
     inputs = [body["input"]] if isinstance(body["input"], str) else body["input"]
     size = body.get("output_dimension") or context.facts.get("embedding", 1024)
-    counted = sum(map(tokens.count, inputs))
+    counted = sum(map(model_facts.count_tokens, inputs))
     data = [
         {"object": "embedding", "embedding": embedding(text, size).tolist(), "index": index}
         for index, text in enumerate(inputs)

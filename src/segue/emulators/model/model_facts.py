@@ -9,8 +9,20 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+def count_tokens(text: str) -> int:
+    return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
+
+
+def count_value_tokens(value: object) -> int:
+    """Tokens of a JSON value as it would be written, e.g. a tool definition or a message."""
+    return -(-len(msgspec.json.encode(value)) // 4)
+
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
 

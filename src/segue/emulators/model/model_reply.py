@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field, structs
 
-from segue.emulators.model import tokens
+from segue.emulators.model import model_facts
 
 
 class Say(Struct, frozen=True, tag="say"):
@@ -88,8 +88,8 @@ def limited(reply: Reply, most: object) -> Reply:
 
 def piece_tokens(piece: Piece) -> int:
     if isinstance(piece, Call):
-        return tokens.count(piece.name) + tokens.count_value(piece.arguments)
-    return tokens.count(piece.text)
+        return model_facts.count_tokens(piece.name) + model_facts.count_value_tokens(piece.arguments)
+    return model_facts.count_tokens(piece.text)
 
 
 def text_of(reply: Reply) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.http import Request, Response, json_response
-from segue.emulators.model import tokens
+from segue.emulators.model import model_facts
 from segue.emulators.ollama import checks, gojson
 from segue.emulators.ollama.models import accepted
 from segue.emulators.openai_chat.embeddings import embedding
@@ -47,7 +47,7 @@ def complaints(body: object, context: Context) -> Complaints:
         return
     yield from checks.missing_model(body)
     yield from checks.unknown_model(body, context)
-    longest = max(map(tokens.count, texts), default=0)
+    longest = max(map(model_facts.count_tokens, texts), default=0)
     if body.get("truncate") is False and longest > context.facts.get("context", longest):
         yield Refusal("OLL-40", "the input length exceeds the context length")
 
@@ -73,7 +73,7 @@ def embed(request: Request, emulator: Emulator) -> Response:
             "embeddings": [vector(text, body, context).tolist() for text in texts],
             "total_duration": 14_143_917,
             "load_duration": 1_019_500,
-            "prompt_eval_count": sum(map(tokens.count, texts)),
+            "prompt_eval_count": sum(map(model_facts.count_tokens, texts)),
         }
     )
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.emulators.http import Request, Response, json_response, stream_response
-from segue.emulators.model import tokens
+from segue.emulators.model import model_facts
 from segue.emulators.model.model_facts import facts_for, listed
 from segue.emulators.ollama import errors, gojson
 from segue.emulators.request_checks import Check, admitted
@@ -150,14 +150,16 @@ def read(body: Mapping[str, Any], context: Context) -> list[Message]:
 
 def cost(message: Message) -> int:
     text_tokens = sum(
-        tokens.count(text) for key in ("content", "thinking") if isinstance(text := message.get(key), str)
+        model_facts.count_tokens(text)
+        for key in ("content", "thinking")
+        if isinstance(text := message.get(key), str)
     )
     calls = message.get("tool_calls")
-    return 4 + text_tokens + (tokens.count_value(calls) if calls else 0)
+    return 4 + text_tokens + (model_facts.count_value_tokens(calls) if calls else 0)
 
 
 def prompt_tokens(messages: Sequence[Message], tools: object) -> int:
-    return sum(map(cost, messages)) + (tokens.count_value(tools) if tools else 0)
+    return sum(map(cost, messages)) + (model_facts.count_value_tokens(tools) if tools else 0)
 
 
 def kept(messages: Sequence[Message], tools: object, limit: int) -> list[Message]:

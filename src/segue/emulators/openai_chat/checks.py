@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from segue.emulators.model import tokens
+from segue.emulators.model import model_facts
 from segue.emulators.openai_chat import errors
 from segue.emulators.openai_chat.messages import message_complaints, pairing_complaints
 from segue.emulators.openai_chat.profile import OPENAI, RANGES, TYPES, Profile
@@ -235,7 +235,7 @@ def prompt_tokens(body: Mapping[str, Any]) -> tuple[int, int]:
     message_tokens = (
         sum(_message_tokens(message) for message in messages) if isinstance(messages, list) else 0
     )
-    return message_tokens, tokens.count_value(tools) if isinstance(tools, list) and tools else 0
+    return message_tokens, model_facts.count_value_tokens(tools) if isinstance(tools, list) and tools else 0
 
 
 def _message_tokens(message: object) -> int:
@@ -248,6 +248,6 @@ def _message_tokens(message: object) -> int:
     # Three tokens frame every message, as in OpenAI's own recipe for counting.
     return (
         3
-        + sum(tokens.count(text) for text in texts if isinstance(text, str))
-        + (tokens.count_value(calls) if isinstance(calls, list) else 0)
+        + sum(model_facts.count_tokens(text) for text in texts if isinstance(text, str))
+        + (model_facts.count_value_tokens(calls) if isinstance(calls, list) else 0)
     )

@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from segue.emulators.model import tokens
+from segue.emulators.model import model_facts
 from segue.emulators.openai_chat import errors
 from segue.emulators.rules import Complaints, Context, Refusal, rule
 
@@ -120,7 +120,7 @@ def inputs_of(value: Any) -> list[Any]:
 
 
 def _size(item: str | list[int]) -> int:
-    return tokens.count(item) if isinstance(item, str) else len(item)
+    return model_facts.count_tokens(item) if isinstance(item, str) else len(item)
 
 
 def embedding(item: str | list[int], size: int) -> array[float]:

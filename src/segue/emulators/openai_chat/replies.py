@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators.http import sse
+from segue.emulators.model.model_facts import count_tokens
 from segue.emulators.model.model_reply import (
     Call,
     Reply,
@@ -18,7 +19,6 @@ from segue.emulators.model.model_reply import (
     text_of,
     thoughts_of,
 )
-from segue.emulators.model.tokens import count
 from segue.emulators.openai_chat.checks import prompt_tokens
 from segue.emulators.openai_chat.profile import OPENAI, Profile
 from segue.emulators.rules import Context, rule
@@ -213,7 +213,7 @@ def usage(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[st
         "total_tokens": prompt + completion,
         "prompt_tokens_details": {"cached_tokens": cached(context, prompt), "audio_tokens": 0},
         "completion_tokens_details": {
-            "reasoning_tokens": count(thoughts_of(reply)) * _amount(request),
+            "reasoning_tokens": count_tokens(thoughts_of(reply)) * _amount(request),
             "audio_tokens": 0,
             "accepted_prediction_tokens": 0,
             "rejected_prediction_tokens": 0,

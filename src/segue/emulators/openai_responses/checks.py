@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
-from segue.emulators.model import tokens
+from segue.emulators.model import model_facts
 from segue.emulators.openai_chat import errors
 from segue.emulators.openai_chat.tools import answer_schema_complaints
 from segue.emulators.openai_responses.chain import chain_complaints, stored_chain
@@ -211,9 +211,11 @@ def input_tokens(body: Mapping[str, Any], context: Context) -> int:
     items = given if isinstance(given, list) else []
     message_tokens = sum(_item_tokens(item) for item in [*stored_chain(body, context.memory), *items])
     for extra in (given, body.get("instructions")):
-        message_tokens += tokens.count(extra) + 3 if isinstance(extra, str) else 0
+        message_tokens += model_facts.count_tokens(extra) + 3 if isinstance(extra, str) else 0
     tools = body.get("tools")
-    return message_tokens + (tokens.count_value(tools) if isinstance(tools, list) and tools else 0)
+    return message_tokens + (
+        model_facts.count_value_tokens(tools) if isinstance(tools, list) and tools else 0
+    )
 
 
 def _item_tokens(item: object) -> int:
@@ -224,5 +226,5 @@ def _item_tokens(item: object) -> int:
         value = item.get(key)
         parts = value if isinstance(value, list) else [{"text": value}]
         texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
-        total += sum(tokens.count(text) for text in texts if isinstance(text, str))
+        total += sum(model_facts.count_tokens(text) for text in texts if isinstance(text, str))
     return total

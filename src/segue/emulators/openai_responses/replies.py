@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from segue.emulators.model import tokens
+from segue.emulators.model import model_facts
 from segue.emulators.model.model_reply import (
     Call,
     Reply,
@@ -172,7 +172,7 @@ def usage(reply: Reply, request: Mapping[str, Any], context: Context) -> dict[st
         "input_tokens": given,
         "input_tokens_details": {"cached_tokens": cached(context, given), "cache_write_tokens": 0},
         "output_tokens": produced,
-        "output_tokens_details": {"reasoning_tokens": tokens.count(thoughts_of(reply))},
+        "output_tokens_details": {"reasoning_tokens": model_facts.count_tokens(thoughts_of(reply))},
         "total_tokens": given + produced,
     }
 

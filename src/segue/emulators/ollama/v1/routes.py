@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
-from segue.emulators.model import tokens
+from segue.emulators.model import model_facts
 from segue.emulators.ollama import embeddings, models
 from segue.emulators.ollama.models import Installed, store_of
 from segue.emulators.ollama.replies import prompt_of
@@ -55,7 +55,7 @@ def embed(request: Request, emulator: Emulator) -> Response:
     if not texts:
         raise RefusedError(Refusal("OLL-40", "invalid input"), context)
     vectors = [embeddings.vector(text, body, context) for text in texts]
-    return json_response(listed(vectors, body, context, tokens=sum(map(tokens.count, texts))))
+    return json_response(listed(vectors, body, context, tokens=sum(map(model_facts.count_tokens, texts))))
 
 
 ROUTES: list[Route] = [
