@@ -27,7 +27,7 @@ from segue.tools.definition import Context, Tool
 if TYPE_CHECKING:
     from segue.conversation.blocks import ToolCall
     from segue.conversation.tools import ToolChoice
-    from segue.providers.embedded.forms import FormName
+    from segue.providers.embedded.grammar import FormName
 
 Check: TypeAlias = Callable[[dict[str, Any]], bool]
 

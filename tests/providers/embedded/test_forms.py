@@ -16,7 +16,7 @@ from segue.conversation.options import Options
 from segue.conversation.tools import Named, ToolChoice, ToolSpec
 from segue.errors import UsageError
 from segue.providers.adapter import ChatRequest
-from segue.providers.embedded.forms import FORMS, FormName, offer_for
+from segue.providers.embedded.grammar import FORMS, FormName, offer_for
 from segue.providers.embedded.provider import EmbeddedProvider
 from segue.transcript.text_tools.form import Offer
 from segue.transcript.text_tools.reader import TextToolReader

@@ -19,9 +19,8 @@ from msgspec import structs
 
 from segue.errors import ProtocolError, SegueError, TransportError, UsageError
 from segue.providers.capabilities import PullProgress
-from segue.providers.embedded.download import Pull, StoppedError
 from segue.providers.embedded.provider import EmbeddedProvider
-from segue.providers.embedded.weights import Folder, Weights, is_whole, weights_catalog
+from segue.providers.embedded.weights import Folder, Pull, StoppedError, Weights, is_whole, weights_catalog
 
 CONTENT = Random(5).randbytes(3_000_000)
 WHEEL_BYTES = 1_600_000

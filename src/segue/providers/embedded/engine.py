@@ -6,8 +6,11 @@ The engine blocks, so it lives in a thread of its own; its output is passed to t
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from http.client import HTTPConnection, HTTPException
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,10 +23,14 @@ import msgspec
 from msgspec import Struct
 
 from segue.dialects.registry import DIALECTS
+from segue.dialects.streams import sse
 from segue.errors import ContextLengthError, ProviderError, TransportError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+
+    from segue.transports.transport import WireRequest, WireResponse
+
 
 Purpose: TypeAlias = Literal["chat", "embedding"]
 INSTALL = "python -m pip install '.[embedded]'"
@@ -209,3 +216,84 @@ def _refusal(reported: Any, too_long: str = "") -> ProviderError:
     if too_long and too_long in error.message:
         return ContextLengthError(error.message, status=error.status, hint="Cut the text into shorter ones.")
     return error
+
+
+_DONE = sse.encode(b"[DONE]")
+_END = b'"finish_reason":"'
+"""Stands in the piece that ends a reply, and nowhere else: inside of a text its quotes would be escaped."""
+
+_READING = b'"prompt_progress"'
+
+
+@final
+class EngineTransport:
+    """A transport to the engines of this process; `engine_for` finds the one of a model."""
+
+    def __init__(self, engine_for: Callable[[str], Engine]) -> None:
+        self._engine_for = engine_for
+
+    @asynccontextmanager
+    async def __call__(self, request: WireRequest) -> AsyncIterator[WireResponse]:
+        asked = msgspec.json.decode(request.body)
+        # While it reads a prompt the engine reports nothing by itself, and could not be stopped then.
+        asked["return_progress"] = True
+        engine = self._engine_for(asked["model"])
+        pieces = engine.chat(msgspec.json.encode(asked))
+        try:
+            first = await anext(pieces, b"{}")
+            status = _status(first)
+            body = _stream(first, pieces, engine.settings.seconds) if status == 200 else _single(first)
+            yield _EngineResponse(status, body)
+        finally:
+            await pieces.aclose()
+
+
+@final
+class _EngineResponse:
+    def __init__(self, status: int, body: AsyncIterator[bytes]) -> None:
+        self.status = status
+        self.headers: Mapping[str, str] = {"content-type": "text/event-stream"}
+        self._body = body
+
+    def portions(self) -> AsyncIterator[bytes]:
+        return self._body
+
+    async def read(self) -> bytes:
+        return b"".join([portion async for portion in self._body])
+
+
+async def _single(piece: bytes) -> AsyncIterator[bytes]:
+    yield piece
+
+
+async def _stream(first: bytes, rest: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    """`seconds`: how long the model may write; then its reply ends as at a limit of tokens. 0: as long as it wants."""
+    ended = _END in first
+    limit = math.inf
+    yield sse.encode(first)
+    async for piece in rest:
+        ended = ended or _END in piece
+        if (
+            seconds and limit == math.inf and _READING not in piece
+        ):  # it has read the prompt, and begins to write
+            limit = time.monotonic() + seconds
+        yield sse.encode(piece)
+        if not ended and time.monotonic() > limit:
+            yield sse.encode(_cut_off(piece))
+            ended = True
+            break
+    if ended:  # else it was cut off, and must not be taken for whole
+        yield _DONE
+
+
+def _cut_off(piece: bytes) -> bytes:
+    """The end of a reply whose last piece this was."""
+    chunk = msgspec.json.decode(piece)
+    chunk.pop("prompt_progress", None)
+    return msgspec.json.encode({**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]})
+
+
+def _status(piece: bytes) -> int:
+    error = msgspec.json.decode(piece).get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    return (code if isinstance(code, int) else 500) if error else 200

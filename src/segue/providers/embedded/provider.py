@@ -14,11 +14,15 @@ from segue.dialects.registry import DIALECTS
 from segue.errors import UsageError
 from segue.providers.adapter import ProviderAdapter, RequestSent
 from segue.providers.capabilities import Capabilities, ConfigProblem, ModelInfo
-from segue.providers.embedded.download import Pull
-from segue.providers.embedded.engine import Engine, EngineSettings, is_installed, require_engine
-from segue.providers.embedded.forms import FORMS, offer_for, reply_grammar
-from segue.providers.embedded.transport import EngineTransport
-from segue.providers.embedded.weights import Folder
+from segue.providers.embedded.engine import (
+    Engine,
+    EngineSettings,
+    EngineTransport,
+    is_installed,
+    require_engine,
+)
+from segue.providers.embedded.grammar import FORMS, offer_for, reply_grammar
+from segue.providers.embedded.weights import Folder, Pull
 from segue.providers.endpoint import Endpoint
 from segue.providers.health import check_health
 from segue.providers.provider import Provider
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
     from segue.providers.adapter import ChatRequest, StreamEvent
     from segue.providers.capabilities import Health, OnCounted, OnEmbedded, OnPull, PullProgress
     from segue.providers.embedded.engine import Purpose
-    from segue.providers.embedded.forms import FormName
+    from segue.providers.embedded.grammar import FormName
     from segue.providers.embedded.weights import Weights
     from segue.transcript.text_tools.form import Offer
 
