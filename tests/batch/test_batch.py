@@ -253,9 +253,9 @@ def test_a_line_that_the_provider_refuses_does_not_take_the_others_with_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Written by hand: what we hand over has no such line.
-    from segue.providers.batches import access
+    from segue.providers.batches import wire_batch
 
-    write = access.BatchAccess.write
+    write = wire_batch.BatchAccess.write
 
     def wrong(self: Any, request: Any) -> Any:
         body, reading = write(self, request)
@@ -263,7 +263,7 @@ def test_a_line_that_the_provider_refuses_does_not_take_the_others_with_it(
         bad = isinstance(last, Text) and last.text == "question 1"
         return body.replace(b"gpt-4.1", b"gpt-4o") if bad else body, reading
 
-    monkeypatch.setattr(access.BatchAccess, "write", wrong)
+    monkeypatch.setattr(wire_batch.BatchAccess, "write", wrong)
     batch = world.batch(prompts(3), "openai/gpt-4.1")
     status = run(batch)
     assert (status.succeeded, status.failed) == (2, 1)

@@ -16,7 +16,7 @@ from gateway.world import ADDRESSES, ROUTES, GatewayWorld
 from segue.config.schema import CallerSettings, GatewayLimits
 from segue.dialects import DIALECTS
 from segue.emulators.faults import Fault
-from segue.emulators.model import tokens
+from segue.emulators.model import model_facts
 from segue.emulators.model.model_reply import Call, Reply, Say
 from segue.gateway.app import Gateway
 from segue.providers.config import ProviderConfig
@@ -480,7 +480,7 @@ def test_tokens_of_embedded_texts_are_those_of_the_provider_or_marked_as_an_esti
         assert shown > 0
         if not is_estimate:
             texts = world.emulator.log[-1].body["input"]
-            assert shown == sum(map(tokens.count, texts))
+            assert shown == sum(map(model_facts.count_tokens, texts))
 
     asyncio.run(main())
 

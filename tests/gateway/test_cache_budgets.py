@@ -28,8 +28,7 @@ from segue.gateway.memory.store import ConversationInfo, MemoryRecord
 from segue.gateway.requests.byte_budget import weight_of
 from segue.providers.adapter import ChatRequest
 from segue.providers.models.cards import card_for_model
-from segue.providers.requests.kept_plans import KeptPlans
-from segue.providers.requests.request_writer import RequestWriter
+from segue.providers.requests.request_writer import KeptPlans, RequestWriter
 
 BUDGET = 1 << 20
 ALWAYS = 300_000

@@ -14,8 +14,7 @@ from segue.dialects.plan import Plan
 from segue.dialects.registry import NAMES
 from segue.providers.adapter import ChatRequest
 from segue.providers.models.cards import card_for_model, card_table, default_model
-from segue.providers.requests.kept_plans import KeptPlans
-from segue.providers.requests.request_writer import RequestWriter
+from segue.providers.requests.request_writer import KeptPlans, RequestWriter
 from strategies.provider_places import WEATHER
 
 VALUES: dict[str, Any] = {

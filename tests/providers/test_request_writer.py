@@ -13,8 +13,7 @@ from segue.conversation.options import Options
 from segue.dialects.card import UNKNOWN, ModelCard
 from segue.dialects.registry import DIALECTS, WIRES
 from segue.providers.adapter import ChatRequest
-from segue.providers.requests.kept_plans import KeptPlans
-from segue.providers.requests.request_writer import RequestWriter
+from segue.providers.requests.request_writer import KeptPlans, RequestWriter
 from segue.transcript.policy import Policy
 from strategies.histories import conversations
 from strategies.provider_places import WEATHER

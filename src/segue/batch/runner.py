@@ -24,8 +24,7 @@ from segue.errors import (
     is_transient,
     status_of,
 )
-from segue.providers.batches.access import ReplyReading
-from segue.providers.batches.wire_batch import Sought, WireLine, WireResult
+from segue.providers.batches.wire_batch import ReplyReading, Sought, WireLine, WireResult
 from segue.providers.models.prices import prices_of
 from segue.routing.retry import RetrySettings, pause_before
 from segue.routing.route import provider_of
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
 
     from segue.batch.state_file import Part, StateFile, StoredRequest
     from segue.providers.adapter import Providers
-    from segue.providers.batches.access import BatchAccess
-    from segue.providers.batches.wire_batch import WireBatch
+    from segue.providers.batches.wire_batch import BatchAccess, WireBatch
     from segue.routing.route import Route
 
 _NO_ENDPOINT: Final = (404, 405, 501)

@@ -12,7 +12,7 @@ from segue.batch.state_file import Settled
 from segue.batch.stored_requests import chat_request
 from segue.errors import SegueError, is_transient
 from segue.exchange.attempt import Attempt
-from segue.providers.batches.access import ReplyReading
+from segue.providers.batches.wire_batch import ReplyReading
 from segue.providers.models.prices import prices_of
 from segue.routing.retry import pause_before
 from segue.routing.route import provider_of

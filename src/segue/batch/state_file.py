@@ -16,8 +16,7 @@ from msgspec import Struct
 
 from segue.databases.sqlite import connect, writing
 from segue.errors import UsageError
-from segue.providers.batches.access import ReplyReading
-from segue.providers.batches.wire_batch import WireBatch
+from segue.providers.batches.wire_batch import ReplyReading, WireBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

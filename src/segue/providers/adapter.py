@@ -19,7 +19,7 @@ from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.dialects.replies.response_view import as_response
 from segue.providers.capabilities import Capabilities
-from segue.providers.requests.kept_plans import KeptPlans
+from segue.providers.requests.request_writer import KeptPlans
 from segue.transcript.policy import Policy
 from segue.transcript.repairs import Repair
 

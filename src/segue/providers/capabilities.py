@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from segue.conversation.blocks import Origin
     from segue.providers.adapter import ChatRequest, RequestSent, TakeEvents
-    from segue.providers.batches.access import BatchAccess
+    from segue.providers.batches.wire_batch import BatchAccess
     from segue.transcript.repairs import Repair
     from segue.transports.transport import PushedResponse
 

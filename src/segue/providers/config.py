@@ -12,8 +12,7 @@ from segue.dialects.registry import proper_name
 from segue.errors import UsageError
 from segue.providers.capabilities import ConfigProblem
 from segue.providers.credentials.keys import Secret
-from segue.providers.hosts.addresses import AuthStyle, address_of, unknown_like
-from segue.providers.hosts.base_urls import base_url_of
+from segue.providers.hosts.addresses import AuthStyle, address_of, base_url_of, unknown_like
 from segue.text.redaction import remember_secret_variable
 from segue.text.suggestions import suggestion
 from segue.transports.transport import ReplyLimits, Timeouts

@@ -13,8 +13,7 @@ from segue.providers.credentials import KeyOrToken, TokenKeeper
 from segue.providers.credentials.aws import AwsAccess, region_of
 from segue.providers.credentials.keys import Key, KeySources, Secret
 from segue.providers.endpoint import Endpoint
-from segue.providers.hosts.addresses import address_of, split_url, unknown_like
-from segue.providers.hosts.base_urls import base_url_of, filled_places
+from segue.providers.hosts.addresses import address_of, base_url_of, filled_places, split_url, unknown_like
 from segue.providers.provider import Provider
 from segue.transports.http import DEFAULT_TRANSPORT
 

@@ -29,13 +29,11 @@ from segue.providers.hosts.host_form import (
 )
 from segue.providers.models.cards import card_for_model, default_model
 from segue.providers.models.catalog import models_of
-from segue.providers.models.learned import LearnedCards
-from segue.providers.models.listing import CatalogList, ModelList, show_model
+from segue.providers.models.listing import CatalogList, LearnedCards, ModelList, show_model
 from segue.providers.models.makers import model_suggestion
 from segue.providers.requests.abort import AbortedError, Waiting
-from segue.providers.requests.kept_plans import KeptPlans
 from segue.providers.requests.reply_events import ReplyReader, pulled
-from segue.providers.requests.request_writer import RequestWriter
+from segue.providers.requests.request_writer import KeptPlans, RequestWriter
 from segue.providers.services import new_fitting, services_for
 from segue.text.redaction import redact_text
 from segue.transcript.repairs import Repair
@@ -50,7 +48,7 @@ if TYPE_CHECKING:
     from segue.dialects.plan import Plan
     from segue.dialects.server_side.wire_server import ServerFacts
     from segue.providers.adapter import ChatRequest, Feature, StreamEvent, TakeEvents
-    from segue.providers.batches.access import BatchAccess
+    from segue.providers.batches.wire_batch import BatchAccess
     from segue.providers.capabilities import ConfigProblem, Health, ListModels
     from segue.providers.credentials import Credentials
     from segue.providers.endpoint import Endpoint, NoteHeaders
@@ -162,7 +160,7 @@ class Provider(ProviderAdapter):
     def _batches(self) -> BatchAccess | None:
         if self.address is None or not self.address.batches:
             return None
-        from segue.providers.batches.access import access_of  # noqa: PLC0415 - few ask for it
+        from segue.providers.batches.wire_batch import access_of  # noqa: PLC0415 - few ask for it
 
         return access_of(self)
 

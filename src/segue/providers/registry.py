@@ -12,8 +12,7 @@ from segue.errors import SegueError, UsageError
 from segue.plugins import contributions
 from segue.providers.config import IN_PROCESS, ProviderConfig
 from segue.providers.factory import connect, credentials_of
-from segue.providers.hosts.addresses import address_of, addresses, find_address
-from segue.providers.hosts.base_urls import base_url_of
+from segue.providers.hosts.addresses import address_of, addresses, base_url_of, find_address
 from segue.providers.models.prices import CATALOG_PRICES, PriceBook, PriceRule, prices_of
 from segue.providers.scripted import ScriptedProvider
 from segue.text.suggestions import suggestion

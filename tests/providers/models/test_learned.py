@@ -20,8 +20,8 @@ from segue.providers.adapter import ChatRequest
 from segue.providers.capabilities import ModelInfo
 from segue.providers.config import ProviderConfig
 from segue.providers.factory import connect
-from segue.providers.models import learned
-from segue.providers.models.learned import fitted
+from segue.providers.models import listing
+from segue.providers.models.listing import fitted
 from segue.providers.provider import Provider
 from strategies.endpoints import saying
 from strategies.provider_places import KEY, PLACES, WEATHER, asking, events_of, failure_of, provider_at, say
@@ -124,7 +124,7 @@ def test_a_server_that_cannot_tell_is_asked_for_the_chat_nevertheless(
 def test_a_server_that_takes_its_time_to_tell_is_not_waited_for_again(
     segue_emulator_server: Served, ollama: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(learned, "LEARNING_SECONDS", 0.05)
+    monkeypatch.setattr(listing, "LEARNING_SECONDS", 0.05)
     segue_emulator_server.emulator.faults.append(Fault(kind="silence", seconds=1.0))
     for _ in range(2):
         assert isinstance(events_of(ollama, request())[-1], Finished)

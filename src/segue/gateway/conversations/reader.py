@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from segue.gateway.stored_objects.cached_contents import HeldContents
     from segue.gateway.stored_objects.conversation_objects import ConversationObjects
     from segue.gateway.stored_objects.reply_archive import ReplyArchive
-    from segue.providers.requests.kept_plans import KeptPlans
+    from segue.providers.requests.request_writer import KeptPlans
 
 
 MAX_BYTES: Final = 64 << 20

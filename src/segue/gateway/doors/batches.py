@@ -27,8 +27,7 @@ from segue.gateway.doors.uploads import Uploads, is_upload
 from segue.gateway.requests.client_errors import model_error
 from segue.gateway.requests.web import JSON_TYPE, WebResponse, own_address
 from segue.gateway.stored_objects.file_owners import FileOwners
-from segue.providers.batches.access import usage_in
-from segue.providers.batches.wire_batch import WireBatch
+from segue.providers.batches.wire_batch import WireBatch, usage_in
 from segue.routing.route import Route, provider_of
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from segue.gateway.names import ModelNames
     from segue.gateway.requests.web import ResponseWriter, WebRequest
     from segue.gateway.telemetry.report import RequestReport
-    from segue.providers.batches.access import BatchAccess
+    from segue.providers.batches.wire_batch import BatchAccess
     from segue.providers.registry import KnownProviders
 
 _KIND: Final = "batch or file"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from segue.gateway.doors.paths import Door
     from segue.gateway.memory.memory import Memory
     from segue.gateway.requests.web import WebRequest
-    from segue.providers.batches.access import BatchAccess
+    from segue.providers.batches.wire_batch import BatchAccess
 
 _KIND: Final = "upload"
 _SECRET: Final = "upload_id"  # noqa: S105 - the name of a parameter

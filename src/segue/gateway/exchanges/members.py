@@ -24,7 +24,7 @@ from segue.gateway.requests.client_errors import choices_error, strict_error
 from segue.providers.adapter import ChatRequest
 from segue.providers.hosts.addresses import is_home
 from segue.providers.models.cards import card_for_model
-from segue.providers.requests.kept_plans import KeptPlans
+from segue.providers.requests.request_writer import KeptPlans
 from segue.providers.requests.text_requests import fitted_to_model
 from segue.routing.route import provider_of
 from segue.routing.router import Need

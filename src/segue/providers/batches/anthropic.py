@@ -22,7 +22,7 @@ from segue.providers.batches.wire_batch import (
     result_lines,
     seconds_of,
 )
-from segue.providers.services.json_answer import request_json
+from segue.providers.endpoint import request_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

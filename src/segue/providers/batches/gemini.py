@@ -21,7 +21,7 @@ from segue.providers.batches.wire_batch import (
     roomy,
     seconds_of,
 )
-from segue.providers.services.json_answer import in_path, request_json, unreadable
+from segue.providers.endpoint import in_path, request_json, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

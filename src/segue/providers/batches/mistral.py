@@ -15,7 +15,7 @@ from segue.providers.batches.wire_batch import (
     raw_line,
     upload_lines,
 )
-from segue.providers.services.json_answer import request_json
+from segue.providers.endpoint import request_json
 
 if TYPE_CHECKING:
     from segue.providers.endpoint import Endpoint

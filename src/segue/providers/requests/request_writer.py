@@ -1,27 +1,48 @@
-"""Plans the requests to one endpoint; what was planned for a session is used again for its next request (kept_plans.py)."""
+"""Plans the requests to one endpoint; what was planned for a session is used again for its next request."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 import msgspec
 from msgspec import Struct, structs
 
+from segue.cache_budget import SizedCache
 from segue.conversation.blocks import Origin
-from segue.dialects.plan import plan, repairs_of_plan
+from segue.dialects.plan import PlanState, plan, repairs_of_plan
 from segue.dialects.registry import DIALECTS
 from segue.dialects.requests.client_bytes import spelled_as
 from segue.errors import InvalidRequestError
-from segue.providers.requests.kept_plans import KeptPlans
 from segue.transcript.steps import ModelStep
 
 if TYPE_CHECKING:
     from segue.conversation.options import Options
     from segue.dialects.card import ModelCard
-    from segue.dialects.plan import Plan, PlanState
+    from segue.dialects.plan import Plan
     from segue.providers.adapter import ChatRequest
     from segue.transcript.repairs import Repair
     from segue.transcript.steps import Transcript
+
+
+KEPT_BYTES: Final = 64 << 20
+"""Conversations are kept whole, so only the most recent ones."""
+_SESSION_BYTES: Final = 4096
+_STEP_BYTES: Final = 256
+_HELD: Final = 2
+"""What is kept of a session takes so much, as much for each step, and its request so many times."""
+
+
+@final
+class KeptPlans(SizedCache[tuple[str, Origin], PlanState]):
+    """What was planned last for each session and target."""
+
+    def __init__(self, most: int = KEPT_BYTES) -> None:
+        super().__init__(most)
+
+    def keep_plan(self, session: str, target: Origin, state: PlanState, body: int) -> None:
+        """`body`: the bytes of the request."""
+        size = _SESSION_BYTES + _STEP_BYTES * len(state.transcript.steps) + _HELD * body
+        self.keep((session, target), state, size)
 
 
 @final

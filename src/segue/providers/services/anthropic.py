@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from segue.providers.capabilities import ModelInfo
+from segue.providers.endpoint import in_path, request_json, text, whole
 from segue.providers.services import Services
-from segue.providers.services.json_answer import in_path, request_json, text, whole
 
 if TYPE_CHECKING:
     from segue.providers.endpoint import Endpoint

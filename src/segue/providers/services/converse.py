@@ -11,10 +11,10 @@ import msgspec
 from msgspec import Struct
 
 from segue.providers.capabilities import ModelInfo
+from segue.providers.endpoint import in_path, request_json, text
 from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
 from segue.providers.services import Counted, Services
 from segue.providers.services.anthropic import count_tokens as count_at_mantle
-from segue.providers.services.json_answer import in_path, request_json, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from segue.providers.capabilities import ModelInfo, ModelType
+from segue.providers.endpoint import in_path, moment, request_json, text, whole
 from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
 from segue.providers.services import Counted, Services
-from segue.providers.services.json_answer import in_path, moment, request_json, text, whole
 from segue.providers.services.openai_like import embedded
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from segue.dialects.openai_chat.ollama.reply import error_from
 from segue.dialects.streams.ndjson import LineDecoder
 from segue.errors import TransportError, while_doing
 from segue.providers.capabilities import ModelInfo, ModelType, OnPull, PullProgress
+from segue.providers.endpoint import request_json, text, whole
 from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
 from segue.providers.services import Counted, Services
-from segue.providers.services.json_answer import request_json, text, whole
 from segue.providers.tokens.token_estimates import Estimator, family_of
 from segue.transports.transport import Timeouts
 

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Struct
 
 from segue.providers.capabilities import ModelInfo, ModelType
+from segue.providers.endpoint import in_path, moment, request_json, text, unreadable, whole
 from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
 from segue.providers.services import Counted, Services
-from segue.providers.services.json_answer import in_path, moment, request_json, text, unreadable, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

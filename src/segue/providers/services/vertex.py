@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Struct
 
 from segue.providers.capabilities import ModelInfo
+from segue.providers.endpoint import in_path, request_json
 from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
 from segue.providers.services import Counted, Services
 from segue.providers.services.anthropic import COUNTED
-from segue.providers.services.json_answer import in_path, request_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
