@@ -10,8 +10,7 @@ import pytest
 
 from segue.chat.compaction import compact as compaction
 from segue.chat.compaction.compact import CompactionResult, Strategy, budget_for, compact, needs_compaction
-from segue.chat.compaction.truncation import DROPPED_NOTE, truncate
-from segue.chat.compaction.units import units_of, with_ledger_results
+from segue.chat.compaction.strategies import DROPPED_NOTE, truncate, units_of, with_ledger_results
 from segue.conversation.blocks import Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.document import decode_document, encode_document
 from segue.conversation.interaction import Ledger

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from laws.emulated import EMULATED, complaints_about
 from laws.legality import complaints
 from segue.chat.compaction.compact import CompactionResult, Summariser, compact
-from segue.chat.compaction.truncation import cut
-from segue.chat.compaction.units import last_prompt, units_of
+from segue.chat.compaction.strategies import cut, last_prompt, units_of
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message, user
 from segue.conversation.options import Options

@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
 from msgspec import Struct
 
-from segue.chat.compaction.summary import request_for_summary
-from segue.chat.compaction.truncation import cut, elide, shorten_newest, shorten_replies, truncate
-from segue.chat.compaction.units import last_prompt, units_of, with_ledger_results
+from segue.chat.compaction.strategies import (
+    cut,
+    elide,
+    last_prompt,
+    request_for_summary,
+    shorten_newest,
+    shorten_replies,
+    truncate,
+    units_of,
+    with_ledger_results,
+)
 from segue.conversation.message import Conversation
 from segue.errors import UsageError
 from segue.limits import COMPACT_AT, COMPACT_TO
