@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from segue.chat.budget import Budget
 from segue.chat.chat import Chat
 from segue.chat.subagent import subagent_tool
+from segue.chat.turn_settings import Budget
 from segue.conversation.events import TextDelta, UsageReported
 from segue.conversation.usage import Usage
 from segue.errors import InvalidRequestError, OverloadError

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, Unpack, final
 
 from msgspec import structs
 
-from segue.chat.budget import Budget
 from segue.chat.chat import Chat
 from segue.chat.chat_session import ChatSession, ChatSettings, check_kinds
 from segue.chat.compaction.trigger import CompactionSettings
@@ -25,7 +24,7 @@ from segue.chat.given_history import GivenHistory, history_in
 from segue.chat.output_type import output_type
 from segue.chat.roles import Role, checked_function, is_subtype, require_deps
 from segue.chat.subagent import task_tool
-from segue.chat.turn_settings import check_options
+from segue.chat.turn_settings import Budget, check_options
 from segue.conversation.json_safe import encodable
 from segue.conversation.options import Options
 from segue.errors import UsageError

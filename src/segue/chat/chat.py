@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 from msgspec import structs
 
 from segue.chat.attachments import Content, user_message
-from segue.chat.budget import Budget
 from segue.chat.chat_session import ChatSession, ChatSettings
 from segue.chat.compaction.trigger import CompactionSettings
 from segue.chat.given_history import GivenHistory, history_in
 from segue.chat.roles import Role, SystemPrompt, checked_function
 from segue.chat.turn import EventStream, Turn, can_resume
-from segue.chat.turn_settings import TurnOptions, TurnSettings, check_options
+from segue.chat.turn_settings import Budget, TurnOptions, TurnSettings, check_options
 from segue.conversation.json_safe import encodable
 from segue.conversation.options import Options
 from segue.errors import SegueError, UsageError

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, final
 
 from msgspec import Struct, structs
 
-from segue.chat.budget import Budget
 from segue.chat.compaction.trigger import CompactionSettings, Compactor
 from segue.chat.given_history import AdoptedHistory
 from segue.chat.output_type import output_type
 from segue.chat.roles import Role, SystemPrompt, handover_tool, instructions_of, reachable, require_deps
-from segue.chat.turn_settings import TurnOptions, TurnSettings, model_of, options_of
+from segue.chat.turn_settings import Budget, TurnOptions, TurnSettings, model_of, options_of
 from segue.conversation.blocks import Media, Origin, Reasoning, Text, ToolCall
 from segue.conversation.json_safe import encodable
 from segue.conversation.message import Conversation, Message

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.chat.budget import OVER_BUDGET, Budget
 from segue.chat.chat import Chat
 from segue.chat.turn import Answer
+from segue.chat.turn_settings import OVER_BUDGET, Budget
 from segue.conversation.options import Options
 from segue.conversation.tools import ToolSpec
 from segue.events import ToolCallStart, Warned

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Generic, Self, assert_never, final
 
 from msgspec import Struct, field
 
-from segue.chat.budget import OVER_BUDGET
 from segue.chat.chat_session import ChatSession
 from segue.chat.output_type import second_request
 from segue.chat.steps import (
@@ -26,6 +25,7 @@ from segue.chat.steps import (
     turn_of,
 )
 from segue.chat.turn_exchange import TurnExchanges
+from segue.chat.turn_settings import OVER_BUDGET
 from segue.conversation.blocks import Text, ToolResult
 from segue.conversation.message import Message
 from segue.conversation.usage import Usage

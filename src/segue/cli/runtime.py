@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, final
 
 import msgspec
 
-from segue.chat.budget import Budget
 from segue.chat.chat import Chat
 from segue.chat.compaction.trigger import CompactionSettings
+from segue.chat.turn_settings import Budget
 from segue.cli.commands.sessions import find_session
 from segue.cli.display.status_lines import switch_line
 from segue.cli.flag_values import given_options

@@ -80,8 +80,8 @@ class ToolSource(Struct):
                     self.problems[problem] = None
 
     def _load_agent(self, name: str) -> Tool:
-        from segue.chat.budget import Budget  # noqa: PLC0415 - a chat without agents pays nothing
         from segue.chat.subagent import subagent_tool  # noqa: PLC0415
+        from segue.chat.turn_settings import Budget  # noqa: PLC0415 - a chat without agents pays nothing
         from segue.config.agents import find_agent  # noqa: PLC0415
 
         agent = find_agent(name, self.directory)

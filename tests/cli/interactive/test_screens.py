@@ -17,8 +17,7 @@ from cli.interactive.golden import golden, look_of
 from segue.cli.interactive.key_watch import KeyWatch
 from segue.cli.interactive.prompts.questions import QuestionView, question_about
 from segue.cli.interactive.views.screen import Screen
-from segue.cli.interactive.views.switch_view import show_switch
-from segue.cli.interactive.views.turn_view import TurnScene, TurnView
+from segue.cli.interactive.views.turn_view import TurnScene, TurnView, show_switch
 from segue.conversation.blocks import Text, ToolCall, ToolResult
 from segue.conversation.message import Conversation, Message
 from segue.conversation.tools import ToolSpec

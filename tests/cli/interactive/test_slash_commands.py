@@ -15,7 +15,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import DummyInput
 
 from cli.cli_runs import Cloud
-from segue.chat.budget import Budget
+from segue.chat.turn_settings import Budget
 from segue.cli.arguments import parse
 from segue.cli.interactive.commands.table import COMMANDS, is_command, run_command, works_meanwhile
 from segue.cli.interactive.interactive_chat import InteractiveChat

@@ -22,7 +22,7 @@ from segue.cli.interactive.prompts.prompt_terminal import gated_output
 from segue.cli.interactive.prompts.questions import ConsentPrompt
 from segue.cli.interactive.views.screen import Screen
 from segue.cli.interactive.views.start_screen import show_session, show_start
-from segue.cli.interactive.views.switch_view import show_switch
+from segue.cli.interactive.views.turn_view import show_switch
 from segue.cli.runtime import Runtime
 from segue.config.paths import history_file
 from segue.errors import JournalError

@@ -8,7 +8,7 @@ from segue.cli.display.status_lines import hidden_parts
 from segue.cli.display.text_width import padded, width_of
 from segue.cli.display.turn_summary import short
 from segue.cli.interactive.prompts.picker import pick
-from segue.cli.interactive.views.switch_view import show_switch
+from segue.cli.interactive.views.turn_view import show_switch
 from segue.cli.model_choice import completions, default_model_of
 from segue.errors import SegueError, UsageError
 from segue.providers.models.listing import catalog_models

@@ -1,17 +1,21 @@
-"""/sessions, /resume, /new, /clear, /fork, /save: which session this is."""
+"""/sessions, /resume, /new, /clear, /fork, /save, /undo, /rewind, /redo, /compact: which session this is, and how far
+it goes."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
+from segue.chat.compaction.compact import Strategy
 from segue.cli.commands.sessions import find_session, session_line
 from segue.cli.display.status_lines import shortened
 from segue.cli.display.text_width import cut, padded, width_of
+from segue.cli.interactive.commands.settings import check_known
 from segue.cli.interactive.prompts.picker import pick
 from segue.cli.interactive.prompts.questions import ConsentPrompt
 from segue.cli.interactive.views.start_screen import ago, show_session
+from segue.cli.interactive.views.turn_view import compaction_line
 from segue.config.trust import approve_copy
 from segue.errors import UsageError
 
@@ -20,6 +24,49 @@ if TYPE_CHECKING:
     from segue.cli.interactive.views.screen import Screen
     from segue.cli.runtime import Runtime
     from segue.sessions.stores.store import SessionInfo
+
+
+async def compact(interactive: InteractiveChat, words: list[str]) -> None:
+    if words:
+        check_known(words[0], get_args(Strategy), "strategy", "unknown_strategy")
+    strategy: Strategy | None = words[0] if words else None  # type: ignore[assignment]
+    async with interactive.watched("compacting") as view:
+        done = await interactive.chat.compact(strategy)
+    if done is not None:
+        interactive.screen.paragraph(compaction_line(done), "yellow", 2)
+        if done.problem:
+            interactive.screen.paragraph(f"  {done.problem}", "yellow", 2)
+    elif view.interrupted:
+        interactive.screen.line("⊘ interrupted; the conversation is unchanged", "yellow")
+    else:
+        interactive.screen.line("  The conversation is already as short as possible.")
+
+
+async def undo(interactive: InteractiveChat, words: list[str]) -> None:
+    for _ in range(_count(words)):
+        await interactive.chat.undo()
+    interactive.screen.line("  The turn is removed. What its tools did is not undone.")
+    show_session(interactive)
+
+
+async def rewind(interactive: InteractiveChat, words: list[str]) -> None:
+    """Undo turns and put the first removed prompt into the input line, to edit it."""
+    messages = interactive.chat.conversation.messages
+    prompts = [message.text for message in messages if message.speaker == "user"]
+    count = _count(words)
+    await undo(interactive, words)
+    interactive.unsent = prompts[-count] if count <= len(prompts) else ""
+
+
+async def redo(interactive: InteractiveChat, words: list[str]) -> None:
+    for _ in range(_count(words)):
+        await interactive.chat.redo()
+    show_session(interactive)
+
+
+def _count(words: list[str]) -> int:
+    return int(words[0]) if words and words[0].isdecimal() else 1
+
 
 LISTED = 20
 PICKED = 200
