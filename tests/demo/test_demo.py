@@ -18,8 +18,7 @@ from segue.cli.commands.demo import show
 from segue.conversation.blocks import Reasoning, ToolResult
 from segue.demo.play import DemoResult, play
 from segue.demo.screen import WIDTH, DemoScreen
-from segue.demo.shop import Shop
-from segue.demo.story import Story, read_story
+from segue.demo.story import Shop, Story, read_story
 from segue.dialects.card import UNKNOWN
 from segue.dialects.registry import DIALECTS
 from segue.emulators.faults import Fault

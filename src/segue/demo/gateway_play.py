@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from segue.config.schema import Config, GatewaySettings
 from segue.demo.gateway_agent import MODEL, GatewayAgent, RefusedError
-from segue.demo.shop import Shop
+from segue.demo.story import Shop
 from segue.emulators.emulator import Emulator
 from segue.emulators.model.model_reply import Call, Piece, Prompt, Reply, Say, Think
 from segue.emulators.server import Served, serve

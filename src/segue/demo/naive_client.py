@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 from msgspec import structs
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult
-from segue.demo.shop import Shop
+from segue.demo.story import Shop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -12,7 +12,7 @@ from segue.chat.chat import Chat
 from segue.conversation.message import Conversation
 from segue.conversation.usage import Usage
 from segue.demo import naive_client
-from segue.demo.shop import Shop
+from segue.demo.story import Shop
 from segue.demo.wire_log import LoggedProvider, WireLog
 from segue.dialects.registry import DIALECTS
 from segue.emulators.emulator import Entry
