@@ -26,9 +26,8 @@ from segue.dialects.registry import DIALECTS, NAMES
 from segue.dialects.streams.ndjson import LineDecoder
 from segue.dialects.streams.sse import FrameDecoder
 from segue.errors import SegueError
-from segue.interop.convert import convert
+from segue.interop.convert import Flags, answer, convert
 from segue.interop.doctor import examine, fix_transcript
-from segue.interop.jsonl import Flags, answer
 from segue.interop.session_files import read_file
 from segue.providers.config import read_provider_config
 from segue.sessions.imports import read_history

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interop.requests import ALL, anthropic, openai_chat
-from segue.interop.jsonl import Flags, answers
+from segue.interop.convert import Flags, answers
 
 
 def asked(*cases: Any, **flags: Any) -> list[dict[str, Any]]:

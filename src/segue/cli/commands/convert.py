@@ -67,7 +67,7 @@ def _convert_lines(arguments: argparse.Namespace) -> int:
             code="report_with_jsonl",
             hint="Each output line has its own repairs.",
         )
-    from segue.interop.jsonl import Flags, answers  # noqa: PLC0415
+    from segue.interop.convert import Flags, answers  # noqa: PLC0415
     from segue.interop.source import target_name  # noqa: PLC0415
 
     if arguments.to:
