@@ -15,8 +15,7 @@ from segue.conversation.blocks import Text
 from segue.conversation.document import encode_document
 from segue.conversation.message import Conversation, Message
 from segue.dialects.registry import NAMES
-from segue.interop.doctor import Examination, examine, fix_transcript
-from segue.interop.refusals import groups, provider_refusals
+from segue.interop.doctor import Examination, examine, fix_transcript, groups, provider_refusals
 from segue.interop.session_files import read_file
 from segue.interop.source import read_request
 from segue.transcript.repairs import FAULTS

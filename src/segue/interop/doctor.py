@@ -1,26 +1,29 @@
 """What a provider would refuse in a transcript, and what repairing it would do.
 
 A finding is a repair that rendering for the target would make, together with the words in which the provider refuses
-the transcript as it is. What the provider takes as it is, and what only a switch to it would change, are notes.
+the transcript as it is (refusals.toml). What the provider takes as it is, and what only a switch to it would change,
+are notes.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from bisect import bisect_right
 from collections import Counter
-from functools import cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, Literal, final
 
-from msgspec import Struct, structs
+import msgspec
+from msgspec import Struct, field, structs
 
 from segue.conversation.blocks import ToolCall
 from segue.conversation.message import Conversation
 from segue.dialects.registry import DIALECTS, NAMES
 from segue.errors import SegueError, TranscriptError
 from segue.interop.convert import choose_model, plan_request, write_request
-from segue.interop.refusals import ProviderRefusals, provider_refusals
 from segue.interop.repair import repair_conversation
 from segue.interop.source import CONVERSATION, SourceRequest
 from segue.transcript.repairs import FAULTS, SENTENCES, Repair
@@ -31,6 +34,70 @@ if TYPE_CHECKING:
     from segue.interop.agents.repaired_session import RepairedSession
     from segue.interop.agents.session_draft import SessionFault
     from segue.transcript.repairs import Kind
+
+
+@final
+class KnownRefusal(Struct, frozen=True, forbid_unknown_fields=True):
+    """A rule of a provider and its words when the rule is broken."""
+
+    kind: str
+    code: str
+    text: str
+    status: int = 400
+    when: str = ""
+    unless: str = ""
+    foreign: bool = False
+
+    def fits(self, kind: str, decision: str, *, foreign: bool) -> bool:
+        return (
+            kind == self.kind
+            and self.when in decision
+            and not (self.unless and self.unless in decision)
+            and (foreign or not self.foreign)
+        )
+
+    def worded(self, *, call_id: str, place: str) -> str:
+        return self.text.replace("{id}", call_id or "…").replace("{place}", place)
+
+
+@final
+class ProviderRefusals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the providers of some dialects refuse."""
+
+    dialects: tuple[str, ...]
+    refusals: tuple[KnownRefusal, ...] = field(name="refusal")
+    place: str = ""
+    ids: str = ""
+    """Pattern of the call ids that are taken; empty: all are."""
+    unique_ids: bool = False
+
+    def refusal(self, kind: str, decision: str = "", *, foreign: bool = False) -> KnownRefusal | None:
+        """The answer to what a repair of this kind would change; None if the provider accepts it as it is."""
+        return next(
+            (refusal for refusal in self.refusals if refusal.fits(kind, decision, foreign=foreign)), None
+        )
+
+
+@lru_cache(maxsize=1)
+def groups() -> tuple[ProviderRefusals, ...]:
+    table = tomllib.loads(files(__package__).joinpath("refusals.toml").read_text("utf-8"))
+    return tuple(msgspec.convert(group, ProviderRefusals) for group in table.values())
+
+
+@lru_cache(maxsize=64)
+def provider_refusals(dialect: str) -> ProviderRefusals:
+    """All that is known about a dialect: rules of fewer dialects come first."""
+    own = sorted(
+        (group for group in groups() if dialect in group.dialects), key=lambda group: len(group.dialects)
+    )
+    return ProviderRefusals(
+        dialects=(dialect,),
+        refusals=tuple(refusal for group in own for refusal in group.refusals),
+        place=next((group.place for group in own if group.place), "messages[{n}]"),
+        ids=next((group.ids for group in own if group.ids), ""),
+        unique_ids=any(group.unique_ids for group in own),
+    )
+
 
 Level = Literal["error", "note"]
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from segue.inspector.markup import words
 from segue.inspector.markup.html import Element, e
-from segue.interop.refusals import provider_refusals
+from segue.interop.doctor import provider_refusals
 from segue.transcript.repairs import SENTENCES
 
 if TYPE_CHECKING:
