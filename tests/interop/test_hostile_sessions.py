@@ -13,9 +13,8 @@ import pytest
 from interop.session_samples import claude_line, lines
 from segue.errors import SegueError, TranscriptError, UsageError
 from segue.interop import agent_sessions, read_session, write_session
-from segue.interop.move import SourceSession, plan_move, write_move
+from segue.interop.move import Sidecar, Sidecars, SourceSession, plan_move, write_move
 from segue.interop.session_formats import WRITERS, session_format
-from segue.interop.sidecar import Sidecar, Sidecars
 from segue.interop.stored_sessions import PROGRAMS
 
 PATHS = (

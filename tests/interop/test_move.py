@@ -19,15 +19,14 @@ from segue.conversation.blocks import Block, Media, Origin, Reasoning, Seal, Tex
 from segue.conversation.message import Conversation, Message
 from segue.dialects.registry import DIALECTS
 from segue.errors import UsageError
+from segue.interop.agents.session_file import folder_name
 from segue.interop.agents.session_steps import ModelReply, Prompt, Step, StoredCall, steps_of
 from segue.interop.agents.tool_names import ToolNames
-from segue.interop.agents.written_session import folder_name
 from segue.interop.convert import write_request
-from segue.interop.move import TARGETS, SourceSession, plan_move, write_move
+from segue.interop.move import TARGETS, Sidecar, Sidecars, SourceSession, plan_move, write_move
 from segue.interop.repair import repair_conversation
 from segue.interop.session_files import read_file
 from segue.interop.session_formats import WRITERS, program_of
-from segue.interop.sidecar import Sidecar, Sidecars
 from segue.interop.source import SourceRequest
 from strategies.histories import conversations
 
@@ -141,7 +140,7 @@ def test_on_the_way_back_a_sessions_own_lines_stand_as_they_were_with_the_new_tu
 def _continued(target: str, data: bytes, steps: tuple[Step, ...]) -> bytes:
     """The lines that a program would append."""
     rows = [json.loads(line) for line in data.splitlines()]
-    from segue.interop.agents.written_session import SessionPlan, as_lines
+    from segue.interop.agents.session_file import SessionPlan, as_lines
 
     plan = SessionPlan(
         id="7f1c8a2e-0000-4000-8000-000000000001", folder="/srv/shop", title="", steps=steps, began=NOW

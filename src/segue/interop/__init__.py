@@ -8,6 +8,6 @@ _HOMES = {
     "segue.interop.added_formats": "SessionFormat",
     "segue.interop.agent_sessions": "AgentSession WrittenSession newest_session read_session write_session",
     "segue.interop.agents.session_steps": "ModelReply Prompt StoredCall",
-    "segue.interop.agents.written_session": "SessionPlan",
+    "segue.interop.agents.session_file": "SessionPlan",
 }
 __all__, __getattr__, __dir__ = public_names(__name__, _HOMES)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from segue.conversation.message import Conversation
-    from segue.interop.agents.written_session import SessionPlan
+    from segue.interop.agents.session_file import SessionPlan
     from segue.plugins import Contribution
 
 KIND: Final = "session format"

@@ -12,9 +12,8 @@ from segue.conversation.message import Conversation
 from segue.errors import TranscriptError, UsageError
 from segue.interop.agents.session_file import fields
 from segue.interop.convert import write_request
-from segue.interop.move import OWN, SourceSession, plan_move, write_move
+from segue.interop.move import OWN, Sidecars, SourceSession, plan_move, write_move
 from segue.interop.session_formats import program_of, session_format
-from segue.interop.sidecar import Sidecars
 from segue.interop.source import CONVERSATION, SourceRequest
 from segue.interop.stored_sessions import last_session, program_named, session_at
 from segue.system.private_files import create_new

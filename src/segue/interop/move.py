@@ -8,11 +8,13 @@ only what was added elsewhere is converted.
 from __future__ import annotations
 
 import os
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 from uuid import uuid4
 
+import msgspec
 from msgspec import Struct, structs
 
 from segue.conversation.blocks import Text, ToolCall, ToolResult
@@ -21,21 +23,66 @@ from segue.errors import TranscriptError, UsageError
 from segue.interop.agents.opencode import session_id
 from segue.interop.agents.repaired_session import repair_session
 from segue.interop.agents.session_draft import SessionDraft
+from segue.interop.agents.session_file import SessionPlan
 from segue.interop.agents.session_steps import HISTORY, ModelReply, Prompt, Step, steps_of
 from segue.interop.agents.tool_names import ToolNames
-from segue.interop.agents.written_session import SessionPlan
 from segue.interop.convert import write_request
 from segue.interop.doctor import examine
 from segue.interop.repair import repair_conversation
 from segue.interop.session_files import read_file
 from segue.interop.session_formats import OPENCODE, WRITERS, AgentFormat, session_format
-from segue.interop.sidecar import Sidecar, Sidecars
 from segue.interop.source import CONVERSATION, SourceRequest
 from segue.interop.stored_sessions import StoredSession, program_named
-from segue.system.private_files import create_new
+from segue.system.private_files import create_new, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
+
+
+@final
+class Sidecar(Struct, frozen=True, kw_only=True):
+    """One move, kept under the id of the session that was written."""
+
+    program: str
+    """The program that it was written for."""
+    written: str
+    """What was written, whole."""
+    source_program: str
+    """Where it came from."""
+    source_id: str
+    source: str
+    """The file that it came from, whole."""
+    version: int = 1
+
+
+class Sidecars:
+    """Private files in a folder of ours, one for each session that was written."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, session_id: str, sidecar: Sidecar) -> None:
+        if _ID.fullmatch(session_id) is None:
+            raise UsageError(f"{session_id!r} is no id of a session.", code="bad_id")
+        write_private(self._file(session_id), msgspec.json.encode(sidecar).decode())
+
+    def find(self, session_id: str) -> Sidecar | None:
+        """None if there is none, or it cannot be read."""
+        if _ID.fullmatch(session_id) is None:  # what a file names is no path of ours
+            return None
+        file = self._file(session_id)
+        if file.is_symlink():
+            return None
+        try:
+            return msgspec.json.decode(file.read_bytes(), type=Sidecar)
+        except (OSError, ValueError):
+            return None
+
+    def _file(self, session_id: str) -> Path:
+        return self._folder / f"{session_id}.json"
 
 
 OWN: Final = "segue"

@@ -12,7 +12,7 @@ from segue.interop.agents.gemini_cli import GeminiCliWriter
 from segue.interop.agents.opencode import opencode_document, session_id
 from segue.interop.agents.pi import PiWriter
 from segue.interop.agents.qwen_code import QwenCodeWriter
-from segue.interop.agents.written_session import SessionPlan, SessionWriter, as_lines
+from segue.interop.agents.session_file import SessionPlan, SessionWriter, as_lines
 from segue.interop.session_files import read_file
 from segue.interop.stored_sessions import program_named
 

@@ -21,9 +21,9 @@ from segue.conversation.blocks import Media, Text
 from segue.conversation.message import Conversation
 from segue.errors import TranscriptError, UsageError
 from segue.interop.added_formats import SessionFormat
+from segue.interop.agents.session_file import SessionPlan
 from segue.interop.agents.session_steps import ModelReply, Prompt, Step, StoredCall, steps_of
 from segue.interop.agents.tool_names import ToolNames
-from segue.interop.agents.written_session import SessionPlan
 from segue.interop.doctor import examine
 from segue.interop.repair import repair_conversation
 from segue.interop.session_formats import NAMES, session_format

@@ -21,8 +21,7 @@ from segue.errors import TranscriptError, UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from segue.interop.move import Move, SourceSession
-    from segue.interop.sidecar import Sidecars
+    from segue.interop.move import Move, Sidecars, SourceSession
 
 _GATEWAY = "gateway"
 _OPENCODE_SECONDS = 300
@@ -71,9 +70,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from segue.config.paths import moved_sessions_directory  # noqa: PLC0415 - loaded when there is something to move
-    from segue.interop.move import OWN, plan_move  # noqa: PLC0415
+    from segue.interop.move import (  # noqa: PLC0415
+        OWN,
+        Sidecars,
+        plan_move,
+    )
     from segue.interop.session_formats import OPENCODE  # noqa: PLC0415
-    from segue.interop.sidecar import Sidecars  # noqa: PLC0415
 
     sidecars = Sidecars(moved_sessions_directory())
     source = _source(arguments.session, arguments.url)

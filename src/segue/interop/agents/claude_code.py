@@ -26,14 +26,18 @@ from segue.interop.agents.session_file import (
     Said,
     SessionFile,
     fields,
+    folder_name,
     image_block,
     messages_session,
+    moments,
     objects,
+    part_id,
+    short_id,
+    stamp,
     text_block,
     text_of,
 )
 from segue.interop.agents.session_steps import ModelReply, Prompt, StoredCall
-from segue.interop.agents.written_session import folder_name, moments, part_id, short_id, stamp
 from segue.transcript.blocks.outcomes import WORDING
 
 if TYPE_CHECKING:
@@ -41,7 +45,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from segue.interop.agents.session_draft import SessionDraft
-    from segue.interop.agents.written_session import SessionPlan
+    from segue.interop.agents.session_file import SessionPlan
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 _SPEAKERS = frozenset({"user", "assistant"})

@@ -25,12 +25,15 @@ from segue.interop.agents.session_file import (
     Said,
     SessionFile,
     fields,
+    milliseconds,
+    moments,
     objects,
+    part_id,
     session_of,
+    stamp,
     text_of,
 )
 from segue.interop.agents.session_steps import ModelReply, Prompt, StoredCall
-from segue.interop.agents.written_session import milliseconds, moments, part_id, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from segue.interop.agents.session_draft import SessionDraft
-    from segue.interop.agents.written_session import SessionPlan
+    from segue.interop.agents.session_file import SessionPlan
 
 _TYPES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _NOT_SENT: Final = frozenset({"ghost_snapshot", "other"})

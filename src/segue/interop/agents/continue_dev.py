@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from segue.errors import TranscriptError
-from segue.interop.agents.session_file import (
-    SessionFile,
-    chat_call,
-    fields,
-    json_text,
-    objects,
-    text_of,
-)
+from segue.interop.agents.session_file import SessionFile, chat_call, fields, json_text, objects, text_of
 
 
 def read_continue(document: object) -> SessionFile | None:

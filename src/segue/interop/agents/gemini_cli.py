@@ -26,9 +26,19 @@ from segue.interop.agents.session_draft import (
     new_id,
     orphan_fault,
 )
-from segue.interop.agents.session_file import Row, Said, SessionFile, fields, objects, session_of, text_of
+from segue.interop.agents.session_file import (
+    Row,
+    Said,
+    SessionFile,
+    fields,
+    moments,
+    objects,
+    part_id,
+    session_of,
+    stamp,
+    text_of,
+)
 from segue.interop.agents.session_steps import ModelReply, Prompt, StoredCall
-from segue.interop.agents.written_session import moments, part_id, stamp
 from segue.transcript.blocks.outcomes import WORDING
 from segue.transcript.blocks.value_text import json_of
 
@@ -36,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from segue.interop.agents.session_draft import SessionDraft
-    from segue.interop.agents.written_session import SessionPlan
+    from segue.interop.agents.session_file import SessionPlan
 
 
 def read_gemini_cli(rows: list[Row]) -> SessionFile | None:

@@ -8,14 +8,7 @@ from contextlib import closing
 from typing import Any, Final
 
 from segue.errors import TranscriptError
-from segue.interop.agents.session_file import (
-    SessionFile,
-    chat_call,
-    fields,
-    json_text,
-    objects,
-    text_of,
-)
+from segue.interop.agents.session_file import SessionFile, chat_call, fields, json_text, objects, text_of
 
 DATABASE: Final = b"SQLite format 3\x00"
 """What a database begins with."""

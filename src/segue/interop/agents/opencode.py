@@ -16,15 +16,16 @@ from segue.interop.agents.session_file import (
     image_block,
     json_text,
     messages_session,
+    milliseconds,
     objects,
+    short_id,
     text_block,
     text_of,
 )
 from segue.interop.agents.session_steps import ModelReply, Prompt, StoredCall
-from segue.interop.agents.written_session import milliseconds, short_id
 
 if TYPE_CHECKING:
-    from segue.interop.agents.written_session import SessionPlan
+    from segue.interop.agents.session_file import SessionPlan
 
 _WIRE = "anthropic"
 

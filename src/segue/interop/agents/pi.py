@@ -26,19 +26,22 @@ from segue.interop.agents.session_file import (
     fields,
     image_block,
     messages_session,
+    milliseconds,
+    moments,
     objects,
+    short_id,
+    stamp,
     text_block,
     text_of,
 )
 from segue.interop.agents.session_steps import ModelReply, Prompt, StoredCall
-from segue.interop.agents.written_session import milliseconds, moments, short_id, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from segue.interop.agents.session_draft import SessionDraft
-    from segue.interop.agents.written_session import SessionPlan
+    from segue.interop.agents.session_file import SessionPlan
 
 _WIRE, _HOME = "anthropic-messages", "anthropic"
 

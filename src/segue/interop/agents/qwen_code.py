@@ -25,13 +25,16 @@ from segue.interop.agents.session_file import (
     chat_call,
     current_branch,
     fields,
+    folder_name,
     json_text,
+    moments,
     objects,
+    part_id,
     session_of,
+    stamp,
     text_of,
 )
 from segue.interop.agents.session_steps import ModelReply, Prompt
-from segue.interop.agents.written_session import folder_name, moments, part_id, stamp
 from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from segue.interop.agents.session_draft import SessionDraft
-    from segue.interop.agents.written_session import SessionPlan
+    from segue.interop.agents.session_file import SessionPlan
 
 _SPEAKERS = frozenset({"user", "assistant", "tool_result"})
 
