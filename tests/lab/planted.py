@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from segue.lab.trial import GatewayUnderTest
+from segue.lab.laboratory import GatewayUnderTest
 
 DOORS = {"chat": "openai", "responses": "openai", "messages": "anthropic", "gemini": "gemini"}
 MODELS = {"openai": "gpt-5", "anthropic": "claude-sonnet-4-6", "gemini": "gemini-3.5-flash"}

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from segue.lab.trial import GatewayUnderTest
+from segue.lab.laboratory import GatewayUnderTest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, final
 import pytest
 
 from segue.lab.known_gateways import KEY
-from segue.lab.laboratory import ScenarioResult, check
+from segue.lab.laboratory import GatewayUnderTest, ScenarioResult, check
 from segue.lab.scenario import shipped_scenarios
 from segue.lab.stage import Stage, open_stage
-from segue.lab.trial import GatewayUnderTest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.emulators.server import Served
-    from segue.lab.laboratory import ScenarioResult
+    from segue.lab.laboratory import GatewayUnderTest, ScenarioResult
     from segue.lab.report import LabReport, ReportRow
     from segue.lab.scenario import Scenario
     from segue.lab.stage import Stage
-    from segue.lab.trial import GatewayUnderTest
 
 DESCRIPTION = """Starts emulated providers, plays scenarios through a gateway as clients of its doors, and judges what reached the
 providers and what came back. Give the URL of a gateway that you have configured with the addresses that are printed, or
@@ -141,8 +140,8 @@ def _scenarios(arguments: argparse.Namespace) -> list[Scenario]:
 def _running(arguments: argparse.Namespace, served: Served) -> GatewayUnderTest:
     """The gateway at the URL, once it answers."""
     from segue.lab.known_gateways import KEY, answers  # noqa: PLC0415
+    from segue.lab.laboratory import GatewayUnderTest  # noqa: PLC0415
     from segue.lab.scenario import PROVIDERS, WIRES  # noqa: PLC0415
-    from segue.lab.trial import GatewayUnderTest  # noqa: PLC0415
 
     models = dict(_pairs(arguments.model, "--model"))
     wrong = next((name for name in models if name not in PROVIDERS), None)
