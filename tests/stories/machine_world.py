@@ -28,7 +28,7 @@ from segue.providers.config import ProviderConfig
 from segue.providers.credentials.keys import Secret
 from segue.providers.factory import connect
 from segue.providers.provider import Provider
-from segue.routing.policies import Failover, RoundRobin
+from segue.routing.balancer import Failover, RoundRobin
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
 from segue.routing.route import facts_from, parse_route

@@ -5,10 +5,9 @@ from __future__ import annotations
 from segue.namespace import public_names
 
 _HOMES = {
-    "segue.routing.balancer": "Balancer",
+    "segue.routing.balancer": "Balancer Failover LeastLatency RoundRobin Weighted",
     "segue.routing.breaker": "BreakerSettings",
     "segue.routing.members": "Member",
-    "segue.routing.policies": "Failover LeastLatency RoundRobin Weighted",
     "segue.routing.profiles": "Profile build_router",
     "segue.routing.retry": "RetrySettings",
     "segue.routing.route": "Facts MemberFacts Route facts_from parse_route",

@@ -1,9 +1,8 @@
 # Written by python -m scripts.namespaces --write
 
-from segue.routing.balancer import Balancer
+from segue.routing.balancer import Balancer, Failover, LeastLatency, RoundRobin, Weighted
 from segue.routing.breaker import BreakerSettings
 from segue.routing.members import Member
-from segue.routing.policies import Failover, LeastLatency, RoundRobin, Weighted
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
 from segue.routing.route import Facts, MemberFacts, Route, facts_from, parse_route

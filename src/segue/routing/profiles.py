@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, final
 from msgspec import Struct
 
 from segue.errors import SegueError, UsageError
+from segue.routing.balancer import Failover, LeastLatency, RoundRobin, Weighted
 from segue.routing.breaker import BreakerSettings
 from segue.routing.members import Member
-from segue.routing.policies import Failover, LeastLatency, RoundRobin, Weighted
 from segue.routing.retry import RetrySettings
 from segue.routing.route import parse_route
 from segue.routing.router import SingleRouter
