@@ -16,8 +16,7 @@ from segue.sessions.entries import SessionStarted, UserSaid
 from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.journal import Journal
 from segue.sessions.leases import this_process
-from segue.sessions.stores.sqlite import SQLiteStore
-from segue.sessions.stores.sqlite_file import known_steps, migrate
+from segue.sessions.stores.sqlite import SQLiteStore, known_steps, migrate
 from sessions.stores_under_test import append_from_threads
 
 SAID = UserSaid(user("hello"))
