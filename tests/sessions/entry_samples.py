@@ -30,8 +30,7 @@ from segue.sessions.entries import (
     UserSaid,
 )
 from segue.sessions.entry_codec import EncodedEntry
-from segue.sessions.state import State
-from segue.sessions.validation import refuse_misfits
+from segue.sessions.state import State, refuse_misfits
 from strategies.histories import FOREIGN, strange_values
 
 MODELS = ("one/a", "two/b")

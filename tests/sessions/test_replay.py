@@ -14,10 +14,8 @@ from segue.conversation.message import user
 from segue.errors import JournalError
 from segue.sessions.entries import Entry, Record, SessionStarted, TurnEnded, UserSaid
 from segue.sessions.journal import Journal
-from segue.sessions.state import _APPLY, State, replay
-from segue.sessions.stores.jsonl import JsonlStore
-from segue.sessions.stores.jsonl_lines import read_lines, read_records
-from segue.sessions.validation import refuse_misfits
+from segue.sessions.state import _APPLY, State, refuse_misfits, replay
+from segue.sessions.stores.jsonl import JsonlStore, read_lines, read_records
 from sessions.entry_samples import happenings
 
 

@@ -28,9 +28,8 @@ from segue.sessions.entries import (
 from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.leases import RENEW_SECONDS, Lease, this_process
 from segue.sessions.recovery import closing_entries
-from segue.sessions.state import State, replay
+from segue.sessions.state import State, refuse_misfits, replay
 from segue.sessions.stores.store import outlast
-from segue.sessions.validation import refuse_misfits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -25,8 +25,7 @@ from segue.sessions.entries import (
     TurnEnded,
     UserSaid,
 )
-from segue.sessions.state import State, replay
-from segue.sessions.validation import refuse_misfits
+from segue.sessions.state import State, refuse_misfits, replay
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

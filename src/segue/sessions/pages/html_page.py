@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult, status_of
 from segue.conversation.json_safe import encodable
-from segue.sessions.pages.page_order import Aside, page_of
+from segue.sessions.pages.markdown import Aside, page_of
 from segue.text.terminal_text import sanitised
 from segue.transcript.blocks.media import describe
 from segue.transcript.blocks.value_text import arguments_of, text_of

@@ -1,13 +1,17 @@
-"""A conversation as a page to read: messages, calls and their results."""
+"""A conversation as a page to read: messages, calls and their results; and a session in order, with what happened to
+it in between."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final, TypeAlias, assert_never, final
+
+from msgspec import Struct
 
 from segue.conversation.blocks import Code, Media, Reasoning, Text, ToolCall, ToolResult
 from segue.conversation.json_safe import encodable
-from segue.sessions.pages.page_order import Aside, page_of
+from segue.conversation.message import Message
+from segue.sessions.entries import Compacted, ModelReplied, Rewound, Switched, TurnEnded
 from segue.text.terminal_text import sanitised
 from segue.transcript.blocks.media import describe
 from segue.transcript.blocks.value_text import arguments_of, text_of
@@ -16,9 +20,67 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segue.conversation.blocks import Block
-    from segue.conversation.message import Message
-    from segue.sessions.entries import Record
+    from segue.sessions.entries import Entry, Record
     from segue.sessions.state import State
+
+
+@final
+class Aside(Struct, frozen=True):
+    """Something that happened beside the messages."""
+
+    text: str
+    failed: bool = False
+
+
+PageItem: TypeAlias = Message | Aside
+
+
+def page_of(state: State, records: Sequence[Record] = ()) -> list[PageItem]:
+    """All messages, also compacted ones; with `records`, also switches, repairs, errors and compactions."""
+    items: list[PageItem] = []
+    entries = [record.entry for record in records]
+    at = 0
+    for message in state.history.messages:
+        found = _place_of(message, entries, at) if message.speaker == "model" else None
+        if found is not None:
+            items += _asides(entries[at:found])
+            reply = entries[found]
+            if isinstance(reply, ModelReplied) and reply.repairs:
+                items.append(Aside(_repairs(reply.repairs)))
+            at = found + 1
+        items.append(message)
+    return [*items, *_asides(entries[at:])]
+
+
+def _place_of(message: Message, entries: list[Entry], start: int) -> int | None:
+    for index, entry in enumerate(entries[start:], start):
+        if isinstance(entry, ModelReplied) and entry.message == message:
+            return index
+    return None
+
+
+def _asides(entries: list[Entry]) -> list[PageItem]:
+    found: list[PageItem] = []
+    for entry in entries:
+        match entry:
+            case Rewound():  # what came before was undone
+                found = []
+            case Switched(previous=previous, model=model, reason=reason):
+                found.append(Aside(f"{previous} → {model} ({reason})"))
+            case Compacted(strategy=strategy):
+                found.append(Aside(f"The conversation was shortened ({strategy})."))
+            case TurnEnded(finish=finish, error=error) if finish != "complete":
+                why = f": {error.get('message', '')}" if error else ""
+                found.append(Aside(f"The turn ended: {finish.replace('_', ' ')}{why}", failed=True))
+            case _:
+                pass
+    return found
+
+
+def _repairs(count: int) -> str:
+    changes = "1 repair" if count == 1 else f"{count} repairs"
+    return f"The request for this reply took {changes}."
+
 
 MAX_OUTPUT: Final = 4_000
 """Characters of a tool's output that suit a screen."""
