@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
-from typing import Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from uuid import uuid4
 
 from segue.conversation.blocks import Text, ToolCall, ToolResult
@@ -35,16 +35,50 @@ from segue.sessions.entry_codec import EncodedEntry
 from segue.sessions.journal import new_session_id
 from segue.sessions.leases import Owner, this_process
 from segue.sessions.stores.store import Store
-from segue.testing.expectations import (
-    ELSEWHERE,
-    append,
-    begin,
-    entry,
-    expect,
-    expect_refusal,
-    expect_same,
-    somebody,
-)
+
+if TYPE_CHECKING:
+    from segue.sessions.leases import Lease
+
+
+ELSEWHERE: Final = "host.of.somebody.else"
+
+
+async def begin(store: Store, started: SessionStarted | None = None, *, owner: Owner | None = None) -> Lease:
+    encoded = EncodedEntry.of(started or SessionStarted())
+    return await store.create(new_session_id(), encoded, owner or this_process())
+
+
+async def append(store: Store, lease: Lease, *entries: Entry) -> int:
+    return await store.append(lease, [EncodedEntry.of(entry) for entry in entries])
+
+
+def somebody(pid: int) -> Owner:
+    """An owner on another host, of which nobody here can know whether it lives."""
+    return Owner(ELSEWHERE, pid, uuid4().hex)
+
+
+def entry(number: int) -> Entry:
+    return UserSaid(Message("user", (Text(f"message {number}"),)))
+
+
+def expect_same(got: object, expected: object, what: str) -> None:
+    if got != expected:
+        raise AssertionError(f"{what}: expected {expected!r}, got {got!r}")
+
+
+def expect(held: bool, what: str) -> None:  # noqa: FBT001 - an assertion
+    if not held:
+        raise AssertionError(what)
+
+
+async def expect_refusal(code: str, doing: Awaitable[object]) -> JournalError:
+    try:
+        got = await doing
+    except JournalError as error:
+        expect_same(error.code, code, "the code of the refusal")
+        return error
+    raise AssertionError(f"expected JournalError `{code}`, got {got!r}")
+
 
 MakeStore: TypeAlias = Callable[[], Awaitable[Store]]
 Check: TypeAlias = Callable[["Stores"], Coroutine[None, None, None]]
