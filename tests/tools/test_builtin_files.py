@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from segue.errors import UsageError
 from segue.tools.builtin import builtin_tools
-from segue.tools.builtin.file_walk import is_ignored, read_gitignore
+from segue.tools.builtin.file_search import is_ignored, read_gitignore
 from segue.tools.builtin.output_limit import OutputLimit
 from segue.tools.builtin.search import search_tools
 from segue.tools.builtin.workspace import Workspace

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from segue.tools.builtin.file_walk import walk
+from segue.tools.builtin.file_search import walk
 from segue.tools.builtin.workspace import Workspace
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
