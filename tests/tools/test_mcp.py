@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from segue.errors import SegueError, TransportError, UsageError
 from segue.tools.definition import Output, Tool
 from segue.tools.mcp.config import HttpAddress, StdioAddress, read_servers
+from segue.tools.mcp.connection import McpTool, ToolList, ToolListCache
 from segue.tools.mcp.questions import ServerQuestion
 from segue.tools.mcp.servers import McpServers, mcp_tool_name
-from segue.tools.mcp.tool_lists import McpTool, ToolList, ToolListCache
 from tools.tool_runs import perform
 
 SERVER = str(Path(__file__).with_name("mcp_server.py"))
@@ -509,7 +509,7 @@ def test_names_are_legal_everywhere_and_stay_distinct(
 def test_an_output_that_is_no_text_is_left_as_it_is() -> None:
     from mcp_types import CallToolResult, TextContent
 
-    from segue.tools.mcp.results import output_of_result
+    from segue.tools.mcp.connection import output_of_result
 
     assert output_of_result(CallToolResult(content=[], structured_content={"a": 1})) == Output({"a": 1})
     assert output_of_result(

@@ -1,28 +1,42 @@
-"""One MCP server while it is connected.
+"""One MCP server while it is connected, the results of its calls, and what it offers.
 
 The client must be entered and left by the same task, so every connection has an owner: a task that opens it, hands it
-out, and closes it when asked to or when the server is gone. Calls are made by whoever needs them. A connection
-that was lost is made anew for the next call; a call that was under way is never sent twice.
+out, and closes it when asked to or when the server is gone. Calls are made by whoever needs them. A connection that
+was lost is made anew for the next call; a call that was under way is never sent twice.
+
+What a server offers is kept on disk: whoever calls none of its tools need not start it. A list is found by the
+configuration of its server, with the programs and files that its command names. It holds for a day, and whenever the
+server is started and reports another version it is read anew.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
 import os
+import shutil
+import time
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
 
+import msgspec
+from msgspec import Struct
+
+from segue.conversation.blocks import Media
+from segue.conversation.json_safe import encodable
 from segue.errors import SegueError, TransportError, UsageError
+from segue.system.private_files import write_private
 from segue.system.worker_threads import in_thread
-from segue.text.redaction import remember_named_secrets
+from segue.text.redaction import redact_known, remember_named_secrets
 from segue.tools.definition import Output
 from segue.tools.mcp.config import HttpAddress, ServerConfig, StdioAddress
 from segue.tools.mcp.questions import answer_server
-from segue.tools.mcp.results import output_of_result
 from segue.tools.mcp.stdio import StderrTail, server_environment, stdio_transport
-from segue.tools.mcp.tool_lists import McpTool
 from segue.tools.sandbox.sandbox import without_sandbox
+from segue.transcript.blocks.value_text import json_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -30,11 +44,161 @@ if TYPE_CHECKING:
 
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
+    from mcp_types import CallToolResult, ContentBlock
     from mcp_types import Tool as ListedTool
 
     from segue.tools.definition import Context
+    from segue.tools.mcp.config import ServerConfig
     from segue.tools.mcp.questions import AnswerQuestion
     from segue.tools.sandbox.sandbox import Sandbox
+
+
+def output_of_result(result: CallToolResult) -> Output:
+    """Texts as one text, pictures and sounds as media; structured data that no text holds follows."""
+    texts: list[str] = []
+    media: list[Media] = []
+    for block in result.content:
+        content = _content_of(block)
+        if isinstance(content, Media):
+            media.append(content)
+        else:
+            texts.append(encodable(content))
+    text = "\n".join(texts)
+    if result.is_error:
+        return Output(media=tuple(media), error=text or "The tool failed without a message.")
+    if result.structured_content is None or _texts_hold(texts, result.structured_content):
+        return Output(text, tuple(media))
+    data = json_of(result.structured_content)
+    return Output(f"{text}\n\n{data}" if text else result.structured_content, tuple(media))
+
+
+def _content_of(block: ContentBlock) -> str | Media:
+    if block.type == "text":
+        return block.text
+    if block.type == "image":
+        return Media("image", block.mime_type, block.data)
+    if block.type == "audio":
+        return Media("audio", block.mime_type, block.data)
+    if block.type == "resource_link":
+        parts = (block.title or block.name, f"<{block.uri}>", block.mime_type, block.description)
+        return " ".join(part for part in parts if part)
+    return _resource(block.resource)
+
+
+def _resource(resource: Any) -> str | Media:
+    text = getattr(resource, "text", None)
+    if isinstance(text, str):
+        return text
+    mime = resource.mime_type or "application/octet-stream"
+    name = str(resource.uri).rpartition("/")[2]
+    if mime.startswith("image/"):
+        return Media("image", mime, resource.blob, name=name)
+    if mime.startswith("audio/"):
+        return Media("audio", mime, resource.blob, name=name)
+    if mime == "application/pdf":
+        return Media("document", mime, resource.blob, name=name)
+    return f"<{resource.uri}> {mime}, {len(resource.blob) * 3 // 4} bytes"
+
+
+def _texts_hold(texts: list[str], data: Any) -> bool:
+    """Whether the texts hold the data already: most servers send both, a list as one text for each of its members."""
+    bare = next(iter(data.values())) if isinstance(data, dict) and len(data) == 1 else data
+    if len(texts) == 1 and (_means(texts[0], data) or _means(texts[0], bare)):
+        return True
+    return isinstance(bare, list) and len(bare) == len(texts) and all(map(_means, texts, bare))
+
+
+def _means(text: str, value: Any) -> bool:
+    if text == value:
+        return True
+    try:
+        return bool(json.loads(text) == value)
+    except (ValueError, RecursionError):
+        return False
+
+
+MAX_AGE: Final = 24 * 3600.0
+"""Seconds: a server at an address may get new tools at any time."""
+MAX_BYTES: Final = 4_000_000
+
+
+@final
+class McpTool(Struct, frozen=True, kw_only=True):
+    """One tool as its server describes it."""
+
+    name: str
+    description: str = ""
+    input_schema: dict[str, Any] = {}
+    read_only: bool = False
+
+
+@final
+class ToolList(Struct, frozen=True, kw_only=True):
+    """All tools of a server at one moment."""
+
+    tools: tuple[McpTool, ...]
+    version: str = ""
+    """Name and version of the server, as it reports them."""
+    at: float = 0.0
+
+
+@final
+class ToolListCache:
+    """A folder with one file per server. What cannot be read or written is as if it were not there."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """None keeps nothing."""
+        self._folder = folder
+
+    def read(self, server: ServerConfig) -> ToolList | None:
+        """None if there is no list that still holds."""
+        if self._folder is None:
+            return None
+        try:
+            data = self._file(self._folder, server).read_bytes()
+            found = msgspec.json.decode(data, type=ToolList) if len(data) <= MAX_BYTES else None
+        except (OSError, ValueError):
+            return None
+        return found if found is not None and 0 <= time.time() - found.at < MAX_AGE else None
+
+    def write(self, server: ServerConfig, found: ToolList) -> None:
+        if self._folder is None:
+            return
+        try:
+            # A server may repeat what it was given.
+            text = msgspec.json.encode(redact_known(msgspec.json.decode(msgspec.json.encode(found)))).decode()
+            if len(text) <= MAX_BYTES:
+                write_private(self._file(self._folder, server), text)
+        except (OSError, ValueError):
+            return
+
+    def forget(self, server: ServerConfig) -> None:
+        if self._folder is not None:
+            with suppress(OSError):
+                self._file(self._folder, server).unlink(missing_ok=True)
+
+    def _file(self, folder: Path, server: ServerConfig) -> Path:
+        parts = msgspec.json.encode([server.name, server.address, _programs(server)], order="sorted")
+        # Slow on purpose: the configuration may hold secrets, and the name of the file must not help to guess them.
+        digest = hashlib.scrypt(parts, salt=b"segue mcp tools", n=2**11, r=8, p=1, dklen=20)
+        return folder / f"{digest.hex()}.json"
+
+
+def _programs(server: ServerConfig) -> list[tuple[str, int, int]]:
+    """Size and time of the program and of the files among its arguments: a new one may have other tools."""
+    address = server.address
+    if not isinstance(address, StdioAddress):
+        return []
+    start = Path(address.cwd or ".")
+    found: list[tuple[str, int, int]] = []
+    for place in (shutil.which(address.command) or address.command, *address.args):
+        try:
+            state = (start / place).stat()
+        except (OSError, ValueError):
+            continue
+        found.append((place, state.st_size, state.st_mtime_ns))
+    return found
+
 
 CLOSE_SECONDS: Final = 10.0
 _CHILD_HINT: Final = "Check its command."

@@ -19,8 +19,7 @@ from segue.text.redaction import redact_known
 from segue.tools.builtin.output_limit import OutputLimit
 from segue.tools.definition import Output, Tool
 from segue.tools.mcp.config import ServerConfig, read_servers
-from segue.tools.mcp.connection import Connection
-from segue.tools.mcp.tool_lists import McpTool, ToolList, ToolListCache
+from segue.tools.mcp.connection import Connection, McpTool, ToolList, ToolListCache
 from segue.tools.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
