@@ -1,7 +1,8 @@
 """The git repository of a workspace: what of it commands may write, and what git would run later, outside of any sandbox.
 
-Hooks and some settings in a repository are programs that git starts for whoever uses it next. A command must be able to
-commit, but not to leave such a program behind.
+Hooks and some settings in a repository are programs that git starts for whoever uses it next. A command must be able
+to commit, but not to leave such a program behind: what it leaves for programs outside to run or obey is set aside
+after it.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
-from segue.tools.sandbox.leftovers import STOPPED, set_aside
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
 
 _HARMLESS: Final = re.compile(
     r"user\.(?:name|email|signingkey)|remote\..*\.(?:url|fetch|pushurl|push|mirror|prune|tagopt)"
@@ -285,3 +285,37 @@ def _content(path: Path) -> bytes:
 
 def _relative(path: Path, workspace: str) -> str:
     return os.path.relpath(path, workspace)
+
+
+STOPPED: Final = ".stopped-by-segue"
+"""What the name of something ends with that was set aside."""
+
+
+def set_aside(path: Path) -> None:
+    """Give it a name that nobody looks for."""
+    for number in range(1_000):
+        aside = path.with_name(f"{path.name}{STOPPED}{number or ''}")
+        if not aside.exists() and not aside.is_symlink():
+            path.rename(aside)
+            return
+
+
+@final
+class AbsentGuard:
+    """Protected places that are not there yet. No mount and no rule can protect those, so one that a command has made is
+    set aside."""
+
+    def __init__(self, places: Iterable[Path], workspace: str) -> None:
+        self._absent = [place for place in places if not os.path.lexists(place)]
+        self._workspace = workspace
+
+    def enforce(self) -> list[str]:
+        """One line for each that was made."""
+        made = [place for place in self._absent if os.path.lexists(place)]
+        for place in made:
+            set_aside(place)
+        return [
+            f"a file that other programs obey: {os.path.relpath(place, self._workspace)}"
+            f" (set aside; allow it before with: /sandbox allow {place})"
+            for place in made
+        ]

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, final, get_args
 from segue.errors import UsageError
 from segue.system.child_process import ChildProcess, child_environment
 from segue.system.worker_threads import in_thread
-from segue.tools.sandbox.git_places import GitGuard
-from segue.tools.sandbox.leftovers import AbsentGuard
+from segue.tools.sandbox.git_places import AbsentGuard, GitGuard
 from segue.tools.sandbox.mechanisms import NO_MECHANISM, PROXY_PORT, mechanism_here
 from segue.tools.sandbox.network_proxy import NetworkProxy
 from segue.tools.sandbox.policy import (
