@@ -17,12 +17,11 @@ from hypothesis import strategies as st
 from segue.system.child_process import child_environment
 from segue.tools.sandbox.git_places import GitGuard, git_places
 from segue.tools.sandbox.landlock import parts_around
-from segue.tools.sandbox.mechanisms import Mechanism
+from segue.tools.sandbox.mechanisms import Mechanism, seatbelt_profile
 from segue.tools.sandbox.network_proxy import NetworkProxy, allows_host
 from segue.tools.sandbox.policy import OWN_PROGRAMS, Grant, SandboxPolicy, make_policy
 from segue.tools.sandbox.refusals import Blocked, find_blocked
 from segue.tools.sandbox.sandbox import grant_for, grant_of_words
-from segue.tools.sandbox.seatbelt import seatbelt_profile
 from segue.tools.sandbox.seccomp import program
 
 ALLOWED = 0x7FFF0000
