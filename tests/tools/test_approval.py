@@ -16,9 +16,8 @@ from segue.conversation.blocks import ToolCall
 from segue.conversation.tools import ToolSpec
 from segue.errors import UsageError
 from segue.events import Decision
-from segue.tools.approval import Approval, Mode, own_functions_only, parse_pattern
+from segue.tools.approval import Approval, Mode, is_simple, own_functions_only, parse_pattern
 from segue.tools.definition import Context, Effect, Tool
-from segue.tools.shell_syntax import is_simple
 
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 
