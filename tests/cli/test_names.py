@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -181,6 +182,28 @@ def test_what_is_no_transcript_exits_as_the_page_says(segue: Here, home: Home) -
 def test_lists_are_shown_as_lists_and_vectors_name_their_model(asked: Here) -> None:
     assert "(" not in asked("models", "show", "openai/gpt-4.1").out
     assert json.loads(asked("embed", "-m", "openai", "--json", "x").out)["model"] == "text-embedding-3-small"
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        (b"{", "script.json: not a script"),
+        (b'{"replies": 3}', "Expected `array`"),
+        (b"\xff", "script.json"),
+        (b'{"rules": [{"pattern": "(", "reply": {}}]}', "the pattern '(' cannot be used"),
+        (None, "No such file"),
+    ],
+)
+def test_a_script_that_cannot_be_played_is_refused_with_the_reason(
+    segue: Here, tmp_path: Path, script: bytes | None, why: str
+) -> None:
+    file = tmp_path / "script.json"
+    if script is not None:
+        file.write_bytes(script)
+    told = segue("emulate", "--port", "0", "--script", str(file))
+    assert told.code == Exit.USAGE
+    assert why in told.err
+    assert "internal error" not in told.err
 
 
 def test_the_exports_of_the_emulators_lead_to_them(segue: Here) -> None:

@@ -49,7 +49,7 @@ def read_file(path: Path) -> Script:
         if path.suffix == ".toml":
             return msgspec.convert(tomllib.loads(path.read_text("utf-8")), Script)
         return read(path.read_bytes())
-    except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except (OSError, ValueError, msgspec.ValidationError) as error:
         raise ScriptError(f"{path}: {error}") from error
 
 

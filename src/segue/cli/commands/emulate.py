@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from segue.cli.display.terminal import print_status
 from segue.cli.exit_codes import Exit
+from segue.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -32,16 +33,25 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.env:
         sys.stdout.writelines(f"{line}\n" for line in exports(f"http://{arguments.host}:{arguments.port}"))
         return Exit.OK
+    from segue.emulators.script import ScriptError  # noqa: PLC0415
     from segue.emulators.server import run as serve  # noqa: PLC0415 - loads no server for --help
 
-    serve(
-        port=arguments.port,
-        host=arguments.host,
-        provider=arguments.provider,
-        strict=arguments.strict,
-        script_file=Path(arguments.script) if arguments.script else None,
-        announce=lambda address: print_status(f"Serving at {address}. Stop with Ctrl-C."),
-    )
+    try:
+        serve(
+            port=arguments.port,
+            host=arguments.host,
+            provider=arguments.provider,
+            strict=arguments.strict,
+            script_file=Path(arguments.script) if arguments.script else None,
+            announce=lambda address: print_status(f"Serving at {address}. Stop with Ctrl-C."),
+        )
+    except ScriptError as error:
+        raise UsageError(
+            f"The script cannot be played: {error}.",
+            code="bad_script",
+            path="--script",
+            hint="docs/emulators.md shows what a script holds.",
+        ) from error
     return Exit.OK
 
 
