@@ -34,7 +34,7 @@ from segue.events import (
 from segue.providers.adapter import ChatRequest
 from segue.providers.capabilities import Capabilities
 from segue.providers.scripted import Pause, ScriptedProvider, ScriptLine, calls, says
-from segue.providers.tokens.token_estimates import estimate_request, family_of
+from segue.providers.token_counts import estimate_request, family_of
 from segue.routing.profiles import Profile, build_router
 from segue.routing.retry import RetrySettings
 from segue.routing.route import MemberFacts, Route, facts_from

@@ -32,7 +32,7 @@ from segue.providers.endpoint import Endpoint
 from segue.providers.factory import connect
 from segue.providers.models.catalog import EmbeddingLimits, catalog
 from segue.providers.services import Counted, Services, services_of
-from segue.providers.tokens.token_estimates import family_of, text_tokens
+from segue.providers.token_counts import family_of, text_tokens
 from strategies.endpoints import closing, emulated, endpoint_at
 
 WIRES = ("openai_chat", "gemini", "mistral", "ollama", "ollama_v1")

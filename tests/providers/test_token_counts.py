@@ -21,7 +21,7 @@ from segue.errors import ContextLengthError, OverloadError
 from segue.providers.adapter import ChatRequest, ProviderAdapter
 from segue.providers.capabilities import Capabilities, ModelInfo
 from segue.providers.scripted import ScriptedProvider, says
-from segue.providers.tokens.token_counts import LimitCheck, TokenCounter, characters_of, fallback_tokens
+from segue.providers.token_counts import LimitCheck, TokenCounter, characters_of, fallback_tokens
 from segue.routing.route import Route
 from strategies.examples import AT_LEAST_100
 from strategies.histories import conversations

@@ -17,7 +17,7 @@ from segue.conversation.message import Conversation, model, tool, user
 from segue.conversation.tools import ToolSpec
 from segue.dialects.registry import DIALECTS
 from segue.providers.adapter import ChatRequest
-from segue.providers.tokens.token_estimates import (
+from segue.providers.token_counts import (
     Estimator,
     estimate_request,
     families,
@@ -61,7 +61,7 @@ def test_an_estimate_is_near_what_a_real_tokenizer_counts(language: str) -> None
 
 
 @pytest.mark.parametrize(
-    "name", ["providers/tokens/token_estimates.py", "providers/models/catalog.toml", "transcript/render.py"]
+    "name", ["providers/token_counts.py", "providers/models/catalog.toml", "transcript/render.py"]
 )
 def test_source_code_is_estimated_as_well(name: str) -> None:
     family, text = family_of("mistral-large-latest"), (SOURCE / name).read_text()

@@ -19,9 +19,8 @@ from segue.providers.factory import connect
 from segue.transports.recordings import ReplayingTransport
 from segue.verify import verification as verify_run
 from segue.verify.broken_requests import changes_of, known_violations
-from segue.verify.emulator_provider import emulated_provider
 from segue.verify.probes import probes
-from segue.verify.verification import Verification, estimate
+from segue.verify.verification import Verification, emulated_provider, estimate
 from strategies.provider_places import PLACES, Place, provider_at
 
 __all__ = ["segue_emulator_server"]

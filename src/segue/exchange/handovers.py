@@ -23,7 +23,7 @@ from segue.conversation.events import (
 from segue.conversation.usage import NO_USAGE, Usage
 from segue.dialects.replies.usage_counts import counted
 from segue.errors import SegueError
-from segue.providers.tokens.token_estimates import estimate_request, family_of, text_tokens
+from segue.providers.token_counts import estimate_request, family_of, text_tokens
 
 if TYPE_CHECKING:
     import asyncio

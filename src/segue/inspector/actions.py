@@ -29,7 +29,7 @@ from segue.inspector.markup.html import tree_of
 from segue.inspector.page_request import not_found
 from segue.inspector.pages import doctor
 from segue.inspector.pages.other_model import candidates, request_for
-from segue.providers.tokens.token_estimates import estimate_request, family_of
+from segue.providers.token_counts import estimate_request, family_of
 from segue.routing.route import provider_of
 from segue.sessions.entries import Adopted, SessionStarted
 from segue.sessions.journal import Journal

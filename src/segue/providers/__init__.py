@@ -16,6 +16,6 @@ _HOMES = {
     "segue.providers.models.cards": "card_for_model",
     "segue.providers.registry": "ProviderRegistry default_registry",
     "segue.providers.scripted": "Pause ScriptedProvider calls says",
-    "segue.providers.tokens.token_counts": "TokenCounter",
+    "segue.providers.token_counts": "TokenCounter",
 }
 __all__, __getattr__, __dir__ = public_names(__name__, _HOMES)

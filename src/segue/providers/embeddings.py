@@ -29,7 +29,7 @@ from segue.providers.endpoint import Endpoint
 from segue.providers.models.catalog import catalog, catalog_model
 from segue.providers.models.listing import show_model
 from segue.providers.services import EmbedService
-from segue.providers.tokens.token_estimates import family_of, text_tokens
+from segue.providers.token_counts import family_of, text_tokens
 
 if TYPE_CHECKING:
     from segue.providers.models.catalog import EmbeddingLimits

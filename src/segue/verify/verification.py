@@ -1,8 +1,9 @@
-"""Sends the probes to a provider and to the emulator of its wire, and puts both answers side by side."""
+"""Sends the probes to a provider and to the emulator of its wire, puts both answers side by side, and reports them in
+a file without content or keys, which can be attached to an issue."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 
 import msgspec
 from msgspec import Struct
@@ -11,25 +12,132 @@ from segue import __version__
 from segue.conversation.blocks import ToolResult
 from segue.conversation.message import Conversation, Message
 from segue.conversation.usage import Usage
+from segue.emulators.app import App
+from segue.emulators.emulator import Emulator
 from segue.errors import ProviderError, SegueError
 from segue.providers.adapter import ChatRequest, RequestSent, fold_stream
+from segue.providers.config import ProviderConfig
+from segue.providers.factory import connect
+from segue.providers.hosts.addresses import addresses
 from segue.providers.models.cards import default_model
 from segue.providers.models.prices import CATALOG_PRICES, Bill, cost_of
-from segue.providers.tokens.token_estimates import estimate_request, family_of
+from segue.providers.token_counts import estimate_request, family_of
 from segue.text.redaction import redact_text
+from segue.transports.asgi import AsgiTransport
 from segue.verify.broken_requests import MOST_CHANGES, BrokenRequest, changes_of, known_violations
-from segue.verify.emulator_provider import emulated_provider, has_emulator, is_cloud
 from segue.verify.probes import probes
-from segue.verify.report import Answered, Verified, VerifyReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segue.conversation.events import Reply
-    from segue.emulators.emulator import Emulator
     from segue.providers.endpoint import Endpoint
     from segue.providers.provider import Provider
     from segue.verify.probes import Probe
+
+
+_PATHS: Final = {
+    "openai_chat": "openai/v1",
+    "openai_responses": "openai/v1",
+    "anthropic": "anthropic",
+    "gemini": "gemini/v1beta",
+    "mistral": "mistral/v1",
+    "kimi": "kimi/v1",
+    "deepseek": "deepseek",
+    "ollama": "ollama",
+    "converse": "bedrock",
+}
+"""Where each wire is mounted in the emulators."""
+_VERTEX: Final = "vertex/v1/projects/p/locations/global/publishers"
+_CLOUDS: Final = {
+    "azure-openai": "azure/openai/v1",
+    "azure-anthropic": "azure/anthropic",
+    "vertex": f"{_VERTEX}/google",
+    "vertex-anthropic": f"{_VERTEX}/anthropic",
+    "bedrock": "bedrock",
+    "bedrock-invoke": "bedrock",
+    "bedrock-mantle": "bedrock-mantle",
+    "claude-aws": "claude-aws",
+}
+"""Clouds that serve a wire with rules of their own."""
+
+
+def has_emulator(dialect: str) -> bool:
+    return dialect in _PATHS
+
+
+def is_cloud(provider: str) -> bool:
+    return provider in _CLOUDS
+
+
+def emulated_provider(dialect: str, *, strict: bool = False, cloud: str = "") -> tuple[Provider, Emulator]:
+    """A provider that speaks this dialect with its emulator, and the emulator: that of a cloud, or of the wire's home."""
+    emulator = Emulator(strict=strict)
+    homes = addresses().providers.items()
+    home = cloud or next(name for name, address in homes if dialect in address.dialects)
+    path = _CLOUDS.get(cloud) or _PATHS[dialect]
+    config = ProviderConfig(base_url=f"http://emulator.invalid/{path}", workspace="emulated")
+    transport = AsgiTransport(App(emulator))
+    return connect(home, config, api_key="emulated", environ={}, transport=transport, keyring=False), emulator
+
+
+Verdict: TypeAlias = Literal["accepted", "refused", "failed", "none"]
+"""`failed`: no answer about the request itself (key, quota, network). `none`: nobody was asked."""
+
+
+@final
+class Answered(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one side did with a request."""
+
+    verdict: Verdict
+    status: int | None = None
+    rule: str = ""
+    """Of the emulator."""
+    words: str = ""
+    """Of the provider, redacted."""
+
+
+@final
+class Verified(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One request, and what the provider and the emulator did with it."""
+
+    probe: str
+    provider: Answered
+    emulator: Answered
+    repairs: tuple[str, ...] = ()
+    """Kinds of what was repaired to make it."""
+
+    @property
+    def differs(self) -> bool:
+        both = {self.provider.verdict, self.emulator.verdict}
+        return both == {"accepted", "refused"}
+
+
+@final
+class VerifyReport(Struct, frozen=True, kw_only=True):
+    """All requests of one verification."""
+
+    version: str
+    provider: str
+    model: str
+    dialect: str
+    emulated_model: str
+    results: tuple[Verified, ...]
+    rules: tuple[Verified, ...] = ()
+    """Requests that the emulator refuses."""
+    cost: float | None = None
+    complete: bool = True
+    """False if it was stopped: by a failure or by the limit of cost."""
+
+    @property
+    def findings(self) -> tuple[Verified, ...]:
+        """What was refused though it was sent as we send it, and where the emulator is wrong."""
+        refused = tuple(one for one in self.results if one.provider.verdict == "refused" or one.differs)
+        return (*refused, *(one for one in self.rules if one.differs))
+
+    def encode(self) -> bytes:
+        return msgspec.json.format(msgspec.json.encode(self)) + b"\n"
+
 
 _NOT_ABOUT_THE_REQUEST = (401, 402, 403, 408, 429)
 _MOST_WORDS = 400

@@ -28,8 +28,14 @@ from segue.exchange.attempt import Attempt
 from segue.limits import COMPACT_AT, COMPACT_TO
 from segue.providers.adapter import ChatRequest
 from segue.providers.models.prices import Bill
-from segue.providers.tokens.token_counts import ASKING_SECONDS, WARNING_THRESHOLD, TokenCounter
-from segue.providers.tokens.token_estimates import Estimator, estimate_request, family_of
+from segue.providers.token_counts import (
+    ASKING_SECONDS,
+    WARNING_THRESHOLD,
+    Estimator,
+    TokenCounter,
+    estimate_request,
+    family_of,
+)
 from segue.routing.route import Route, provider_of
 from segue.routing.router import Need
 from segue.sessions.entries import Compacted, ModelReplied

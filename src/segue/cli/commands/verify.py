@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from segue.providers.provider import Provider
     from segue.transports.transport import Transport
-    from segue.verify.report import Verified, VerifyReport
-    from segue.verify.verification import Estimate
+    from segue.verify.verification import Estimate, Verified, VerifyReport
 
 DESCRIPTION = """Sends a few dozen small requests with hard histories to a model: unanswered calls, reused and foreign ids,
 reasoning of others, images, a compacted chat. Shows what the provider accepts, with its words where it refuses, and where

@@ -24,7 +24,7 @@ from segue.gateway.requests.client_errors import model_error
 from segue.gateway.requests.web import JSON_TYPE, WebResponse
 from segue.gateway.stored_objects.cached_contents import CachedContentService
 from segue.gateway.telemetry.report import AttemptReport
-from segue.providers.tokens.token_estimates import estimate_request, family_of
+from segue.providers.token_counts import estimate_request, family_of
 from segue.routing.route import provider_of
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from segue.conversation.blocks import Media
-from segue.providers.tokens.token_estimates import family_of, json_text, text_tokens
+from segue.providers.token_counts import family_of, json_text, text_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

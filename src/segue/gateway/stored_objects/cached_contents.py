@@ -25,7 +25,7 @@ from segue.gateway.exchanges.usage_estimates import BYTES_PER_TOKEN, mark_estima
 from segue.gateway.requests.byte_budget import hold_for_request
 from segue.gateway.requests.web import JSON_TYPE, WebResponse
 from segue.gateway.telemetry.report import AttemptReport
-from segue.providers.tokens.token_estimates import estimate_request, family_of
+from segue.providers.token_counts import estimate_request, family_of
 from segue.routing.route import provider_of
 
 if TYPE_CHECKING:

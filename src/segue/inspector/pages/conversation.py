@@ -34,8 +34,8 @@ from segue.inspector.views.chat_view import (
     turns_of,
 )
 from segue.inspector.views.timing import client_pause, slowest, time_of, time_of_all
-from segue.providers.tokens.token_estimates import family_of, text_tokens, texts_of
-from segue.providers.tokens.token_estimates import json_text as json_bytes
+from segue.providers.token_counts import family_of, text_tokens, texts_of
+from segue.providers.token_counts import json_text as json_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,7 +20,7 @@ from segue.inspector.views.json_text import formatted
 from segue.inspector.views.row_markup import pair, unchanged_folded
 from segue.inspector.views.wire_rows import rows_of
 from segue.providers.models.catalog import catalog_model
-from segue.providers.tokens.token_estimates import estimate_request, family_of
+from segue.providers.token_counts import estimate_request, family_of
 from segue.routing.route import facts_from, parse_route, provider_of
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from segue.providers.capabilities import ModelInfo, ModelType, OnPull, PullProgr
 from segue.providers.endpoint import request_json, text, whole
 from segue.providers.models.catalog import EmbeddingLimits, catalog, type_of
 from segue.providers.services import Counted, Services
-from segue.providers.tokens.token_estimates import Estimator, family_of
+from segue.providers.token_counts import Estimator, family_of
 from segue.transports.transport import Timeouts
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from segue.cli.display.text_width import wrapped
 from segue.cli.display.turn_summary import dollars, short
 from segue.cli.interactive.commands.settings import check_known
 from segue.cli.interactive.commands.table import COMMANDS
-from segue.providers.tokens.token_estimates import estimate_parts
+from segue.providers.token_counts import estimate_parts
 from segue.text.terminal_text import sanitised
 
 if TYPE_CHECKING:

@@ -1,1 +1,0 @@
-"""Tokens of a request before it is sent: estimated offline, counted by the provider, compared with the model's limit."""
