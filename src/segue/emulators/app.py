@@ -3,6 +3,9 @@
 `/openai/v1/chat/completions`, `/anthropic/v1/messages` … ; the provider given as `root` also answers without prefix.
 `GET /_emulator/log` shows what was asked and how it was judged, `POST /_emulator/script` queues replies, rules and
 faults, `POST /_emulator/reset` forgets everything.
+
+Responses come over a WebSocket too: `response.create` in, one message for each event of the stream out. Each request
+is judged and answered as if it had been posted; only the frames differ.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An address with a key: sends requests there, and reads failures with its dialect."""
+"""An address with a key: sends requests there, reads JSON answers as typed values, and failures with its dialect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""All complaints about a request: first its form, all at once, then the model, the tools, and the conversation."""
+"""All complaints about a request: first its form, all at once, then the model, its settings (GEM-26, GEM-27, GEM-40,
+GEM-43), the tools, and the conversation."""
 
 from __future__ import annotations
 

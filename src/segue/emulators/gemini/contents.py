@@ -1,4 +1,5 @@
-"""A request after parsing: contents with their parts, and small questions about them."""
+"""The contents of a request after parsing: their parts, their order, none that says nothing, and calls against their
+results (GEM-01 … GEM-17, GEM-40)."""
 
 from __future__ import annotations
 

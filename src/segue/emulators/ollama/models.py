@@ -1,4 +1,5 @@
-"""The models of one Ollama server: which are installed, which are loaded, and what is known about each."""
+"""The models of one Ollama server: which are installed and loaded, what is known about each and fits its window
+(OLL-15, OLL-16), and the paths that manage them."""
 
 from __future__ import annotations
 

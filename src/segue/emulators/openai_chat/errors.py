@@ -1,4 +1,5 @@
-"""OpenAI's error answers: the envelope, the headers beside it, and its words for trouble on the server's side."""
+"""OpenAI's error answers: the envelope, the headers beside it, its words for trouble on the server's side, and for a
+body of the wrong shape; Chat Completions and Responses share them."""
 
 from __future__ import annotations
 

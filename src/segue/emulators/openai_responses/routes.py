@@ -1,4 +1,5 @@
-"""`/v1/responses`: create, read back, delete, count; what is stored lives in the emulator's memory."""
+"""`/v1/responses`: create, read back, delete, count; what is stored lives in the emulator's memory. What a responder
+may know of a request, and the segments by which its prefix is cached."""
 
 from __future__ import annotations
 

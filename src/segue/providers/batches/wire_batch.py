@@ -1,4 +1,5 @@
-"""What the batch endpoints of all wires have in common: a batch, a result, a service; and small readers."""
+"""What the batch endpoints of all wires have in common: requests are written, and replies read, as if they were sent
+one by one; a batch, a result, a service; and small readers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The engine: one model in memory with one slot. Requests wait for one another; each can be stopped between tokens.
 
-The engine blocks, so it lives in a thread of its own; its output is passed to the event loop of the caller.
+The engine blocks, so it lives in a thread of its own; its output is passed to the event loop of the caller. Its
+transport carries a request not to a socket but to it: the answer is a stream of the same wire.
 """
 
 from __future__ import annotations

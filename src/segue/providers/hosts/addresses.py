@@ -1,4 +1,6 @@
-"""The addresses of providers, read from providers.toml on first use, and base URLs as users write them."""
+"""The addresses of providers, read from providers.toml on first use, and base URLs: what is configured, or in the
+environment, or known, with its places filled in. A place is a part of an address that every user has another of, such
+as a project or a resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The listing: the models that a provider reports, completed from catalog and cards."""
+"""The models that a provider reports, completed from catalog and cards; and what a server reports about one before
+the first chat with it.
+
+It is asked once about a model, with a short limit, and only if the cards do not have the context window. A chat never
+fails because of it.
+"""
 
 from __future__ import annotations
 
