@@ -15,23 +15,14 @@ from msgspec import Struct, structs
 
 from segue.emulators.model.model_reply import Reply, Say, calls_of, text_of
 from segue.lab import provider_view
-from segue.lab.clients.client import (
-    PDF,
-    PNG,
-    Called,
-    ClientAnswer,
-    CountingClient,
-    Given,
-    NextRequest,
-    UserWords,
-)
+from segue.lab.clients import PDF, PNG, Called, ClientAnswer, CountingClient, Given, NextRequest, UserWords
 from segue.lab.scenario import Scenario
 from segue.lab.stage import CLIENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from segue.lab.clients.client import LabClient
+    from segue.lab.clients import LabClient
     from segue.lab.scenario import ScenarioStep
     from segue.lab.stage import ProviderExchange, Stage
 

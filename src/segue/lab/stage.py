@@ -13,16 +13,13 @@ from segue.emulators.app import App
 from segue.emulators.emulator import Emulator
 from segue.emulators.model.responder import ScriptedResponder
 from segue.emulators.server import Served, serve
-from segue.lab.clients.chat import ChatClient
-from segue.lab.clients.gemini import GeminiClient
-from segue.lab.clients.messages import MessagesClient
-from segue.lab.clients.responses import ResponsesClient
+from segue.lab.clients import ChatClient, GeminiClient, MessagesClient, ResponsesClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segue.emulators.http import Request, Response
-    from segue.lab.clients.client import ClientAnswer, LabClient
+    from segue.lab.clients import ClientAnswer, LabClient
 
 CLIENTS: dict[str, type[LabClient]] = {
     "chat": ChatClient,
