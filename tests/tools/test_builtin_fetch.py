@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from segue.errors import UsageError
 from segue.tools.builtin import builtin_tools, fetch, public_addresses
-from segue.tools.builtin.html_text import text_of_page
+from segue.tools.builtin.fetch import text_of_page
 from segue.tools.builtin.public_addresses import is_public
 from segue.tools.definition import Tool
 from tools.tool_runs import run_tool
