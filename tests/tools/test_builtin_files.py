@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from segue.errors import UsageError
 from segue.tools.builtin import builtin_tools
-from segue.tools.builtin.file_search import is_ignored, read_gitignore
 from segue.tools.builtin.output_limit import OutputLimit
 from segue.tools.builtin.search import search_tools
 from segue.tools.builtin.workspace import Workspace
+from segue.tools.builtin.workspace_search import is_ignored, read_gitignore
 from segue.tools.definition import Output, Tool
 from tools.tool_runs import perform, run_tool
 

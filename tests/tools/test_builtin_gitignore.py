@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from segue.tools.builtin.file_search import walk
 from segue.tools.builtin.workspace import Workspace
+from segue.tools.builtin.workspace_search import walk
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 

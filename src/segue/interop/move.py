@@ -87,8 +87,6 @@ class Sidecars:
 
 OWN: Final = "segue"
 """Our own chat."""
-TARGETS: Final = (*WRITERS, OPENCODE, OWN)
-"""Besides what installed packages add."""
 _TITLE: Final = 60
 
 

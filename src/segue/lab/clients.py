@@ -106,7 +106,6 @@ class LabClient(ABC):
     """A program of one wire."""
 
     wire: str
-    key_header = "authorization"
 
     def __init__(self) -> None:
         self.history: list[Any] = []

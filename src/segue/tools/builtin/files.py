@@ -12,8 +12,8 @@ from msgspec import Meta
 
 from segue.conversation.json_safe import is_encodable
 from segue.errors import UsageError
-from segue.tools.builtin.file_search import FileText, read_text, with_newlines, with_returns
 from segue.tools.builtin.workspace import Steps, Workspace
+from segue.tools.builtin.workspace_search import FileText, read_text, with_newlines, with_returns
 from segue.tools.definition import Context, Output, Tool
 from segue.tools.function_tools import as_tool, tool
 from segue.tools.media_types import media_of

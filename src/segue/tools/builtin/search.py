@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from segue.conversation.json_safe import is_encodable
 from segue.errors import UsageError
-from segue.tools.builtin.file_search import SearchRequest, walk
+from segue.tools.builtin.workspace_search import SearchRequest, walk
 from segue.tools.definition import Context, Output, Tool
 from segue.tools.function_tools import as_tool, tool
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SEARCH_SECONDS: Final = 20.0
 MAX_ENTRIES: Final = 2_000
 _SEARCH: Final = (
-    "import sys; sys.path[:] = sys.argv[1:]; from segue.tools.builtin.file_search import main; main()"
+    "import sys; sys.path[:] = sys.argv[1:]; from segue.tools.builtin.workspace_search import main; main()"
 )
 Directory = Annotated[str, Meta(min_length=1, description="Relative to the workspace root.")]
 
