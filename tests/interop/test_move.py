@@ -23,10 +23,10 @@ from segue.interop.agents.session_file import folder_name
 from segue.interop.agents.session_steps import ModelReply, Prompt, Step, StoredCall, steps_of
 from segue.interop.agents.tool_names import ToolNames
 from segue.interop.convert import write_request
-from segue.interop.move import TARGETS, Sidecar, Sidecars, SourceSession, plan_move, write_move
+from segue.interop.move import Sidecar, Sidecars, SourceSession, plan_move, write_move
 from segue.interop.repair import repair_conversation
 from segue.interop.session_files import read_file
-from segue.interop.session_formats import WRITERS, program_of
+from segue.interop.session_formats import OPENCODE, WRITERS, program_of
 from segue.interop.source import SourceRequest
 from strategies.histories import conversations
 
@@ -89,7 +89,7 @@ def read_steps(data: bytes, program: str, target: str = "") -> tuple[Step, ...]:
     return steps_of(conversation, ToolNames(program, target or program)).steps
 
 
-PROGRAMS = [target for target in TARGETS if target != "segue"]
+PROGRAMS = [*WRITERS, OPENCODE]
 
 
 @pytest.mark.parametrize("target", PROGRAMS)

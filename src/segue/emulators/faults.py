@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, structs
 
-from segue.emulators.http import Response, error_response, sse
+from segue.emulators.http import ErrorWords, Response, error_response, sse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import ModuleType
 
     from segue.emulators.rules import Context, Refusal
 
@@ -57,7 +56,7 @@ def replaces_the_answer(fault: Fault) -> bool:
     return fault.kind in ("status", "content_type", "empty", "silence")
 
 
-def instead(fault: Fault, errors: ModuleType, context: Context) -> Response:
+def instead(fault: Fault, errors: ErrorWords, context: Context) -> Response:
     match fault.kind:
         case "content_type":
             return Response(headers={"content-type": "text/html; charset=utf-8"}, body=HTML)
@@ -70,7 +69,7 @@ def instead(fault: Fault, errors: ModuleType, context: Context) -> Response:
             return _error(_refusal(fault, errors, context), errors, context)
 
 
-def spoil(fault: Fault, response: Response, errors: ModuleType, context: Context) -> Response:
+def spoil(fault: Fault, response: Response, errors: ErrorWords, context: Context) -> Response:
     streamed = not isinstance(response.body, bytes)
     body = response.body if not isinstance(response.body, bytes) else iter([response.body])
     match fault.kind:
@@ -91,9 +90,9 @@ def spoil(fault: Fault, response: Response, errors: ModuleType, context: Context
             return structs.replace(response, body=_one_broken(body, fault.at_byte))
 
 
-def _refusal(fault: Fault, errors: ModuleType, context: Context) -> Refusal:
+def _refusal(fault: Fault, errors: ErrorWords, context: Context) -> Refusal:
     """The provider's own words, unless the fault brings others."""
-    usual: Refusal = errors.fault(fault, context)
+    usual = errors.fault(fault, context)
     return structs.replace(
         usual,
         status=fault.status,
@@ -102,14 +101,14 @@ def _refusal(fault: Fault, errors: ModuleType, context: Context) -> Refusal:
     )
 
 
-def _error(refusal: Refusal, errors: ModuleType, context: Context) -> Response:
+def _error(refusal: Refusal, errors: ErrorWords, context: Context) -> Response:
     # No rule was broken: the log names the fault instead.
     return structs.replace(error_response(errors, refusal, context), refusal=None)
 
 
-def _stream_error(refusal: Refusal, errors: ModuleType, context: Context) -> bytes:
-    if hasattr(errors, "stream_error"):
-        return bytes(errors.stream_error(refusal, context))
+def _stream_error(refusal: Refusal, errors: ErrorWords, context: Context) -> bytes:
+    if errors.stream_error is not None:
+        return errors.stream_error(refusal, context)
     return sse(errors.envelope(refusal, context))
 
 

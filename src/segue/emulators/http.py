@@ -13,9 +13,8 @@ from msgspec import Struct, field
 from segue.emulators.rules import Context, Refusal
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from segue.emulators.emulator import Emulator
+    from segue.emulators.faults import Fault
     from segue.emulators.model.model_reply import Reply
 
 DEPTH_MAX = 128
@@ -99,8 +98,29 @@ def json_response(
     return Response(status=status, headers=merged, body=msgspec.json.encode(value), refusal=refusal)
 
 
-def error_response(errors: ModuleType, refusal: Refusal, context: Context) -> Response:
-    """A refusal as the provider's module of errors words it."""
+FaultWords: TypeAlias = Callable[["Fault", Context], Refusal]
+
+
+class ErrorWords(Struct, frozen=True, kw_only=True):
+    """How one wire of a provider words its errors."""
+
+    provider: str
+    envelope: Callable[[Refusal, Context], dict[str, Any]]
+    """The body of an answer that refuses."""
+    headers: Callable[[Refusal | None, Context], dict[str, str]]
+    """Beside every answer; without a refusal the headers of success."""
+    fault: FaultWords
+    """What it says when something goes wrong on its own side."""
+    not_json: Callable[[bytes, str], Refusal]
+    """About a body that cannot be read, with what the parser said."""
+    wrong_key: Callable[[str], Refusal] | None = None
+    """None takes any key."""
+    stream_error: Callable[[Refusal, Context], bytes] | None = None
+    """None sends the body of the error as one more event."""
+
+
+def error_response(errors: ErrorWords, refusal: Refusal, context: Context) -> Response:
+    """A refusal as the provider words it."""
     headers = errors.headers(refusal, context)
     if refusal.plain:
         headers = {"content-type": "text/plain; charset=utf-8", **headers}
@@ -118,13 +138,19 @@ def retry_after(refusal: Refusal | None) -> dict[str, str]:
 
 
 def reply_response(
-    reply: Reply, body: Mapping[str, Any], context: Context, *, replies: ModuleType, errors: ModuleType
+    reply: Reply,
+    body: Mapping[str, Any],
+    context: Context,
+    errors: ErrorWords,
+    *,
+    whole: Callable[[Reply, Mapping[str, Any], Context], object],
+    stream: Callable[[Reply, Mapping[str, Any], Context], Iterator[bytes]],
 ) -> Response:
-    """A reply as the provider's module of replies writes it: whole, or streamed if the request asks for that."""
+    """A reply as the provider writes it: whole, or streamed if the request asks for that."""
     headers = errors.headers(None, context)
     if body.get("stream") is True and not context.sends_whole:
-        return stream_response(replies.stream(reply, body, context), headers=headers, delay=reply.delay)
-    return json_response(replies.whole(reply, body, context), headers=headers)
+        return stream_response(stream(reply, body, context), headers=headers, delay=reply.delay)
+    return json_response(whole(reply, body, context), headers=headers)
 
 
 def sse(value: object, event: str = "") -> bytes:

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib import import_module
 from itertools import takewhile
-from types import ModuleType
 
 from msgspec import Struct
 
-from segue.emulators.http import Handler, Route, find_route
+from segue.emulators.http import ErrorWords, Handler, Route, find_route
 
 MODULES: Mapping[str, tuple[str, ...]] = {
     "openai": ("openai_chat.routes", "openai_responses.routes", "openai_chat.batch_routes"),
@@ -38,7 +37,7 @@ class Mounted(Struct, frozen=True):
 
     provider: str
     routes: tuple[Route, ...]
-    errors: ModuleType
+    errors: ErrorWords
 
 
 class Found(Struct, frozen=True):
@@ -61,10 +60,9 @@ def mounted() -> Mapping[str, tuple[Mounted, ...]]:
 
 
 def _mount(provider: str, module: str) -> Mounted:
-    routes = import_module(f"{__package__}.{module}")
     # A cloud has the words of the wire that it serves.
-    errors = getattr(routes, "errors", None) or import_module(".errors", routes.__package__)
-    return Mounted(provider, tuple(routes.ROUTES), errors)
+    routes = import_module(f"{__package__}.{module}")
+    return Mounted(provider, tuple(routes.ROUTES), routes.ERRORS)
 
 
 def find(method: str, path: str, root: str = "") -> Found | None:

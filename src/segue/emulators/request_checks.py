@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from segue.emulators.emulator import Emulator, key_of
-from segue.emulators.http import BadJsonError, Request
+from segue.emulators.http import BadJsonError, ErrorWords, Request
 from segue.emulators.rules import Complaints, Context, RefusedError, enforce
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 Check: TypeAlias = Callable[[object, Context], Complaints]
 Unread: TypeAlias = Callable[[Request, Context], Complaints]
@@ -22,12 +19,12 @@ def model_of(body: object) -> str:
     return model if isinstance(model, str) else ""
 
 
-def permitted(request: Request, emulator: Emulator, provider: str, errors: ModuleType) -> Context:
+def permitted(request: Request, emulator: Emulator, errors: ErrorWords) -> Context:
     """The circumstances of a request whose key is good. A provider without words for a wrong key takes any."""
-    context = emulator.context(request, provider=provider, model=request.params.get("model", ""))
+    context = emulator.context(request, provider=errors.provider, model=request.params.get("model", ""))
     key = key_of(request)
     known = key and (emulator.keys is None or key in emulator.keys)
-    if not known and hasattr(errors, "wrong_key"):
+    if not known and errors.wrong_key is not None:
         raise RefusedError(errors.wrong_key(key), context)
     return context
 
@@ -35,8 +32,7 @@ def permitted(request: Request, emulator: Emulator, provider: str, errors: Modul
 def admitted(
     request: Request,
     emulator: Emulator,
-    provider: str,
-    errors: ModuleType,
+    errors: ErrorWords,
     complaints: Check,
     segments: Segments | None = None,
     *,
@@ -48,7 +44,7 @@ def admitted(
     `segments`: the prompt, for cache accounting. `unread`: what is wrong before the body is read. `remember`: whether
     an accepted prompt is put into the cache.
     """
-    context = permitted(request, emulator, provider, errors)
+    context = permitted(request, emulator, errors)
     if unread is not None:
         enforce(unread(request, context), context)
     try:
@@ -57,8 +53,8 @@ def admitted(
         raise RefusedError(errors.not_json(request.body, str(error)), context) from error
     prompt = segments(body) if segments is not None and isinstance(body, dict) else []
     model = request.params.get("model") or model_of(body)
-    context = emulator.context(request, provider=provider, model=model, segments=prompt)
+    context = emulator.context(request, provider=errors.provider, model=model, segments=prompt)
     enforce(complaints(body, context), context)
     if segments is not None and remember:
-        emulator.remember(provider, context, prompt)
+        emulator.remember(errors.provider, context, prompt)
     return body, context

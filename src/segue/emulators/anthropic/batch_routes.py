@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators import batch_jobs
-from segue.emulators.anthropic import checks, errors
+from segue.emulators.anthropic import checks
+from segue.emulators.anthropic.errors import ERRORS
 from segue.emulators.batch_jobs import Answered, Job, Task
 from segue.emulators.http import Request, Response, Route, json_response
 from segue.emulators.request_checks import admitted, permitted
@@ -84,7 +85,7 @@ def _entry(one: object, place: str) -> Complaints:
 
 def create(request: Request, emulator: Emulator) -> Response:
     unread = checks.unread_complaints
-    body, context = admitted(request, emulator, PROVIDER, errors, complaints, unread=unread)
+    body, context = admitted(request, emulator, ERRORS, complaints, unread=unread)
     job = Job(
         id=f"msgbatch_01{context.reply_id}",
         account=context.account,
@@ -101,7 +102,7 @@ def create(request: Request, emulator: Emulator) -> Response:
 def _task(one: dict[str, Any], context: Context) -> Task:
     """What is wrong with the parameters is said in the results, not when the batch is created."""
     streamed = one["params"].get("stream") is True
-    refusal = errors.envelope(Refusal("ANT-B03", _STREAMED), context) if streamed else None
+    refusal = ERRORS.envelope(Refusal("ANT-B03", _STREAMED), context) if streamed else None
     return Task(one["custom_id"], "/v1/messages", one["params"], refusal)
 
 
@@ -131,7 +132,7 @@ def _shown(job: Job, emulator: Emulator, context: Context, *, looked: bool = Tru
         "cancel_initiated_at": _time(job.cancelled) if cancelling else None,
         "results_url": address if state != "running" and not archived else None,
     }
-    return json_response(shown, headers=errors.headers(None, context))
+    return json_response(shown, headers=ERRORS.headers(None, context))
 
 
 def _address(request: Request) -> str:
@@ -145,7 +146,7 @@ def _time(seconds: float) -> str:
 @rule("ANT-B05")
 def _found(request: Request, emulator: Emulator) -> tuple[Job, Context]:
     """Batches of other accounts do not exist."""
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     enforce(checks.unread_complaints(request, context), context)
     job = batch_jobs.find(request, emulator, PROVIDER)
     if job is None:
@@ -161,7 +162,7 @@ def read(request: Request, emulator: Emulator) -> Response:
 
 @rule("ANT-B05")
 def list_batches(request: Request, emulator: Emulator) -> Response:
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     limit = request.query.get("limit", "20")
     if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= 1000):
         text = "limit: Input should be a valid integer between 1 and 1000"
@@ -177,7 +178,7 @@ def list_batches(request: Request, emulator: Emulator) -> Response:
     shown = [msgspec.json.decode(_bytes(_shown(job, emulator, context))) for job in page]
     ids: list[str | None] = [*(job.id for job in page)] or [None]
     answer = {"data": shown, "has_more": len(page) < len(jobs), "first_id": ids[0], "last_id": ids[-1]}
-    return json_response(answer, headers=errors.headers(None, context))
+    return json_response(answer, headers=ERRORS.headers(None, context))
 
 
 def _bytes(response: Response) -> bytes:
@@ -199,7 +200,7 @@ def cancel(request: Request, emulator: Emulator) -> Response:
             "results_url": None,
             "request_counts": {**dict.fromkeys(shown["request_counts"], 0), "processing": len(job.tasks)},
         }
-        return json_response({**shown, **waiting}, headers=errors.headers(None, context))
+        return json_response({**shown, **waiting}, headers=ERRORS.headers(None, context))
     return _shown(job, emulator, context)
 
 
@@ -227,7 +228,7 @@ def results(request: Request, emulator: Emulator) -> Response:
         )
         for place in batch_jobs.in_other_order(job)
     ]
-    headers = {"content-type": "application/x-jsonl", **errors.headers(None, context)}
+    headers = {"content-type": "application/x-jsonl", **ERRORS.headers(None, context)}
     return Response(headers=headers, body=b"\n".join(lines) + b"\n")
 
 

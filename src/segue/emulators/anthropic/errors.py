@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.http import retry_after, sse
+from segue.emulators.http import ErrorWords, retry_after, sse
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -92,3 +92,14 @@ def not_json(_: bytes, problem: str) -> Refusal:
 
 def _request_id(context: Context) -> str:
     return f"req_01{context.reply_id or 'emulated'}"
+
+
+ERRORS = ErrorWords(
+    provider="anthropic",
+    envelope=envelope,
+    headers=headers,
+    fault=fault,
+    not_json=not_json,
+    wrong_key=wrong_key,
+    stream_error=stream_error,
+)

@@ -11,7 +11,8 @@ from mimetypes import guess_type
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators import file_uploads
-from segue.emulators.anthropic import checks, errors
+from segue.emulators.anthropic import checks
+from segue.emulators.anthropic.errors import ERRORS
 from segue.emulators.file_uploads import StoredFile
 from segue.emulators.http import Request, Response, Route, json_response
 from segue.emulators.request_checks import permitted
@@ -27,7 +28,7 @@ _FORBIDDEN = re.compile(r'[<>:"|?*\\/\x00-\x1f]')
 
 def _admitted(request: Request, emulator: Emulator) -> Context:
     """The beta that older clients name is not needed any more, and does no harm."""
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     enforce(checks.unread_complaints(request, context), context)
     return context
 
@@ -52,7 +53,7 @@ def upload(request: Request, emulator: Emulator) -> Response:
         created=int(emulator.clock()),
     )
     file_uploads.store(stored, emulator, PROVIDER)
-    return json_response(_shown(stored), headers=errors.headers(None, context))
+    return json_response(_shown(stored), headers=ERRORS.headers(None, context))
 
 
 def _shown(file: StoredFile) -> dict[str, Any]:

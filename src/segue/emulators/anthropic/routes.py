@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from segue.emulators.anthropic import checks, errors, replies, threads
+from segue.emulators.anthropic import checks, replies, threads
+from segue.emulators.anthropic.errors import ERRORS
 from segue.emulators.anthropic.prompt import cached_segments, prompt, segments
 from segue.emulators.http import Request, Response, Route, json_response, reply_response
 from segue.emulators.model.model_facts import facts_for, listed
@@ -29,7 +30,7 @@ def messages(request: Request, emulator: Emulator) -> Response:
     offering = threads.with_offered_tools(read)
     emulator.remember(PROVIDER, context, cached_segments(offering))
     reply = emulator.reply(prompt(offering, context))
-    answer = reply_response(reply, offering, context, replies=replies, errors=errors)
+    answer = reply_response(reply, offering, context, ERRORS, whole=replies.whole, stream=replies.stream)
     if "thread" not in body:
         return answer
     kept = body, read, replies.whole(reply, read, context), memory, context.now
@@ -42,12 +43,12 @@ def messages(request: Request, emulator: Emulator) -> Response:
 @rule("ANT-96")
 def count_tokens(request: Request, emulator: Emulator) -> Response:
     body, context = _admitted(request, emulator, checks.count_complaints)
-    return json_response({"input_tokens": size(segments(body))}, headers=errors.headers(None, context))
+    return json_response({"input_tokens": size(segments(body))}, headers=ERRORS.headers(None, context))
 
 
 def _admitted(request: Request, emulator: Emulator, complaints: Check) -> tuple[dict[str, Any], Context]:
     unread, marked = checks.unread_complaints, cached_segments
-    return admitted(request, emulator, PROVIDER, errors, complaints, marked, unread=unread, remember=False)
+    return admitted(request, emulator, ERRORS, complaints, marked, unread=unread, remember=False)
 
 
 def _model(name: str) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def _model(name: str) -> dict[str, Any]:
 
 @rule("ANT-95")
 def list_models(request: Request, emulator: Emulator) -> Response:
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     enforce(_paging(request), context)
     names = list(listed(PROVIDER))
     after, before = request.query.get("after_id"), request.query.get("before_id")
@@ -79,7 +80,7 @@ def list_models(request: Request, emulator: Emulator) -> Response:
         "last_id": page[-1] if page else None,
         "has_more": len(page) < len(names),
     }
-    return json_response(answer, headers=errors.headers(None, context))
+    return json_response(answer, headers=ERRORS.headers(None, context))
 
 
 def _paging(request: Request) -> list[Refusal]:
@@ -91,11 +92,11 @@ def _paging(request: Request) -> list[Refusal]:
 
 @rule("ANT-95")
 def show_model(request: Request, emulator: Emulator) -> Response:
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     if not context.facts:
         refusal = Refusal("ANT-95", f"model: {context.model}", status=404, type="not_found_error")
         raise RefusedError(refusal, context)
-    return json_response(_model(context.model), headers=errors.headers(None, context))
+    return json_response(_model(context.model), headers=ERRORS.headers(None, context))
 
 
 def reachable(request: Request, emulator: Emulator) -> Response:  # noqa: ARG001 — a handler

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segue.emulators.anthropic import errors, routes
+from segue.emulators.anthropic import routes
+from segue.emulators.anthropic.errors import ERRORS
 from segue.emulators.clouds.vertex_anthropic import withheld
 from segue.emulators.http import BadJsonError, Handler, Request, Response, Route
 from segue.emulators.request_checks import permitted
@@ -15,8 +16,6 @@ from segue.emulators.rules import Refusal, RefusedError, rule
 
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
-
-__all__ = ["ROUTES", "errors"]
 
 
 @rule("AZR-06")
@@ -35,7 +34,7 @@ def _asked(handler: Handler) -> Handler:
 @rule("AZR-06")
 def list_models(request: Request, emulator: Emulator) -> Response:
     """There is none."""
-    context = permitted(request, emulator, "anthropic", errors)
+    context = permitted(request, emulator, ERRORS)
     raise RefusedError(Refusal("AZR-06", "Not Found", status=404, type="not_found_error"), context)
 
 

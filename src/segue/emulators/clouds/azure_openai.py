@@ -13,8 +13,8 @@ from msgspec import structs
 from segue.emulators.emulator import key_of
 from segue.emulators.http import BadJsonError, Handler, Request, Response, Route, sse
 from segue.emulators.model.model_facts import facts_for
-from segue.emulators.openai_chat import errors
 from segue.emulators.openai_chat import routes as chat
+from segue.emulators.openai_chat.errors import ERRORS
 from segue.emulators.openai_responses import routes as responses
 from segue.emulators.rules import Refusal, RefusedError, rule
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from segue.emulators.emulator import Emulator
 
-__all__ = ["FILTERED", "ROUTES", "errors"]
+__all__ = ["ERRORS", "FILTERED", "ROUTES"]
 
 FILTERED = "something that the content filter refuses"
 """A prompt with these words is refused, as one that is against the policy."""

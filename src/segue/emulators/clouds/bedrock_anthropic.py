@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import structs
 
-from segue.emulators.anthropic import errors, routes
+from segue.emulators.anthropic import routes
+from segue.emulators.anthropic.errors import ERRORS
 from segue.emulators.clouds.bedrock_invoke import bare_claude
 from segue.emulators.clouds.vertex_anthropic import withheld
-from segue.emulators.converse import errors as aws_errors
 from segue.emulators.converse.callers import BEDROCK, unknown_caller, with_key
+from segue.emulators.converse.errors import ERRORS as AWS_ERRORS
 from segue.emulators.http import BadJsonError, Handler, Request, Response, Route, error_response
 from segue.emulators.model.model_facts import facts_for
 from segue.emulators.rules import Refusal, RefusedError, first_enforced, rule
@@ -22,7 +23,7 @@ from segue.emulators.rules import Refusal, RefusedError, first_enforced, rule
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
 
-__all__ = ["ROUTES", "at_aws", "errors"]
+__all__ = ["ERRORS", "ROUTES", "at_aws"]
 
 
 def at_aws(handler: Handler, service: str = BEDROCK) -> Handler:
@@ -32,7 +33,7 @@ def at_aws(handler: Handler, service: str = BEDROCK) -> Handler:
         context = emulator.context(request, provider="bedrock")
         refusal = first_enforced(unknown_caller(request, emulator, service), context)
         if refusal is not None:
-            return error_response(aws_errors, refusal, context)
+            return error_response(AWS_ERRORS, refusal, context)
         return handler(with_key(request, emulator), emulator)
 
     return admitted

@@ -15,6 +15,7 @@ from segue.emulators.anthropic import routes
 from segue.emulators.converse import errors
 from segue.emulators.converse.callers import unknown_caller, with_key
 from segue.emulators.converse.checks import unknown_model
+from segue.emulators.converse.errors import ERRORS
 from segue.emulators.converse.frames import event
 from segue.emulators.converse.routes import EVENT_STREAM
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from segue.emulators.emulator import Emulator
 
-__all__ = ["ROUTES", "bare_claude", "errors"]
+__all__ = ["ERRORS", "ROUTES", "bare_claude"]
 
 VERSION, NEW_VERSION = "bedrock-2023-05-31", "2026-10-21"
 COHERE_TEXTS = 96
@@ -36,7 +37,7 @@ COHERE_TEXTS = 96
 def invoke(request: Request, emulator: Emulator) -> Response:
     body, context = _opened(request, emulator)
     if context.facts.get("embedding"):
-        return json_response(_vectors(body, context), headers=errors.headers(None, context))
+        return json_response(_vectors(body, context), headers=ERRORS.headers(None, context))
     return routes.messages(_as_messages(request, body, context, emulator, stream=False), emulator)
 
 
@@ -68,7 +69,7 @@ def _opened(request: Request, emulator: Emulator) -> tuple[dict[str, Any], Conte
     try:
         body = request.json()
     except BadJsonError as error:
-        raise RefusedError(errors.not_json(request.body, str(error)), context) from error
+        raise RefusedError(ERRORS.not_json(request.body, str(error)), context) from error
     if not isinstance(body, dict):
         raise _refused(context, "AWS-04", "Malformed input request: expected type: JSONObject")
     return body, context

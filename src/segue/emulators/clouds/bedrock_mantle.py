@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segue.emulators.anthropic import errors
 from segue.emulators.anthropic import routes as messages
+from segue.emulators.anthropic.errors import ERRORS
 from segue.emulators.clouds.bedrock_anthropic import at_aws, claude
 from segue.emulators.clouds.bedrock_invoke import bare_claude
 from segue.emulators.clouds.bedrock_openai import is_open, named
@@ -20,7 +20,8 @@ from segue.emulators.openai_responses import routes as responses
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
 
-__all__ = ["ROUTES", "errors"]
+__all__ = ["ERRORS", "ROUTES"]
+
 
 SERVICE = "bedrock-mantle"
 

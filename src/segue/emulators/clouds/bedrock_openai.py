@@ -13,8 +13,8 @@ from msgspec import structs
 from segue.emulators.clouds.bedrock_anthropic import at_aws
 from segue.emulators.http import BadJsonError, Handler, Request, Response, Route
 from segue.emulators.model.model_facts import facts_for
-from segue.emulators.openai_chat import errors
 from segue.emulators.openai_chat import routes as chat
+from segue.emulators.openai_chat.errors import ERRORS
 from segue.emulators.openai_responses import routes as responses
 from segue.emulators.rules import Refusal, RefusedError, rule
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from segue.emulators.emulator import Emulator
 
-__all__ = ["ROUTES", "errors", "named"]
+__all__ = ["ERRORS", "ROUTES", "named"]
 
 OPEN, MAKER = "gpt-oss", "openai."
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segue.emulators.anthropic import errors, routes
+from segue.emulators.anthropic import routes
+from segue.emulators.anthropic.errors import ERRORS
 from segue.emulators.clouds.bedrock_anthropic import at_aws
 from segue.emulators.rules import Refusal, RefusedError, rule
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
     from segue.emulators.http import Handler, Request, Response, Route
 
-__all__ = ["ROUTES", "errors"]
+__all__ = ["ERRORS", "ROUTES"]
+
 
 SERVICE = "aws-external-anthropic"
 WORKSPACE = "anthropic-workspace-id"

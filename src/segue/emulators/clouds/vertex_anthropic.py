@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import structs
 
-from segue.emulators.anthropic import errors, routes
+from segue.emulators.anthropic import routes
+from segue.emulators.anthropic.errors import ERRORS
 from segue.emulators.emulator import key_of
 from segue.emulators.http import BadJsonError, Handler, Request, Response, Route, json_response
 from segue.emulators.model.model_facts import listed
@@ -58,7 +59,7 @@ def opened(request: Request, emulator: Emulator) -> dict[str, Any]:
     try:
         body = request.json()
     except BadJsonError as error:
-        raise RefusedError(errors.not_json(request.body, str(error)), _context(request, emulator)) from error
+        raise RefusedError(ERRORS.not_json(request.body, str(error)), _context(request, emulator)) from error
     if not isinstance(body, dict) or "anthropic_version" not in body:
         raise refusal(request, emulator, "VTX-05", "anthropic_version: Field required")
     if body["anthropic_version"] not in VERSIONS:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.emulator import key_of
-from segue.emulators.gemini import checks, errors, routes
+from segue.emulators.gemini import checks, routes
 from segue.emulators.gemini.contents import refused
+from segue.emulators.gemini.errors import ERRORS
 from segue.emulators.gemini.prompt import segments
 from segue.emulators.http import BadJsonError, Handler, Request, Response, Route, json_response
 from segue.emulators.model import model_facts
@@ -74,11 +75,11 @@ def elsewhere(request: Request, emulator: Emulator) -> None:
 @rule("VTX-04")
 def count(request: Request, emulator: Emulator) -> Response:
     """Contents, tools and the system prompt as they are; there is no envelope for a whole request."""
-    body, context = admitted(request, emulator, "gemini", errors, count_complaints)
+    body, context = admitted(request, emulator, ERRORS, count_complaints)
     read, _ = checks.parsed(body, "GenerateContentRequest")
     total = size(segments(read))
     return json_response(
-        {"totalTokens": total, "totalBillableCharacters": 4 * total}, headers=errors.headers(None, context)
+        {"totalTokens": total, "totalBillableCharacters": 4 * total}, headers=ERRORS.headers(None, context)
     )
 
 
@@ -95,13 +96,13 @@ def count_complaints(body: object, context: Context) -> Complaints:
 
 
 def list_models(request: Request, emulator: Emulator) -> Response:
-    permitted(request, emulator, "gemini", errors)
+    permitted(request, emulator, ERRORS)
     models = [_model("google", name) for name in listed("gemini")]
     return json_response({"publisherModels": models})
 
 
 def show_model(request: Request, emulator: Emulator) -> Response:
-    context = permitted(request, emulator, "gemini", errors)
+    context = permitted(request, emulator, ERRORS)
     if not context.facts:
         text = f"Publisher Model `publishers/google/models/{context.model}` not found."
         raise RefusedError(Refusal("VTX-01", text, status=404, type="NOT_FOUND"), context)
@@ -115,7 +116,7 @@ def _model(publisher: str, name: str) -> dict[str, Any]:
 @rule("VTX-09", "M")
 def predict(request: Request, emulator: Emulator) -> Response:
     """Vectors of models of the first generation."""
-    body, context = admitted(request, emulator, "gemini", errors, predict_complaints)
+    body, context = admitted(request, emulator, ERRORS, predict_complaints)
     length = (body.get("parameters") or {}).get("outputDimensionality") or context.facts["embedding"]
     predictions = [
         {
@@ -129,7 +130,7 @@ def predict(request: Request, emulator: Emulator) -> Response:
         }
         for instance in body["instances"]
     ]
-    return json_response({"predictions": predictions}, headers=errors.headers(None, context))
+    return json_response({"predictions": predictions}, headers=ERRORS.headers(None, context))
 
 
 def predict_complaints(body: object, context: Context) -> Complaints:
@@ -152,11 +153,11 @@ def predict_complaints(body: object, context: Context) -> Complaints:
 @rule("VTX-09", "M")
 def embed_content(request: Request, emulator: Emulator) -> Response:
     """Vectors of later models: one text, and settings in a field of their own."""
-    body, context = admitted(request, emulator, "gemini", errors, embed_complaints)
+    body, context = admitted(request, emulator, ERRORS, embed_complaints)
     length = (body.get("embedContentConfig") or {}).get("outputDimensionality") or context.facts["embedding"]
     text = " ".join(part.get("text", "") for part in body["content"].get("parts", ()))
     vector = {"values": embedding(text, int(length)).tolist()}
-    return json_response({"embedding": vector}, headers=errors.headers(None, context))
+    return json_response({"embedding": vector}, headers=ERRORS.headers(None, context))
 
 
 def embed_complaints(body: object, context: Context) -> Complaints:

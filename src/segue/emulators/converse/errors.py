@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators.converse.frames import exception
-from segue.emulators.http import retry_after
+from segue.emulators.http import ErrorWords, retry_after
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -80,3 +80,13 @@ def stream_error(refusal: Refusal, context: Context) -> bytes:
 @rule("BDR-19")
 def not_json(_: bytes, problem: str) -> Refusal:
     return Refusal("BDR-19", f"Unable to parse the request body: {problem}", type="SerializationException")
+
+
+ERRORS = ErrorWords(
+    provider="bedrock",
+    envelope=envelope,
+    headers=headers,
+    fault=fault,
+    not_json=not_json,
+    stream_error=stream_error,
+)

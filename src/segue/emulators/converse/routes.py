@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators.anthropic.prompt import segments as message_segments
-from segue.emulators.converse import checks, errors, replies
+from segue.emulators.converse import checks, replies
 from segue.emulators.converse.callers import unknown_caller
+from segue.emulators.converse.errors import ERRORS
 from segue.emulators.converse.prompt import cached_segments, prompt, segments
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
 from segue.emulators.model.model_facts import facts_for, listed
@@ -28,7 +29,7 @@ EVENT_STREAM = "application/vnd.amazon.eventstream"
 def converse(request: Request, emulator: Emulator) -> Response:
     body, context = _admitted(request, emulator, checks.complaints)
     reply = emulator.reply(prompt(body, context))
-    answer = json_response(replies.whole(reply, body, context), headers=errors.headers(None, context))
+    answer = json_response(replies.whole(reply, body, context), headers=ERRORS.headers(None, context))
     emulator.remember(PROVIDER, context, cached_segments(body))
     return answer
 
@@ -38,7 +39,7 @@ def converse_stream(request: Request, emulator: Emulator) -> Response:
     body, context = _admitted(request, emulator, checks.complaints)
     reply = emulator.reply(prompt(body, context))
     emulator.remember(PROVIDER, context, cached_segments(body))
-    headers = errors.headers(None, context)
+    headers = ERRORS.headers(None, context)
     if context.sends_whole:
         return json_response(replies.whole(reply, body, context), headers=headers)
     frames = replies.stream(reply, body, context)
@@ -52,7 +53,7 @@ def count_tokens(request: Request, emulator: Emulator) -> Response:
     if invoked is not None:
         return json_response({"inputTokens": counted_tokens(invoked["body"], context)})
     counted = body["input"].get("converse", {})
-    return json_response({"inputTokens": size(segments(counted))}, headers=errors.headers(None, context))
+    return json_response({"inputTokens": size(segments(counted))}, headers=ERRORS.headers(None, context))
 
 
 @rule("AWS-09")
@@ -61,7 +62,7 @@ def counted_tokens(encoded: str, context: Context) -> int:
     try:
         body = msgspec.json.decode(b64decode(encoded, validate=True))
     except (NotBase64Error, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RefusedError(errors.not_json(b"", str(error)), context) from error
+        raise RefusedError(ERRORS.not_json(b"", str(error)), context) from error
     for name in ("anthropic_version", "max_tokens", "messages"):
         if not isinstance(body, dict) or name not in body:
             raise RefusedError(Refusal("AWS-09", f"{name}: Field required"), context)
@@ -75,7 +76,7 @@ def _admitted(request: Request, emulator: Emulator, complaints: Check) -> tuple[
     try:
         body = request.json()
     except BadJsonError as error:
-        raise RefusedError(errors.not_json(request.body, str(error)), context) from error
+        raise RefusedError(ERRORS.not_json(request.body, str(error)), context) from error
     prefix = cached_segments(body) if isinstance(body, dict) else []
     context = emulator.context(request, provider=PROVIDER, model=model, segments=prefix)
     enforce(complaints(body, context), context)
@@ -95,7 +96,7 @@ def list_models(request: Request, emulator: Emulator) -> Response:
         for name in listed(PROVIDER)
         if not facts_for(PROVIDER, name).get("profile")
     ]
-    return json_response({"modelSummaries": models}, headers=errors.headers(None, context))
+    return json_response({"modelSummaries": models}, headers=ERRORS.headers(None, context))
 
 
 def list_profiles(request: Request, emulator: Emulator) -> Response:
@@ -107,7 +108,7 @@ def list_profiles(request: Request, emulator: Emulator) -> Response:
         for name in listed(PROVIDER)
         if facts_for(PROVIDER, name).get("profile")
     ]
-    return json_response({"inferenceProfileSummaries": profiles}, headers=errors.headers(None, context))
+    return json_response({"inferenceProfileSummaries": profiles}, headers=ERRORS.headers(None, context))
 
 
 ROUTES: list[Route] = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.http import retry_after
+from segue.emulators.http import ErrorWords, retry_after
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -59,3 +59,13 @@ def _invalid(key: str) -> str:
 def not_json(*_: object) -> Refusal:
     text = "Failed to parse the request body as JSON: expected value at line 1 column 1"
     return Refusal("DSK-00", text)
+
+
+ERRORS = ErrorWords(
+    provider="deepseek",
+    envelope=envelope,
+    headers=headers,
+    fault=fault,
+    not_json=not_json,
+    wrong_key=wrong_key,
+)

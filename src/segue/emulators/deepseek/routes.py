@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segue.emulators.deepseek import checks, errors, replies
+from segue.emulators.deepseek import checks, replies
+from segue.emulators.deepseek.errors import ERRORS
 from segue.emulators.http import Request, Response, Route, json_response, reply_response
 from segue.emulators.model.model_facts import listed
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of
@@ -15,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def chat_completions(request: Request, emulator: Emulator) -> Response:
-    body, context = admitted(request, emulator, "deepseek", errors, checks.complaints, segments_of)
+    body, context = admitted(request, emulator, ERRORS, checks.complaints, segments_of)
     thinking = checks.is_thinking(body, context)
     reply = emulator.reply(prompt_of(body, provider="deepseek", thinking=thinking))
-    return reply_response(reply, body, context, replies=replies, errors=errors)
+    return reply_response(reply, body, context, ERRORS, whole=replies.whole, stream=replies.stream)
 
 
 def list_models(request: Request, emulator: Emulator) -> Response:
-    context = permitted(request, emulator, "deepseek", errors)
+    context = permitted(request, emulator, ERRORS)
     data = [{"id": name, "object": "model", "owned_by": "deepseek"} for name in listed("deepseek")]
-    return json_response({"object": "list", "data": data}, headers=errors.headers(None, context))
+    return json_response({"object": "list", "data": data}, headers=ERRORS.headers(None, context))
 
 
 ROUTES: list[Route] = [

@@ -13,8 +13,9 @@ import msgspec
 
 from segue.emulators import batch_jobs
 from segue.emulators.batch_jobs import DAY, Job, Task
-from segue.emulators.gemini import checks, errors, file_routes
+from segue.emulators.gemini import checks, file_routes
 from segue.emulators.gemini.contents import refused
+from segue.emulators.gemini.errors import ERRORS
 from segue.emulators.http import Request, Response, Route, json_response
 from segue.emulators.request_checks import admitted, permitted
 from segue.emulators.rules import Complaints, Context, Refusal, RefusedError, rule
@@ -86,10 +87,10 @@ def _requests(body: Any) -> list[Any]:
 @rule("GEM-B02")
 def create(request: Request, emulator: Emulator) -> Response:
     if len(request.body) > LARGEST:
-        context = permitted(request, emulator, PROVIDER, errors)
+        context = permitted(request, emulator, ERRORS)
         text = f"Request payload size exceeds the limit: {LARGEST} bytes."
         raise RefusedError(refused("GEM-B02", text), context)
-    body, context = admitted(request, emulator, PROVIDER, errors, complaints)
+    body, context = admitted(request, emulator, ERRORS, complaints)
     version = request.path.split("/")[1]
     config, problem = body["batch"]["inputConfig"], ""
     if "fileName" in config:
@@ -116,7 +117,7 @@ def create(request: Request, emulator: Emulator) -> Response:
         },
     )
     batch_jobs.keep(job, emulator, PROVIDER)
-    return json_response(_shown(job, emulator, looked=False), headers=errors.headers(None, context))
+    return json_response(_shown(job, emulator, looked=False), headers=ERRORS.headers(None, context))
 
 
 @rule("GEM-B07")
@@ -218,7 +219,7 @@ def _time(seconds: float) -> str:
 
 @rule("GEM-B05")
 def _found(request: Request, emulator: Emulator) -> tuple[Job, Context]:
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     job = batch_jobs.find(request, emulator, PROVIDER)
     if job is None:
         text = "Requested entity was not found."
@@ -228,7 +229,7 @@ def _found(request: Request, emulator: Emulator) -> tuple[Job, Context]:
 
 def read(request: Request, emulator: Emulator) -> Response:
     job, context = _found(request, emulator)
-    return json_response(_shown(job, emulator), headers=errors.headers(None, context))
+    return json_response(_shown(job, emulator), headers=ERRORS.headers(None, context))
 
 
 @rule("GEM-B06")
@@ -246,7 +247,7 @@ def delete(request: Request, emulator: Emulator) -> Response:
 
 
 def list_batches(request: Request, emulator: Emulator) -> Response:
-    permitted(request, emulator, PROVIDER, errors)
+    permitted(request, emulator, ERRORS)
     jobs = batch_jobs.jobs_of(request, emulator, PROVIDER)
     size, start = int(request.query.get("pageSize") or 50), int(request.query.get("pageToken") or 0)
     answer: dict[str, Any] = {"operations": [_shown(job, emulator) for job in jobs[start : start + size]]}

@@ -6,8 +6,9 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.gemini import errors, proto
+from segue.emulators.gemini import proto
 from segue.emulators.gemini.contents import Body, refused
+from segue.emulators.gemini.errors import ERRORS
 from segue.emulators.gemini.prompt import segments
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response
 from segue.emulators.model.model_facts import facts_for
@@ -83,7 +84,7 @@ def complaints(body: Body, context: Context) -> Complaints:
 
 @rule("CCH-01")
 def create(request: Request, emulator: Emulator) -> Response:
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     given = _given(request, context, _CREATED_WITH)
     reader = proto.Reader()
     body = reader.message({name: given[name] for name in _CONTENT if name in given}, "GenerateContentRequest")
@@ -128,7 +129,7 @@ def _given(request: Request, context: Context, known: tuple[str, ...]) -> dict[s
     try:
         given = request.json()
     except BadJsonError as error:
-        raise RefusedError(errors.not_json(request.body, str(error)), context) from error
+        raise RefusedError(ERRORS.not_json(request.body, str(error)), context) from error
     given = given if isinstance(given, dict) else {}
     for name in given:
         if name not in known:
@@ -175,12 +176,12 @@ def _found(request: Request, context: Context) -> dict[str, Any]:
 
 
 def read(request: Request, emulator: Emulator) -> Response:
-    return json_response(_found(request, permitted(request, emulator, PROVIDER, errors))["record"])
+    return json_response(_found(request, permitted(request, emulator, ERRORS))["record"])
 
 
 @rule("CCH-01")
 def list_all(request: Request, emulator: Emulator) -> Response:
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     mine = [
         held["record"]
         for name, held in context.memory.get(HELD, {}).items()
@@ -196,7 +197,7 @@ def list_all(request: Request, emulator: Emulator) -> Response:
 @rule("CCH-01")
 def update(request: Request, emulator: Emulator) -> Response:
     """Only when it ends can be changed."""
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     found = _found(request, context)
     given = _given(request, context, (*_TIMES, "name"))
     found["expires"] = expires = _expires(given, context)
@@ -205,7 +206,7 @@ def update(request: Request, emulator: Emulator) -> Response:
 
 
 def delete(request: Request, emulator: Emulator) -> Response:
-    name = _found(request, permitted(request, emulator, PROVIDER, errors))["record"]["name"]
+    name = _found(request, permitted(request, emulator, ERRORS))["record"]["name"]
     del emulator.memory(PROVIDER)[HELD][name]
     return json_response({})
 

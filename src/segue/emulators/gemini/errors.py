@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from segue.emulators.http import ErrorWords
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -135,3 +136,14 @@ def wrong_key(key: str) -> Refusal:
 
 def not_json(_: bytes, problem: str) -> Refusal:
     return Refusal("GEM-11", f"Invalid JSON payload received. {problem}", type="INVALID_ARGUMENT")
+
+
+ERRORS = ErrorWords(
+    provider="gemini",
+    envelope=envelope,
+    headers=headers,
+    fault=fault,
+    not_json=not_json,
+    wrong_key=wrong_key,
+    stream_error=stream_error,
+)

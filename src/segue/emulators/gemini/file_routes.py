@@ -17,6 +17,7 @@ from segue.emulators import file_uploads
 from segue.emulators.batch_jobs import DAY
 from segue.emulators.file_uploads import StoredFile
 from segue.emulators.gemini import errors
+from segue.emulators.gemini.errors import ERRORS
 from segue.emulators.http import Request, Response, Route, json_response
 from segue.emulators.request_checks import permitted
 from segue.emulators.rules import Context, Refusal, RefusedError, rule
@@ -64,7 +65,7 @@ def upload(request: Request, emulator: Emulator) -> Response:
 
 
 def _started(request: Request, emulator: Emulator, uploads: dict[str, _Upload]) -> Response:
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     given = msgspec.json.decode(request.body or b"{}").get("file") or {}
     told = {
         "mimeType": request.headers.get("x-goog-upload-header-content-type")
@@ -134,7 +135,7 @@ def _time(seconds: float) -> str:
 @rule("GEM-F02")
 def _found(request: Request, emulator: Emulator) -> tuple[StoredFile, Context]:
     """Files of other accounts look like files that do not exist."""
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     name = request.params["id"]
     file = held(f"files/{name}", request, emulator)
     if file is None:
@@ -161,7 +162,7 @@ def delete(request: Request, emulator: Emulator) -> Response:
 
 
 def list_files(request: Request, emulator: Emulator) -> Response:
-    permitted(request, emulator, PROVIDER, errors)
+    permitted(request, emulator, ERRORS)
     files = file_uploads.files_of(request, emulator, PROVIDER)
     size, start = int(request.query.get("pageSize") or 10), int(request.query.get("pageToken") or 0)
     answer: dict[str, Any] = {"files": [_shown(file) for file in files[start : start + size]]}

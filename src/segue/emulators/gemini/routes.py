@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.gemini import cached_contents, checks, errors, replies
+from segue.emulators.gemini import cached_contents, checks, replies
 from segue.emulators.gemini.contents import Body, refused
+from segue.emulators.gemini.errors import ERRORS
 from segue.emulators.gemini.prompt import prompt, segments
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
 from segue.emulators.model.model_facts import facts_for, listed
@@ -26,7 +27,7 @@ PAGE = 50
 
 def generate(request: Request, emulator: Emulator) -> Response:
     body, context, reply = _replied(request, emulator)
-    return json_response(replies.whole(reply, body, context), headers=errors.headers(None, context))
+    return json_response(replies.whole(reply, body, context), headers=ERRORS.headers(None, context))
 
 
 @rule("GEM-50")
@@ -42,8 +43,8 @@ def stream(request: Request, emulator: Emulator) -> Response:
         body, context, reply = _replied(request, emulator)
     except RefusedError as stopped:
         refusal, context = stopped.refusal, stopped.context
-        headers = errors.headers(refusal, context)
-        in_array = [errors.envelope(refusal, context)]
+        headers = ERRORS.headers(refusal, context)
+        in_array = [ERRORS.envelope(refusal, context)]
         return json_response(in_array, status=refusal.status, headers=headers, refusal=refusal)
     portions = replies.array(reply, body, context)
     return stream_response(portions, content_type="application/json; charset=UTF-8", delay=reply.delay)
@@ -57,37 +58,37 @@ def _replied(request: Request, emulator: Emulator) -> tuple[dict[str, Any], Cont
         """With what is cached: it is read and counted like the rest."""
         return segments(cached_contents.whole(checks.parsed(body, "GenerateContentRequest")[0], alone))
 
-    body, context = admitted(request, emulator, PROVIDER, errors, checks.complaints, read_by_model)
+    body, context = admitted(request, emulator, ERRORS, checks.complaints, read_by_model)
     read, _ = checks.parsed(body, "GenerateContentRequest")
     return body, context, emulator.reply(prompt(cached_contents.whole(read, context), context))
 
 
 @rule("GEM-46")
 def count(request: Request, emulator: Emulator) -> Response:
-    body, context = admitted(request, emulator, PROVIDER, errors, checks.count_complaints)
+    body, context = admitted(request, emulator, ERRORS, checks.count_complaints)
     read, _ = checks.parsed(body, "CountTokensRequest")
     asked = read.get("generate_content_request") or read
     enforce(cached_contents.complaints(asked, context), context)
     total = tokens_of(segments(cached_contents.whole(asked, context)))
     details = [{"modality": "TEXT", "tokenCount": total}]
     answer = {"totalTokens": total, "promptTokensDetails": details}
-    return json_response(answer, headers=errors.headers(None, context))
+    return json_response(answer, headers=ERRORS.headers(None, context))
 
 
 @rule("GEM-47")
 def embed(request: Request, emulator: Emulator) -> Response:
-    body, context = admitted(request, emulator, PROVIDER, errors, checks.embed_complaints)
+    body, context = admitted(request, emulator, ERRORS, checks.embed_complaints)
     read, _ = checks.parsed(body, "EmbedContentRequest")
     answer = {"embedding": _embedding(read, context.facts)}
-    return json_response(answer, headers=errors.headers(None, context))
+    return json_response(answer, headers=ERRORS.headers(None, context))
 
 
 @rule("GEM-47")
 def embed_batch(request: Request, emulator: Emulator) -> Response:
-    body, context = admitted(request, emulator, PROVIDER, errors, checks.batch_complaints)
+    body, context = admitted(request, emulator, ERRORS, checks.batch_complaints)
     read, _ = checks.parsed(body, "BatchEmbedContentsRequest")
     answer = {"embeddings": [_embedding(one, context.facts) for one in read["requests"]]}
-    return json_response(answer, headers=errors.headers(None, context))
+    return json_response(answer, headers=ERRORS.headers(None, context))
 
 
 def _embedding(request: Body, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,7 +121,7 @@ def _model(name: str) -> dict[str, Any]:
 
 @rule("GEM-45")
 def list_models(request: Request, emulator: Emulator) -> Response:
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     enforce(_bad_pages(request), context)
     names = listed(PROVIDER)
     start, amount = int(request.query.get("pageToken") or "0"), int(request.query.get("pageSize") or PAGE)
@@ -128,7 +129,7 @@ def list_models(request: Request, emulator: Emulator) -> Response:
     answer: dict[str, Any] = {"models": [_model(name) for name in names[start:end]]}
     if end < len(names):
         answer["nextPageToken"] = str(end)
-    return json_response(answer, headers=errors.headers(None, context))
+    return json_response(answer, headers=ERRORS.headers(None, context))
 
 
 def _bad_pages(request: Request) -> Complaints:
@@ -140,11 +141,11 @@ def _bad_pages(request: Request) -> Complaints:
 
 @rule("GEM-45")
 def show_model(request: Request, emulator: Emulator) -> Response:
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     if not context.facts:
         text = f"Model is not found: models/{context.model} for api version v1beta"
         raise RefusedError(Refusal("GEM-45", text, status=404, type="NOT_FOUND"), context)
-    return json_response(_model(context.model), headers=errors.headers(None, context))
+    return json_response(_model(context.model), headers=ERRORS.headers(None, context))
 
 
 METHODS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.gemini import errors as google
-from segue.emulators.http import retry_after, sse
+from segue.emulators.http import ErrorWords, retry_after, sse
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -57,3 +57,14 @@ def wrong_key(key: str) -> Refusal:
 
 def not_json(_: bytes, problem: str) -> Refusal:
     return Refusal("INT-10", f"Invalid JSON payload received. {problem}")
+
+
+ERRORS = ErrorWords(
+    provider="gemini",
+    envelope=envelope,
+    headers=headers,
+    fault=fault,
+    not_json=not_json,
+    wrong_key=wrong_key,
+    stream_error=stream_error,
+)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.gemini_interactions import checks, errors, replies
+from segue.emulators.gemini_interactions import checks, replies
 from segue.emulators.gemini_interactions.checks import steps_in
+from segue.emulators.gemini_interactions.errors import ERRORS
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
 from segue.emulators.request_checks import admitted, permitted
 from segue.emulators.rules import Context, Refusal, RefusedError, rule
@@ -31,8 +32,7 @@ def create(request: Request, emulator: Emulator) -> Response:
     body, context = admitted(
         request,
         emulator,
-        PROVIDER,
-        errors,
+        ERRORS,
         checks.complaints,
         lambda body: replies.segments(body, steps(body)),
     )
@@ -50,7 +50,7 @@ def create(request: Request, emulator: Emulator) -> Response:
         "frames": frames,
         "due": 0.0,
     }
-    headers = errors.headers(None, context)
+    headers = ERRORS.headers(None, context)
     if body.get("background") is True:
         record["due"] = emulator.clock() + reply.delay * len(frames)
         record["final"] = final
@@ -82,7 +82,7 @@ def _keep(record: dict[str, Any], body: Mapping[str, Any], memory: dict[str, Any
 
 @rule("INT-10")
 def _found(request: Request, emulator: Emulator) -> tuple[dict[str, Any], Context]:
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     name = request.params["id"]
     record = emulator.memory(PROVIDER).get(checks.HELD, {}).get(name)
     if record is None or record["account"] != context.account or record["expires"] <= context.now:
@@ -95,7 +95,7 @@ def _found(request: Request, emulator: Emulator) -> tuple[dict[str, Any], Contex
 @rule("INT-02")
 def read(request: Request, emulator: Emulator) -> Response:
     record, context = _found(request, emulator)
-    headers = errors.headers(None, context)
+    headers = ERRORS.headers(None, context)
     if request.query.get("stream") == "true":
         return stream_response(iter(_frames_after(record, request, context)), headers=headers)
     answer = dict(record["interaction"])
@@ -123,13 +123,13 @@ def cancel(request: Request, emulator: Emulator) -> Response:
         raise RefusedError(Refusal("INT-11", text, confidence="M"), context)
     del record["final"]
     record["interaction"] = {**record["interaction"], "status": "cancelled"}
-    return json_response(record["interaction"], headers=errors.headers(None, context))
+    return json_response(record["interaction"], headers=ERRORS.headers(None, context))
 
 
 def delete(request: Request, emulator: Emulator) -> Response:
     _, context = _found(request, emulator)
     del emulator.memory(PROVIDER)[checks.HELD][request.params["id"]]
-    return json_response({}, headers=errors.headers(None, context))
+    return json_response({}, headers=ERRORS.headers(None, context))
 
 
 ROUTES: list[Route] = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.http import retry_after
+from segue.emulators.http import ErrorWords, retry_after
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -44,3 +44,13 @@ def wrong_key(_: str) -> Refusal:
 
 def not_json(*_: object) -> Refusal:
     return Refusal("KIM-00", "Invalid request: request body is not valid JSON")
+
+
+ERRORS = ErrorWords(
+    provider="kimi",
+    envelope=envelope,
+    headers=headers,
+    fault=fault,
+    not_json=not_json,
+    wrong_key=wrong_key,
+)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segue.emulators.http import Request, Response, Route, json_response, reply_response
-from segue.emulators.kimi import checks, errors, replies
+from segue.emulators.kimi import checks, replies
+from segue.emulators.kimi.errors import ERRORS
 from segue.emulators.model.model_facts import facts_for, listed
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of
 from segue.emulators.request_checks import admitted, permitted
@@ -18,14 +19,14 @@ CREATED = 1_770_933_892
 
 
 def chat_completions(request: Request, emulator: Emulator) -> Response:
-    body, context = admitted(request, emulator, "kimi", errors, checks.complaints, segments_of)
+    body, context = admitted(request, emulator, ERRORS, checks.complaints, segments_of)
     thinking = checks.is_thinking(body, context)
     reply = emulator.reply(prompt_of(body, provider="kimi", thinking=thinking))
-    return reply_response(reply, body, context, replies=replies, errors=errors)
+    return reply_response(reply, body, context, ERRORS, whole=replies.whole, stream=replies.stream)
 
 
 def list_models(request: Request, emulator: Emulator) -> Response:
-    context = permitted(request, emulator, "kimi", errors)
+    context = permitted(request, emulator, ERRORS)
     data = [
         {
             "id": name,
@@ -38,16 +39,14 @@ def list_models(request: Request, emulator: Emulator) -> Response:
         }
         for name in listed("kimi")
     ]
-    return json_response({"object": "list", "data": data}, headers=errors.headers(None, context))
+    return json_response({"object": "list", "data": data}, headers=ERRORS.headers(None, context))
 
 
 @rule("KIM-22", "L")
 def estimate_tokens(request: Request, emulator: Emulator) -> Response:
-    body, context = admitted(
-        request, emulator, "kimi", errors, lambda body, _: checks.wrong_shape(body), segments_of
-    )
+    body, context = admitted(request, emulator, ERRORS, lambda body, _: checks.wrong_shape(body), segments_of)
     total = checks.prompt_tokens(body)
-    return json_response({"data": {"total_tokens": total}}, headers=errors.headers(None, context))
+    return json_response({"data": {"total_tokens": total}}, headers=ERRORS.headers(None, context))
 
 
 ROUTES: list[Route] = [

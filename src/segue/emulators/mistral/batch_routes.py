@@ -15,8 +15,7 @@ from segue.emulators import batch_jobs, file_uploads
 from segue.emulators.batch_jobs import Job, Task
 from segue.emulators.file_uploads import StoredFile
 from segue.emulators.http import Request, Response, Route, json_response
-from segue.emulators.mistral import errors
-from segue.emulators.mistral.errors import SchemaRefusal
+from segue.emulators.mistral.errors import ERRORS, SchemaRefusal
 from segue.emulators.request_checks import admitted, permitted
 from segue.emulators.rules import Complaints, Context, Refusal, RefusedError, rule
 
@@ -50,7 +49,7 @@ def _wrong(rule_id: str, text: str, *location: str, code: str = "value_error") -
 
 @rule("MIS-B01")
 def upload(request: Request, emulator: Emulator) -> Response:
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     form = file_uploads.form_of(request) or {}
     file, purpose = form.get("file"), form.get("purpose")
     if file is None or file.filename is None:
@@ -63,7 +62,7 @@ def upload(request: Request, emulator: Emulator) -> Response:
         text = f"Invalid file format: line {bad} is not a JSON object with a body"
         raise RefusedError(Refusal("MIS-B01", text, status=422, type="invalid_file"), context)
     stored = _new_file(file.filename, meant, file.value, context, emulator)
-    return json_response(_shown_file(stored), headers=errors.headers(None, context))
+    return json_response(_shown_file(stored), headers=ERRORS.headers(None, context))
 
 
 def _bad_line(content: bytes) -> int:
@@ -109,7 +108,7 @@ def _shown_file(file: StoredFile) -> dict[str, Any]:
 
 @rule("MIS-B02")
 def _file(request: Request, emulator: Emulator) -> tuple[StoredFile, Context]:
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     found = file_uploads.find(request.params["id"], request, emulator, PROVIDER)
     if found is None:
         raise RefusedError(Refusal("MIS-B02", "File not found", status=404, type="not_found"), context)
@@ -122,7 +121,7 @@ def show_file(request: Request, emulator: Emulator) -> Response:
 
 def file_content(request: Request, emulator: Emulator) -> Response:
     file, context = _file(request, emulator)
-    headers = {"content-type": "application/octet-stream", **errors.headers(None, context)}
+    headers = {"content-type": "application/octet-stream", **ERRORS.headers(None, context)}
     return Response(headers=headers, body=file.content)
 
 
@@ -133,7 +132,7 @@ def delete_file(request: Request, emulator: Emulator) -> Response:
 
 
 def list_files(request: Request, emulator: Emulator) -> Response:
-    permitted(request, emulator, PROVIDER, errors)
+    permitted(request, emulator, ERRORS)
     files = file_uploads.files_of(request, emulator, PROVIDER)
     page = _page([_shown_file(file) for file in files], request)
     return json_response({"data": page, "object": "list", "total": len(files)})
@@ -172,7 +171,7 @@ def complaints(body: object, context: Context) -> Complaints:  # noqa: ARG001 - 
 
 
 def create(request: Request, emulator: Emulator) -> Response:
-    body, context = admitted(request, emulator, PROVIDER, errors, complaints)
+    body, context = admitted(request, emulator, ERRORS, complaints)
     lines = list(body.get("requests") or ())
     for name in body.get("input_files") or ():
         file = file_uploads.find(name, request, emulator, PROVIDER)
@@ -190,7 +189,7 @@ def create(request: Request, emulator: Emulator) -> Response:
         record={"asked": body, "output": None, "error": None},
     )
     batch_jobs.keep(job, emulator, PROVIDER)
-    return json_response(_shown(job, "QUEUED"), headers=errors.headers(None, context))
+    return json_response(_shown(job, "QUEUED"), headers=ERRORS.headers(None, context))
 
 
 @rule("MIS-B04")
@@ -269,7 +268,7 @@ def _shown(job: Job, status: str) -> dict[str, Any]:
 
 @rule("MIS-B06")
 def _found(request: Request, emulator: Emulator) -> tuple[Job, Context]:
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     job = batch_jobs.find(request, emulator, PROVIDER)
     if job is None:
         raise RefusedError(Refusal("MIS-B06", "Job not found", status=404, type="not_found"), context)
@@ -278,7 +277,7 @@ def _found(request: Request, emulator: Emulator) -> tuple[Job, Context]:
 
 def read(request: Request, emulator: Emulator) -> Response:
     job, context = _found(request, emulator)
-    return json_response(_shown(job, _look(job, emulator, context)), headers=errors.headers(None, context))
+    return json_response(_shown(job, _look(job, emulator, context)), headers=ERRORS.headers(None, context))
 
 
 @rule("MIS-B06")
@@ -287,7 +286,7 @@ def cancel(request: Request, emulator: Emulator) -> Response:
     status = _look(job, emulator, context)
     if status == "RUNNING":
         job.cancelled, status = emulator.clock(), "CANCELLATION_REQUESTED"
-    return json_response(_shown(job, status), headers=errors.headers(None, context))
+    return json_response(_shown(job, status), headers=ERRORS.headers(None, context))
 
 
 def delete(request: Request, emulator: Emulator) -> Response:
@@ -297,7 +296,7 @@ def delete(request: Request, emulator: Emulator) -> Response:
 
 
 def list_jobs(request: Request, emulator: Emulator) -> Response:
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     jobs = batch_jobs.jobs_of(request, emulator, PROVIDER)
     page = _page([_shown(job, _look(job, emulator, context)) for job in jobs], request)
     return json_response({"data": page, "object": "list", "total": len(jobs)})

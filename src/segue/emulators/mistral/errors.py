@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segue.emulators.http import retry_after
+from segue.emulators.http import ErrorWords, retry_after
 from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -79,3 +79,13 @@ def not_json(body: bytes, _: str) -> Refusal:
         location=(0,),
         input=body[:80].decode("utf-8", "replace"),
     )
+
+
+ERRORS = ErrorWords(
+    provider="mistral",
+    envelope=envelope,
+    headers=headers,
+    fault=fault,
+    not_json=not_json,
+    wrong_key=wrong_key,
+)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.http import Request, Response, Route, json_response, reply_response
-from segue.emulators.mistral import checks, errors, replies
+from segue.emulators.mistral import checks, replies
+from segue.emulators.mistral.errors import ERRORS
 from segue.emulators.model import model_facts
 from segue.emulators.model.model_facts import facts_for, listed
 from segue.emulators.openai_chat.embeddings import embedding
@@ -21,9 +22,9 @@ CREATED = 1_770_933_892
 
 
 def chat_completions(request: Request, emulator: Emulator) -> Response:
-    body, context = admitted(request, emulator, "mistral", errors, checks.complaints, segments_of)
+    body, context = admitted(request, emulator, ERRORS, checks.complaints, segments_of)
     reply = emulator.reply(_prompt(body, context))
-    return reply_response(reply, body, context, replies=replies, errors=errors)
+    return reply_response(reply, body, context, ERRORS, whole=replies.whole, stream=replies.stream)
 
 
 def _prompt(body: dict[str, Any], context: Context) -> Prompt:
@@ -66,17 +67,17 @@ def _model(name: str) -> dict[str, Any]:
 
 
 def list_models(request: Request, emulator: Emulator) -> Response:
-    permitted(request, emulator, "mistral", errors)
+    permitted(request, emulator, ERRORS)
     return json_response({"object": "list", "data": [_model(name) for name in listed("mistral")]})
 
 
 def show_model(request: Request, emulator: Emulator) -> Response:
-    context = permitted(request, emulator, "mistral", errors)
-    return json_response(_model(context.model), headers=errors.headers(None, context))
+    context = permitted(request, emulator, ERRORS)
+    return json_response(_model(context.model), headers=ERRORS.headers(None, context))
 
 
 def embeddings(request: Request, emulator: Emulator) -> Response:
-    body, context = admitted(request, emulator, "mistral", errors, checks.embedding_complaints)
+    body, context = admitted(request, emulator, ERRORS, checks.embedding_complaints)
     inputs = [body["input"]] if isinstance(body["input"], str) else body["input"]
     size = body.get("output_dimension") or context.facts.get("embedding", 1024)
     counted = sum(map(model_facts.count_tokens, inputs))
@@ -92,7 +93,7 @@ def embeddings(request: Request, emulator: Emulator) -> Response:
             "model": context.model,
             "usage": {"prompt_tokens": counted, "total_tokens": counted, "completion_tokens": 0},
         },
-        headers=errors.headers(None, context),
+        headers=ERRORS.headers(None, context),
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from segue.emulators.http import retry_after
+from segue.emulators.http import ErrorWords, retry_after
 from segue.emulators.ollama import gojson
 from segue.emulators.rules import Context, Refusal, rule
 
@@ -44,3 +44,13 @@ def stream_error(refusal: Refusal, context: Context) -> bytes:  # noqa: ARG001 â
 
 def not_json(body: bytes, _: str) -> Refusal:
     return Refusal("OLL-11", gojson.not_json(body))
+
+
+ERRORS = ErrorWords(
+    provider="ollama",
+    envelope=envelope,
+    headers=headers,
+    fault=fault,
+    not_json=not_json,
+    stream_error=stream_error,
+)

@@ -15,15 +15,16 @@ from msgspec import Struct
 from segue.emulators.http import Request, Response, json_response, stream_response
 from segue.emulators.model import model_facts
 from segue.emulators.model.model_facts import facts_for, listed
-from segue.emulators.ollama import errors, gojson
+from segue.emulators.ollama import gojson
+from segue.emulators.ollama.errors import ERRORS
 from segue.emulators.request_checks import Check, admitted
 from segue.emulators.rules import Complaints, Context, Refusal, RefusedError, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from types import ModuleType
 
     from segue.emulators.emulator import Emulator
+    from segue.emulators.http import ErrorWords
 
 
 REGISTRY = "registry.ollama.ai/library"
@@ -189,12 +190,12 @@ _NO_MANIFEST = "pull model manifest: file does not exist"
 
 
 def accepted(
-    request: Request, emulator: Emulator, complaints: Check, words: ModuleType = errors
+    request: Request, emulator: Emulator, complaints: Check, words: ErrorWords = ERRORS
 ) -> tuple[dict[str, Any], Context]:
     """The body and its circumstances. Raises RefusedError, which is answered in these words."""
     # The store must exist before the checks look for it in the provider's memory.
     store_of(emulator)
-    return admitted(request, emulator, "ollama", words, complaints)
+    return admitted(request, emulator, words, complaints)
 
 
 def load(

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
 from segue.emulators.ollama import checks, embeddings, gojson, models, replies
+from segue.emulators.ollama.errors import ERRORS
 
 if TYPE_CHECKING:
     from segue.emulators.emulator import Emulator
+
+__all__ = ["ERRORS", "ROUTES"]
 
 
 def chat(request: Request, emulator: Emulator) -> Response:

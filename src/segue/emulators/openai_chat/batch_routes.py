@@ -14,7 +14,7 @@ from segue.emulators import batch_jobs, file_uploads
 from segue.emulators.batch_jobs import DAY, Job, Task
 from segue.emulators.file_uploads import StoredFile
 from segue.emulators.http import Request, Response, Route, json_response
-from segue.emulators.openai_chat import errors
+from segue.emulators.openai_chat.errors import ERRORS
 from segue.emulators.request_checks import admitted, permitted
 from segue.emulators.rules import Complaints, Context, Refusal, RefusedError, rule
 
@@ -46,7 +46,7 @@ EXPIRED = {
 
 @rule("OAI-B01")
 def upload(request: Request, emulator: Emulator) -> Response:
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     form = file_uploads.form_of(request)
     if form is None:
         raise _refused("OAI-B01", "Invalid Content-Type header, expected multipart/form-data.", context)
@@ -63,7 +63,7 @@ def upload(request: Request, emulator: Emulator) -> Response:
     if meant == "batch" and len(file.value) > LARGEST:
         raise _refused("OAI-B01", "File is too large. Maximum size for batch is 200 MB", context)
     stored = _new_file(file.filename, meant, file.value, context, emulator)
-    return json_response(_shown_file(stored), headers=errors.headers(None, context))
+    return json_response(_shown_file(stored), headers=ERRORS.headers(None, context))
 
 
 def _refused(rule_id: str, text: str, context: Context, **more: Any) -> RefusedError:
@@ -100,7 +100,7 @@ def _shown_file(file: StoredFile) -> dict[str, Any]:
 @rule("OAI-B02")
 def _file(request: Request, emulator: Emulator) -> tuple[StoredFile, Context]:
     """Files of other accounts do not exist."""
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     found = file_uploads.find(request.params["id"], request, emulator, PROVIDER)
     if found is None:
         raise _refused(
@@ -115,7 +115,7 @@ def show_file(request: Request, emulator: Emulator) -> Response:
 
 def file_content(request: Request, emulator: Emulator) -> Response:
     file, context = _file(request, emulator)
-    headers = {"content-type": "application/octet-stream", **errors.headers(None, context)}
+    headers = {"content-type": "application/octet-stream", **ERRORS.headers(None, context)}
     return Response(headers=headers, body=file.content)
 
 
@@ -126,7 +126,7 @@ def delete_file(request: Request, emulator: Emulator) -> Response:
 
 
 def list_files(request: Request, emulator: Emulator) -> Response:
-    permitted(request, emulator, PROVIDER, errors)
+    permitted(request, emulator, ERRORS)
     wanted = request.query.get("purpose")
     files = [
         _shown_file(file)
@@ -191,7 +191,7 @@ def _metadata(metadata: object) -> Complaints:
 
 
 def create(request: Request, emulator: Emulator) -> Response:
-    body, context = admitted(request, emulator, PROVIDER, errors, complaints)
+    body, context = admitted(request, emulator, ERRORS, complaints)
     job = Job(
         id=f"batch_{context.reply_id}",
         account=context.account,
@@ -201,7 +201,7 @@ def create(request: Request, emulator: Emulator) -> Response:
         record={"asked": body, "errors": None, "output": None, "error": None, "validated": False},
     )
     batch_jobs.keep(job, emulator, PROVIDER)
-    return json_response(_shown(job, "validating"), headers=errors.headers(None, context))
+    return json_response(_shown(job, "validating"), headers=ERRORS.headers(None, context))
 
 
 def _validate(job: Job, emulator: Emulator) -> None:
@@ -361,7 +361,7 @@ def _shown(job: Job, status: str) -> dict[str, Any]:
 
 @rule("OAI-B07")
 def _found(request: Request, emulator: Emulator) -> tuple[Job, Context]:
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     job = batch_jobs.find(request, emulator, PROVIDER)
     if job is None:
         text = f"No batch found with id '{request.params['id']}'."
@@ -371,7 +371,7 @@ def _found(request: Request, emulator: Emulator) -> tuple[Job, Context]:
 
 def read(request: Request, emulator: Emulator) -> Response:
     job, context = _found(request, emulator)
-    return json_response(_shown(job, _look(job, emulator, context)), headers=errors.headers(None, context))
+    return json_response(_shown(job, _look(job, emulator, context)), headers=ERRORS.headers(None, context))
 
 
 @rule("OAI-B08")
@@ -381,11 +381,11 @@ def cancel(request: Request, emulator: Emulator) -> Response:
     if status not in ("validating", "in_progress", "cancelling"):
         raise _refused("OAI-B08", f"Cannot cancel a batch with status '{status}'.", context, status=409)
     job.cancelled = min(job.cancelled, emulator.clock())
-    return json_response(_shown(job, "cancelling"), headers=errors.headers(None, context))
+    return json_response(_shown(job, "cancelling"), headers=ERRORS.headers(None, context))
 
 
 def list_batches(request: Request, emulator: Emulator) -> Response:
-    context = permitted(request, emulator, PROVIDER, errors)
+    context = permitted(request, emulator, ERRORS)
     jobs = batch_jobs.jobs_of(request, emulator, PROVIDER)
     return json_response(
         _page([_shown(job, _look(job, emulator, context)) for job in jobs], request, most=100)

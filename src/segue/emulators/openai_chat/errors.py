@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from segue.emulators.http import sse
+from segue.emulators.http import ErrorWords, sse
 from segue.emulators.rules import Complaints, Confidence, Context, Refusal, rule
 
 if TYPE_CHECKING:
@@ -274,3 +274,14 @@ def _incorrect(key: str) -> str:
 @rule("OAI-00", "H")
 def not_json(*_: object) -> Refusal:
     return Refusal("OAI-00", NOT_JSON)
+
+
+ERRORS = ErrorWords(
+    provider="openai",
+    envelope=envelope,
+    headers=headers,
+    fault=fault,
+    not_json=not_json,
+    wrong_key=wrong_key,
+    stream_error=stream_error,
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response
-from segue.emulators.openai_responses import errors
+from segue.emulators.openai_responses.errors import ERRORS
 from segue.emulators.request_checks import permitted
 from segue.emulators.rules import Complaints, Context, Refusal, RefusedError, rule
 
@@ -97,7 +97,7 @@ def in_flight(
 
 @rule("CNV-01", "H")
 def create(request: Request, emulator: Emulator) -> Response:
-    context = permitted(request, emulator, "openai", errors)
+    context = permitted(request, emulator, ERRORS)
     body = _body(request, context)
     items = _items(body, context)
     name = f"conv_{context.reply_id}"
@@ -117,7 +117,7 @@ def _body(request: Request, context: Context) -> Mapping[str, Any]:
     try:
         body = request.json() if request.body else {}
     except BadJsonError as error:
-        raise RefusedError(errors.not_json(request.body, str(error)), context) from error
+        raise RefusedError(ERRORS.not_json(request.body, str(error)), context) from error
     return body if isinstance(body, dict) else {}
 
 
@@ -139,7 +139,7 @@ def _metadata(body: Mapping[str, Any], context: Context) -> dict[str, Any]:
 
 
 def _found(request: Request, emulator: Emulator) -> tuple[dict[str, Any], Context]:
-    context = permitted(request, emulator, "openai", errors)
+    context = permitted(request, emulator, ERRORS)
     held: dict[str, dict[str, Any]] = emulator.memory("openai").get(HELD, {})
     if (name := request.params["id"]) not in held:
         raise RefusedError(_not_found(name), context)

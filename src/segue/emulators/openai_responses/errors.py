@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from segue.emulators.http import sse
+from segue.emulators.http import ErrorWords, sse
 from segue.emulators.openai_chat.errors import envelope, fault, headers, not_json, wrong_key
 from segue.emulators.rules import Context, Refusal, rule
-
-__all__ = ["envelope", "fault", "headers", "not_json", "stream_error", "wrong_key"]
 
 
 def event(kind: str, number: int, **fields: Any) -> bytes:
@@ -38,3 +36,14 @@ def stream_error(refusal: Refusal, context: Context) -> bytes:
     }
     error = envelope(refusal, context)["error"]
     return event("error", 1_000_000, error=error) + event("response.failed", 1_000_001, response=failed)
+
+
+ERRORS = ErrorWords(
+    provider="openai",
+    envelope=envelope,
+    headers=headers,
+    fault=fault,
+    not_json=not_json,
+    wrong_key=wrong_key,
+    stream_error=stream_error,
+)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
 from segue.emulators.model.model_reply import Offer, Prompt, Reply
 from segue.emulators.openai_chat.prompt import chosen, schema_in, text_in
-from segue.emulators.openai_responses import checks, conversations, errors, replies
+from segue.emulators.openai_responses import checks, conversations, replies
 from segue.emulators.openai_responses.chain import OUTPUTS, stored_chain
+from segue.emulators.openai_responses.errors import ERRORS
 from segue.emulators.openai_responses.items import items_in, type_of
 from segue.emulators.request_checks import admitted, permitted
 from segue.emulators.rules import Context, Refusal, RefusedError, rule
@@ -79,8 +80,7 @@ def _admitted(request: Request, emulator: Emulator) -> tuple[dict[str, Any], lis
     body, context = admitted(
         request,
         emulator,
-        "openai",
-        errors,
+        ERRORS,
         checks.complaints,
         lambda body: segments_of(body, items(body)),
         remember=False,
@@ -95,7 +95,7 @@ def create(request: Request, emulator: Emulator) -> Response:
     asked = replies.asks_for_compaction(items)
     reply = Reply() if asked else emulator.reply(prompt_of(body, items, thinking=_thinks(body, context)))
     final = replies.whole(reply, body, context)
-    headers = errors.headers(None, context)
+    headers = ERRORS.headers(None, context)
     if body.get("stream") is True and not context.sends_whole:
         portions = _then_store(replies.stream(reply, body, context), final, items, emulator, body)
         return stream_response(portions, headers=headers, delay=reply.delay)
@@ -150,7 +150,7 @@ def compact(request: Request, emulator: Emulator) -> Response:
             "output": [*kept, replies.compacted(items, context)],
             "usage": replies.usage(Reply(), body, context),
         },
-        headers=errors.headers(None, context),
+        headers=ERRORS.headers(None, context),
     )
 
 
@@ -162,7 +162,7 @@ def count_input(request: Request, emulator: Emulator) -> Response:
 
 
 def _found(request: Request, emulator: Emulator) -> dict[str, Any]:
-    context = permitted(request, emulator, "openai", errors)
+    context = permitted(request, emulator, ERRORS)
     name = request.params["id"]
     stored: dict[str, dict[str, Any]] = emulator.memory("openai").get("responses", {})
     if name not in stored:

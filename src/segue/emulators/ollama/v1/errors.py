@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from segue.emulators.http import sse
+from segue.emulators.http import ErrorWords, sse
 from segue.emulators.ollama.errors import fault, headers, not_json
 from segue.emulators.rules import Context, Refusal, rule
-
-__all__ = ["envelope", "fault", "headers", "not_json", "stream_error"]
 
 _TYPES = {400: "invalid_request_error", 404: "not_found_error"}
 
@@ -31,3 +29,13 @@ def stream_error(refusal: Refusal, context: Context) -> bytes:  # noqa: ARG001 â
         "choices": [choice],
     }
     return sse(chunk)
+
+
+ERRORS = ErrorWords(
+    provider="ollama",
+    envelope=envelope,
+    headers=headers,
+    fault=fault,
+    not_json=not_json,
+    stream_error=stream_error,
+)

@@ -11,7 +11,8 @@ from segue.emulators.model import model_facts
 from segue.emulators.ollama import embeddings, models
 from segue.emulators.ollama.models import Installed, store_of
 from segue.emulators.ollama.replies import prompt_of
-from segue.emulators.ollama.v1 import checks, errors, replies
+from segue.emulators.ollama.v1 import checks, replies
+from segue.emulators.ollama.v1.errors import ERRORS
 from segue.emulators.openai_chat.embeddings import listed
 from segue.emulators.openai_chat.prompt import schema_in
 from segue.emulators.rules import Refusal, RefusedError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def chat_completions(request: Request, emulator: Emulator) -> Response:
-    body, context = models.accepted(request, emulator, checks.complaints, errors)
+    body, context = models.accepted(request, emulator, checks.complaints, ERRORS)
     translated = checks.translated(body)
     models.load(emulator, translated, context)
     prompt = structs.replace(prompt_of(translated, context), schema=schema_in(body.get("response_format")))
@@ -50,7 +51,7 @@ def show_model(request: Request, emulator: Emulator) -> Response:
 
 
 def embed(request: Request, emulator: Emulator) -> Response:
-    body, context = models.accepted(request, emulator, embeddings.complaints, errors)
+    body, context = models.accepted(request, emulator, embeddings.complaints, ERRORS)
     texts = embeddings.texts_of(body)
     if not texts:
         raise RefusedError(Refusal("OLL-40", "invalid input"), context)
