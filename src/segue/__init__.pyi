@@ -9,19 +9,7 @@ from segue.chat.routed_embeddings import EmbeddingResult, embed
 from segue.chat.subagent import subagent_tool
 from segue.chat.turn import Answer
 from segue.chat.turn_settings import Budget, TurnOptions
-from segue.conversation.blocks import (
-    Block,
-    Citation,
-    Code,
-    Media,
-    Origin,
-    Reasoning,
-    Seal,
-    SourcePlace,
-    Text,
-    ToolCall,
-    ToolResult,
-)
+from segue.conversation.blocks import Block, Citation, Code, Media, Origin, Reasoning, Seal, SourcePlace, Text, ToolCall, ToolResult
 from segue.conversation.document import decode_document, encode_document
 from segue.conversation.interaction import Interaction, Ledger
 from segue.conversation.message import Conversation, Message

@@ -18,7 +18,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "mistral": ("mistral.routes", "mistral.batch_routes"),
     "kimi": ("kimi.routes",),
     "deepseek": ("deepseek.routes",),
-    "ollama": ("ollama.routes", "ollama.v1.routes"),
+    "ollama": ("ollama.routes", "ollama.v1"),
     "bedrock": (
         "converse.routes",
         "clouds.bedrock_invoke",

@@ -1,30 +1,8 @@
 # Written by python -m scripts.namespaces --write
 
-from segue.conversation.events import (
-    ArgumentsDelta,
-    CallStarted,
-    Cited,
-    Event,
-    Failed,
-    Finished,
-    MediaArrived,
-    ReasoningDelta,
-    Reply,
-    ReplyStarted,
-    Sealed,
-    TextDelta,
-    UsageReported,
-    fold,
-)
+from segue.conversation.events import ArgumentsDelta, CallStarted, Cited, Event, Failed, Finished, MediaArrived, ReasoningDelta, Reply, ReplyStarted, Sealed, TextDelta, UsageReported, fold
 from segue.dialects.card import ModelCard
-from segue.providers.adapter import (
-    ChatRequest,
-    ProviderAdapter,
-    Providers,
-    RequestSent,
-    StreamEvent,
-    fold_stream,
-)
+from segue.providers.adapter import ChatRequest, ProviderAdapter, Providers, RequestSent, StreamEvent, fold_stream
 from segue.providers.capabilities import Capabilities, ConfigProblem, Health, ModelInfo, PullProgress
 from segue.providers.embedded import EmbeddedProvider
 from segue.providers.models.cards import card_for_model

@@ -18,7 +18,7 @@ from segue.dialects.registry import DIALECTS
 from segue.emulators.deepseek import checks as deepseek
 from segue.emulators.kimi import checks as kimi
 from segue.emulators.model.model_facts import facts_for, listed
-from segue.emulators.ollama.v1 import checks as ollama
+from segue.emulators.ollama import v1 as ollama
 from segue.emulators.openai_chat import checks as openai_chat
 from segue.emulators.openai_chat.profile import Profile
 from segue.emulators.rules import Context, Refusal, enforced

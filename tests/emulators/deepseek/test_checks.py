@@ -8,7 +8,7 @@ import pytest
 
 from emulators.judge import Judge
 from segue.emulators.deepseek.checks import complaints
-from segue.emulators.deepseek.errors import envelope
+from segue.emulators.deepseek.replies import envelope
 
 DEEPSEEK = Judge(complaints, "deepseek", "deepseek-v4-flash")
 USER = {"role": "user", "content": "Weather in Paris?"}

@@ -15,7 +15,7 @@ from segue.emulators.in_process import EmulatorResponse, ask_now
 from segue.emulators.model.model_facts import facts_for
 from segue.emulators.model.model_reply import Call, Reply, Say, Think
 from segue.emulators.model.responder import ScriptedResponder
-from segue.emulators.ollama.v1.checks import complaints, translated
+from segue.emulators.ollama.v1 import complaints, translated
 from segue.emulators.rules import Context
 
 CALLS = Reply(pieces=(Think("Two lookups."), Call("get_weather", {"city": "Paris"}), Call("now")))

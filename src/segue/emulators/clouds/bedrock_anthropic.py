@@ -15,7 +15,7 @@ from segue.emulators.anthropic.errors import ERRORS
 from segue.emulators.clouds.bedrock_invoke import bare_claude
 from segue.emulators.clouds.vertex_anthropic import withheld
 from segue.emulators.converse.callers import BEDROCK, unknown_caller, with_key
-from segue.emulators.converse.errors import ERRORS as AWS_ERRORS
+from segue.emulators.converse.replies import ERRORS as AWS_ERRORS
 from segue.emulators.http import BadJsonError, Handler, Request, Response, Route, error_response
 from segue.emulators.model.model_facts import facts_for
 from segue.emulators.rules import Refusal, RefusedError, first_enforced, rule

@@ -12,11 +12,10 @@ import msgspec
 from msgspec import structs
 
 from segue.emulators.anthropic import routes
-from segue.emulators.converse import errors
+from segue.emulators.converse import replies
 from segue.emulators.converse.callers import unknown_caller, with_key
 from segue.emulators.converse.checks import unknown_model
-from segue.emulators.converse.errors import ERRORS
-from segue.emulators.converse.frames import event
+from segue.emulators.converse.replies import ERRORS, event
 from segue.emulators.converse.routes import EVENT_STREAM
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response
 from segue.emulators.model import model_facts
@@ -144,7 +143,7 @@ def _vectors(body: dict[str, Any], context: Context) -> dict[str, Any]:
 
 
 def _refused(context: Context, rule_id: str, message: str) -> RefusedError:
-    return RefusedError(Refusal(rule_id, message, type=errors.VALIDATION), context)
+    return RefusedError(Refusal(rule_id, message, type=replies.VALIDATION), context)
 
 
 ROUTES: list[Route] = [

@@ -1,20 +1,128 @@
-"""A reply of Converse: whole, or as event frames (BDR-09, BDR-17, BDR-18)."""
+"""A reply of Converse, whole or as AWS event-stream frames (BDR-09, BDR-17, BDR-18), and errors: the message in the
+body, the type in a header (BDR-19)."""
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from segue.emulators.converse import checks, prompt
-from segue.emulators.converse.frames import event
+from segue.emulators.http import ErrorWords, retry_after
 from segue.emulators.model.model_reply import Call, Piece, Reply, Say, Think, limited, piece_tokens, portions
 from segue.emulators.model.prompt_cache import size
-from segue.emulators.rules import Context, rule
+from segue.emulators.rules import Context, Refusal, rule
 from segue.emulators.signatures import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from segue.emulators.faults import Fault
+
+
+def _header(name: str, value: str) -> bytes:
+    key, text = name.encode(), value.encode()
+    return len(key).to_bytes(1, "big") + key + b"\x07" + len(text).to_bytes(2, "big") + text
+
+
+def _frame(headers: dict[str, str], payload: bytes) -> bytes:
+    block = b"".join(_header(name, value) for name, value in headers.items())
+    prelude = (16 + len(block) + len(payload)).to_bytes(4, "big") + len(block).to_bytes(4, "big")
+    checked = prelude + zlib.crc32(prelude).to_bytes(4, "big") + block + payload
+    return checked + zlib.crc32(checked).to_bytes(4, "big")
+
+
+def event(kind: str, payload: bytes) -> bytes:
+    return _frame(
+        {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}, payload
+    )
+
+
+def exception(kind: str, payload: bytes) -> bytes:
+    return _frame(
+        {":exception-type": kind, ":content-type": "application/json", ":message-type": "exception"}, payload
+    )
+
+
+VALIDATION = "ValidationException"
+TYPES = {
+    400: VALIDATION,
+    401: "UnrecognizedClientException",
+    403: "AccessDeniedException",
+    404: "ResourceNotFoundException",
+    408: "ModelTimeoutException",
+    424: "ModelErrorException",
+    429: "ThrottlingException",
+    500: "InternalServerException",
+    503: "ServiceUnavailableException",
+}
+MESSAGES = {
+    403: "You don't have access to the model with the specified model ID.",
+    404: "Could not resolve the foundation model from the provided model identifier.",
+    408: "Model has timed out in processing the request. Try your request again.",
+    424: "The system encountered an unexpected error during processing. Try your request again.",
+    429: "Too many requests, please wait before trying again.",
+    500: "The system encountered an unexpected error during processing. Try your request again.",
+    503: "Bedrock is unable to process your request.",
+}
+_IN_STREAM = {
+    "ThrottlingException": "throttlingException",
+    VALIDATION: "validationException",
+    "ServiceUnavailableException": "serviceUnavailableException",
+    "ModelErrorException": "modelStreamErrorException",
+}
+
+
+@rule("BDR-19")
+def envelope(refusal: Refusal, context: Context) -> dict[str, Any]:
+    body: dict[str, Any] = {"message": refusal.message}
+    if refusal.status == 424:
+        body |= {"originalStatusCode": 500, "resourceName": context.model}
+    return body
+
+
+@rule("BDR-19")
+def headers(refusal: Refusal | None, context: Context) -> dict[str, str]:
+    found = {"x-amzn-requestid": f"00000000-0000-4000-8000-{(context.reply_id or 'emulated')[:12]:0<12}"}
+    if refusal is not None:
+        found["x-amzn-errortype"] = _type(refusal) + ":http://internal.amazon.com/coral/com.amazon.bedrock/"
+    return found | retry_after(refusal)
+
+
+def _type(refusal: Refusal) -> str:
+    if refusal.type.endswith("Exception"):
+        return refusal.type
+    return TYPES.get(refusal.status, VALIDATION if refusal.status < 500 else "InternalServerException")
+
+
+def fault(fault: Fault, context: Context) -> Refusal:  # noqa: ARG001
+    """Bedrock's words for an error status that has nothing to do with the request's shape."""
+    usual = MESSAGES.get(fault.status, MESSAGES[500])
+    return Refusal("BDR-19", usual, type=TYPES.get(fault.status, ""))
+
+
+@rule("BDR-09")
+def stream_error(refusal: Refusal, context: Context) -> bytes:
+    """An error after HTTP 200: the stream ends behind it."""
+    name = _IN_STREAM.get(_type(refusal), "internalServerException")
+    return exception(name, msgspec.json.encode(envelope(refusal, context)))
+
+
+@rule("BDR-19")
+def not_json(_: bytes, problem: str) -> Refusal:
+    return Refusal("BDR-19", f"Unable to parse the request body: {problem}", type="SerializationException")
+
+
+ERRORS = ErrorWords(
+    provider="bedrock",
+    envelope=envelope,
+    headers=headers,
+    fault=fault,
+    not_json=not_json,
+    stream_error=stream_error,
+)
+
 
 STOP_REASONS = {
     "length": "max_tokens",

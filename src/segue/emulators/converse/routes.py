@@ -11,8 +11,8 @@ import msgspec
 from segue.emulators.anthropic.prompt import segments as message_segments
 from segue.emulators.converse import checks, replies
 from segue.emulators.converse.callers import unknown_caller
-from segue.emulators.converse.errors import ERRORS
 from segue.emulators.converse.prompt import cached_segments, prompt, segments
+from segue.emulators.converse.replies import ERRORS
 from segue.emulators.http import BadJsonError, Request, Response, Route, json_response, stream_response
 from segue.emulators.model.model_facts import facts_for, listed
 from segue.emulators.model.prompt_cache import size

@@ -1,4 +1,5 @@
-"""A responder's reply as DeepSeek writes it: reasoning beside the text, usage in the last chunk, cache hits and misses."""
+"""A responder's reply as DeepSeek writes it: reasoning beside the text, usage in the last chunk, cache hits and
+misses. Errors are OpenAI's envelope with one code for everything, and plain text from its older parser."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from segue.emulators.deepseek.checks import is_thinking
-from segue.emulators.http import sse
+from segue.emulators.http import ErrorWords, retry_after, sse
 from segue.emulators.model import model_facts
 from segue.emulators.model.model_reply import (
     Reply,
@@ -19,11 +20,75 @@ from segue.emulators.model.model_reply import (
 )
 from segue.emulators.openai_chat.checks import prompt_tokens
 from segue.emulators.openai_chat.replies import DONE, call_deltas, called
+from segue.emulators.rules import Context, Refusal, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from segue.emulators.faults import Fault
     from segue.emulators.rules import Context
+
+
+CODE = "invalid_request_error"
+
+
+def envelope(refusal: Refusal, context: Context) -> dict[str, Any]:  # noqa: ARG001 — one signature for all providers
+    return {
+        "error": {
+            "message": refusal.message,
+            "type": refusal.type,
+            "param": None,
+            "code": refusal.code or CODE,
+        }
+    }
+
+
+def headers(refusal: Refusal | None, context: Context) -> dict[str, str]:
+    return {"x-ds-trace-id": context.reply_id, **retry_after(refusal)}
+
+
+@rule("DSK-00")
+def fault(fault: Fault, context: Context) -> Refusal:  # noqa: ARG001 — one signature for all providers
+    match fault.status:
+        case 429:
+            return Refusal("DSK-00", "Rate limit reached", type="rate_limit_error")
+        case 401:
+            return Refusal("DSK-00", _invalid("sk-emulated-key"), type="authentication_error")
+        case 402:
+            return Refusal("DSK-00", "Insufficient Balance", type="unknown_error")
+        case 503:
+            text = "Service is too busy. Please try again later."
+            return Refusal("DSK-00", text, type="service_unavailable_error")
+        case status if status >= 500:
+            return Refusal("DSK-00", "Internal Server Error", type="internal_server_error")
+        case _:
+            return Refusal("DSK-00", "Invalid request")
+
+
+@rule("DSK-00")
+def wrong_key(key: str) -> Refusal:
+    text = _invalid(key) if key else "Authentication Fails (governor)"
+    return Refusal("DSK-00", text, status=401, type="authentication_error")
+
+
+def _invalid(key: str) -> str:
+    return f"Authentication Fails, Your api key: ****{key[-4:]} is invalid"
+
+
+def not_json(*_: object) -> Refusal:
+    text = "Failed to parse the request body as JSON: expected value at line 1 column 1"
+    return Refusal("DSK-00", text)
+
+
+ERRORS = ErrorWords(
+    provider="deepseek",
+    envelope=envelope,
+    headers=headers,
+    fault=fault,
+    not_json=not_json,
+    wrong_key=wrong_key,
+)
+
 
 _FINGERPRINT = "fp_emulated_prod_fp8_kvcache"
 _CACHE_STEP = 64

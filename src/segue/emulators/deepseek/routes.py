@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segue.emulators.deepseek import checks, replies
-from segue.emulators.deepseek.errors import ERRORS
+from segue.emulators.deepseek.replies import ERRORS
 from segue.emulators.http import Request, Response, Route, json_response, reply_response
 from segue.emulators.model.model_facts import listed
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of

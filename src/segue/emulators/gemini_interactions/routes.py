@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from segue.emulators.gemini_interactions import checks, replies
 from segue.emulators.gemini_interactions.checks import steps_in
-from segue.emulators.gemini_interactions.errors import ERRORS
+from segue.emulators.gemini_interactions.replies import ERRORS
 from segue.emulators.http import Request, Response, Route, json_response, stream_response
 from segue.emulators.request_checks import admitted, permitted
 from segue.emulators.rules import Context, Refusal, RefusedError, rule

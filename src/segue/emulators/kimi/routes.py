@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from segue.emulators.http import Request, Response, Route, json_response, reply_response
 from segue.emulators.kimi import checks, replies
-from segue.emulators.kimi.errors import ERRORS
+from segue.emulators.kimi.replies import ERRORS
 from segue.emulators.model.model_facts import facts_for, listed
 from segue.emulators.openai_chat.prompt import prompt_of, segments_of
 from segue.emulators.request_checks import admitted, permitted

@@ -1,1 +1,0 @@
-"""The OpenAI-like half of an Ollama server: requests are translated to native ones, answers back."""
