@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.emulators.model.model_reply import Offer, Prompt
-from segue.emulators.model.prompt_cache import Mark
-from segue.emulators.signatures import digest
+from segue.emulators.model.prompt_cache import Mark, plain
 
 if TYPE_CHECKING:
     from segue.emulators.rules import Context
@@ -58,16 +57,7 @@ def _messages(body: _Body) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Without signatures, and with media by their digest: they are not read letter by letter."""
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    return {
-        key: digest(item) if key == "bytes" else _plain(item)
-        for key, item in value.items()
-        if key != "signature"
-    }
+    return plain(value, media="bytes", seal="signature")
 
 
 def thinks(body: _Body, context: Context) -> bool:

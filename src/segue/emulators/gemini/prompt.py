@@ -9,7 +9,7 @@ import msgspec
 
 from segue.emulators.gemini import contents
 from segue.emulators.model.model_reply import Offer, Prompt
-from segue.emulators.signatures import digest
+from segue.emulators.model.prompt_cache import plain
 
 if TYPE_CHECKING:
     from segue.emulators.gemini.contents import Body
@@ -25,16 +25,7 @@ def segments(body: Body) -> list[object]:
 
 
 def _plain(value: Any) -> Any:
-    """Without signatures, and with media by their digest: they are not read letter by letter."""
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    return {
-        key: digest(item) if key == "data" else _plain(item)
-        for key, item in value.items()
-        if key != "thought_signature"
-    }
+    return plain(value, media="data", seal="thought_signature")
 
 
 def thinks(body: Body, context: Context) -> bool:

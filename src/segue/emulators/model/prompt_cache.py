@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
+
+from segue.emulators.signatures import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -153,6 +156,19 @@ def _starts(segments: Sequence[object], rules: CacheRules) -> Iterator[tuple[byt
     for number in range(len(data) // step):
         chain = hashlib.blake2b(chain + data[number * step : (number + 1) * step], digest_size=16).digest()
         yield chain, (number + 1) * rules.block // _STEPS
+
+
+def plain(value: Any, *, media: str, seal: str) -> Any:
+    """A prompt without the seals of its thoughts, and with media by their digest: they are not read letter by letter."""
+    if isinstance(value, list):
+        return [plain(item, media=media, seal=seal) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        key: digest(item) if key == media else plain(item, media=media, seal=seal)
+        for key, item in value.items()
+        if key != seal
+    }
 
 
 def _whole_parts(segments: Sequence[object]) -> Iterator[tuple[object, bytes, int]]:

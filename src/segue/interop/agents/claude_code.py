@@ -164,7 +164,7 @@ def _sent(tree: _Tree, leaf: int) -> list[Row]:
     """
     branch = [row for row in tree.branch(leaf) if _is_message(row[1])]
     on_branch = {number for number, _ in branch}
-    calls = {row["uuid"]: reply for _, row in tree.rows if (reply := _reply_of(row))}
+    calls = {row["uuid"]: reply for _, row in tree.rows if (reply := _reply_id(row))}
     beside: dict[str, list[Row]] = {_part_of(row, calls): [] for _, row in branch}
     for number, row in tree.rows:
         if number not in on_branch and _is_message(row) and (part := _part_of(row, calls)) in beside:
@@ -181,7 +181,7 @@ def _sent(tree: _Tree, leaf: int) -> list[Row]:
 
 def _part_of(row: dict[str, Any], calls: dict[str, str]) -> str:
     """The reply that a line belongs to: as a piece of it, or with results of its calls. Empty if to none."""
-    return _reply_of(row) or (calls.get(text_of(row.get("parentUuid")), "") if _has_only_results(row) else "")
+    return _reply_id(row) or (calls.get(text_of(row.get("parentUuid")), "") if _has_only_results(row) else "")
 
 
 def _once(rows: list[Row]) -> list[Row]:
@@ -237,12 +237,16 @@ def _kept_by_compactions(linked: list[Row]) -> dict[str, str]:
     return kept
 
 
-def _reply_of(row: dict[str, Any]) -> str:
+def _reply_id(row: dict[str, Any]) -> str:
     return text_of(fields(row.get("message")).get("id")) if row.get("type") == "assistant" else ""
 
 
+def _content(row: dict[str, Any]) -> list[dict[str, Any]]:
+    return objects(fields(row.get("message")).get("content"))
+
+
 def _has_only_results(row: dict[str, Any]) -> bool:
-    blocks = objects(fields(row.get("message")).get("content"))
+    blocks = _content(row)
     return bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
 
 
@@ -372,14 +376,6 @@ _EMPTY: Final = "(no content)"
 def repair_claude_code(draft: SessionDraft) -> list[SessionFault]:
     steps = (_shared_reply_ids, _ids_and_orphans, _open_calls, _empty_prompts, _unsigned)
     return [fault for step in steps for fault in step(draft, sent_rows(draft.rows))]
-
-
-def _content(row: dict[str, Any]) -> list[dict[str, Any]]:
-    return objects(fields(row.get("message")).get("content"))
-
-
-def _reply_id(row: dict[str, Any]) -> str:
-    return text_of(fields(row.get("message")).get("id")) if row.get("type") == "assistant" else ""
 
 
 def _shared_reply_ids(draft: SessionDraft, sent: list[Row]) -> list[SessionFault]:
