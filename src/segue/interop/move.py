@@ -36,7 +36,7 @@ from segue.interop.stored_sessions import StoredSession, program_named
 from segue.system.private_files import create_new, write_private
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
@@ -137,7 +137,6 @@ def plan_move(
     sidecars: Sidecars | None = None,
     answers: str = "",
     now: datetime | None = None,
-    new_id: Callable[[], str] = lambda: str(uuid4()),
 ) -> Move:
     """Raises TranscriptError if the file cannot be read, UsageError if there is nothing to move. `sidecars`: None if nothing is
     put back. `answers`: as in `SessionPlan`."""
@@ -150,7 +149,7 @@ def plan_move(
         )
     foreign = bool(session.tools_of) and session.tools_of != target
     plan = SessionPlan(
-        id=new_id(),
+        id=str(uuid4()),
         folder=_working_folder(folder or session.folder),
         title=_title(found.steps),
         steps=found.steps,

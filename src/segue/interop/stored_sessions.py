@@ -207,15 +207,12 @@ def program_named(name: str) -> SessionProgram | None:
     return _added(added)
 
 
-def newest_sessions(
-    most: int, program: SessionProgram | None = None, *, user: Path | None = None
-) -> list[StoredSession]:
+def newest_sessions(most: int, program: SessionProgram | None = None) -> list[StoredSession]:
     """The newest ones first, of one program or of all."""
-    home = user if user is not None else Path.home()
     found = [
         session
         for one in (programs() if program is None else (program,))
-        for session in one.sessions(os.environ, home)
+        for session in one.sessions(os.environ, Path.home())
     ]
     found.sort(key=lambda session: session.modified, reverse=True)
     return [session.program.identified(session) for session in found[:most]]

@@ -94,7 +94,7 @@ def stream_options_without_stream(body: Mapping[str, Any]) -> Complaints:
 @rule("RESP-51", "H")
 def unknown_model(body: Mapping[str, Any], context: Context, profile: Profile) -> Complaints:
     if profile.model_checks and not context.facts and isinstance(body.get("model"), str):
-        yield errors.no_such_model("RESP-51", body["model"])
+        yield errors.no_such_model(body["model"])
 
 
 def capability_complaints(body: Mapping[str, Any], messages: list[Any], context: Context) -> Complaints:

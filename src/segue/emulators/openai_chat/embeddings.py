@@ -75,7 +75,7 @@ def _are_tokens(value: object) -> bool:
 def wrong_model(body: Mapping[str, Any], context: Context) -> Complaints:
     model = body.get("model")
     if isinstance(model, str) and "embedding" not in context.facts:
-        yield errors.no_such_model("RESP-51", model)
+        yield errors.no_such_model(model)
 
 
 @rule("OAI-07", "H")

@@ -126,10 +126,10 @@ def unsupported_parameter(rule_id: str, path: str, hint: str = "", confidence: C
     return _refused(rule_id, f"{text} {hint}".rstrip(), "unsupported_parameter", path, confidence)
 
 
-def no_such_model(rule_id: str, model: str) -> Refusal:
+def no_such_model(model: str) -> Refusal:
     """Known from recordings."""
     return Refusal(
-        rule_id,
+        "RESP-51",
         f"The model `{model}` does not exist or you do not have access to it.",
         status=404,
         code="model_not_found",
