@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import uvicorn
 
+from segue.gateway.requests.web import RESPONSE
 from segue.gateway.server.http_protocol import bounded_protocol
 from segue.gateway.server.process import open_listener
 
@@ -22,6 +23,12 @@ PAUSE = 1.0
 async def busy(scope: Any, receive: Any, send: Any) -> None:
     """Answers, and then keeps the loop busy, as other requests would."""
     await receive()
+    if scope["path"] == "/plain":
+        response = scope[RESPONSE]
+        response.start(200, [])
+        response.write(b"first", last=False)
+        response.write(b"second", last=True)
+        return
     streamed = scope["path"] == "/streamed"
     await send({"type": "http.response.start", "status": 200, "headers": [(b"x-first", b"head")]})
     await send({"type": "http.response.body", "body": b"first", "more_body": streamed})
@@ -78,3 +85,18 @@ def test_no_portion_waits_for_what_the_loop_does_next(port: int) -> None:
     ]
     assert len(found) == 3
     assert found[1][1] < 2 * PAUSE
+
+
+@pytest.mark.parametrize(
+    ("version", "body"), [("1.0", b"firstsecond"), ("1.1", b"5\r\nfirst\r\n6\r\nsecond\r\n0\r\n\r\n")]
+)
+def test_a_client_of_http_1_0_gets_a_body_without_chunks(port: int, version: str, body: bytes) -> None:
+    with closing(socket.create_connection(("127.0.0.1", port))) as connection:
+        connection.settimeout(10)
+        connection.sendall(f"GET /plain HTTP/{version}\r\nhost: here\r\nconnection: close\r\n\r\n".encode())
+        received = b""
+        while portion := connection.recv(1 << 16):
+            received += portion
+    head, _, got = received.partition(b"\r\n\r\n")
+    assert got == body
+    assert (b"transfer-encoding" in head) is (version == "1.1")

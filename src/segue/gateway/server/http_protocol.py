@@ -109,7 +109,10 @@ class _Response:
         lines = [b"%b: %b\r\n" % field for field in (*cycle.default_headers, *fields)]
         if not cycle.keep_alive:
             lines.append(b"connection: close\r\n")
-        cycle.chunked_encoding = not self._bodiless and all(name != b"content-length" for name, _ in fields)
+        has_length = any(name == b"content-length" for name, _ in fields)
+        # HTTP/1.0 has no chunks: the body ends with the connection.
+        is_old = cycle.scope["http_version"] == "1.0"
+        cycle.chunked_encoding = not (self._bodiless or has_length or is_old)
         if cycle.chunked_encoding:
             lines.append(b"transfer-encoding: chunked\r\n")
         self._head = b"%b%b\r\n" % (STATUS_LINE[status], b"".join(lines))
