@@ -13,6 +13,7 @@ from gateway.thread_client import HEADERS, ThreadClient, results, said
 from gateway.world import ROUTES, GatewayWorld, InteractionsWorld
 from segue.emulators.emulator import Entry
 from segue.emulators.faults import Fault
+from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
 
 A, B = ROUTES["responses"], ROUTES["anthropic"]
 TOOLS = [
@@ -385,6 +386,30 @@ def test_what_a_client_does_not_store_is_not_stored_for_its_conversation() -> No
         asked = [entry.body for entry in world_.asked(A)]
         assert [body["store"] for body in asked] == [False] * 3
         assert "Word 0." in json.dumps(asked[-1])
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_thread_that_only_its_provider_holds_is_refused_so_that_its_client_sends_everything(
+    stream: bool,
+) -> None:
+    """Anthropic's own words for another model raise in its SDK."""
+
+    async def main() -> None:
+        world = GatewayWorld()
+        client = ThreadClient(world)
+        await client.send([said("Begin.")], B)
+        world.store = SQLiteMemoryStore()
+        world.restart()
+        other = "anthropic/claude-opus-4-6"
+        asked = client.body([said("Next.")], other, **({"stream": True} if stream else {}))
+        reply = await world.ask("/v1/messages", asked, headers=HEADERS)
+        assert "differs from that of the thread" in (world.emulator.log[-1].message or "")
+        assert reply.status == 404
+        assert reply.json()["error"]["details"] == {"error_code": "thread_not_found"}
+        await client.send([said("Next.")], B, stream=stream)
+        assert is_delta(world.emulator.log[-1]), "and the same model goes on there"
 
     asyncio.run(main())
 

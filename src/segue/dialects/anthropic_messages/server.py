@@ -81,6 +81,7 @@ REFERENCES: Final = (
         hint="Send the whole conversation.",
         members={"error": {"details": {"error_code": "thread_not_found"}}},
         replayed=True,
+        fatal=frozenset({"thread_fingerprint_mismatch"}),  # the SDK raises then
     ),
     ReferenceField(
         place="container",

@@ -50,6 +50,8 @@ class ReferenceField(Struct, frozen=True, kw_only=True):
     replayed: bool = False
     """Clients that get this refusal send the whole conversation. So the field goes only to the provider whose API this is: one
     that does not know it may answer to the rest alone, and nothing is lost by a refusal."""
+    fatal: frozenset[str] = frozenset()
+    """Codes of that provider's refusals after which they do not: they get this one then."""
 
 
 @final
@@ -62,6 +64,7 @@ class Reference(Struct, frozen=True, kw_only=True):
     refusal: SegueError
     """For a client whose request comes to somebody who does not hold it."""
     replayed: bool = False
+    fatal: frozenset[str] = frozenset()
     fill: Callable[[Any, str], Any] | None = None
 
 
@@ -96,6 +99,7 @@ def _reference(field: ReferenceField, path: str, name: str, wire: str) -> Refere
         stands_for=field.stands_for,
         refusal=refusal,
         replayed=field.replayed,
+        fatal=field.fatal,
         fill=field.fill,
     )
 

@@ -155,8 +155,9 @@ class ClientExchange(ReportingAsker):
                 if self._attempt is not None:
                     await self._remember_broken(self._attempt)
                 raise
-            if error is not None and self._not_held is not None:
-                error = error_of_holder(self._not_held, self._failed)
+            not_held = self._not_held if error is None else self._not_held or self._lost_there(error)
+            if error is not None and not_held is not None:
+                error = error_of_holder(not_held, self._failed)
             attempt = self._attempt
             if error is None and attempt is not None:
                 await self._finish(attempt)
@@ -168,6 +169,12 @@ class ClientExchange(ReportingAsker):
                 self._note(self._seen())
         if error is not None and not self._committed:
             await self._fail(error)
+
+    def _lost_there(self, error: SegueError) -> Reference | None:
+        """What we do not hold and its provider refuses to go on with, in words after which clients do not send everything (THR-16)."""
+        if self._committed:
+            return None
+        return next((one for one in self._turn.prepared.references if error.code in one.fatal), None)
 
     # What the engine asks of whoever asks
 
