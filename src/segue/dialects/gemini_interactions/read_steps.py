@@ -56,6 +56,8 @@ def _decode_step(step: dict[str, Any], path: str, origin: Origin) -> tuple[Speak
             return "model", [_decode_call(step, path)]
         case "function_result":
             return "tool", [_decode_result(step, path)]
+        case str() as kind if kind in wire.CONTENTS:  # it stands alone among steps
+            return "model", begun_blocks((_decode_content(step, path, origin),), Extra(NAME))
         case str():
             return "model", [seal_block(step, as_words(step), origin)]
         case other:
@@ -84,24 +86,26 @@ def _decode_said(step: dict[str, Any], path: str, origin: Origin) -> Sequence[Bl
 def read_contents(content: Any, path: str, origin: Origin | None = None) -> Iterator[Text | Media]:
     """`origin`: who gets back what we have no block for; without it, that is words."""
     for index, part in enumerate(items(content, path)):
-        place = f"{path}[{index}]"
-        if isinstance(part, str):
-            yield Text(part, None, Extra(NAME))
-            continue
-        fields = record(part, place)
-        match fields.get("type", "text"):
-            case "text":
-                said = text(fields.get("text"), f"{place}.text")
-                block = Text(said, None, _PARTS.kept(fields, {"type": "text", "text": said}))
-                cited = fields.get("annotations")
-                yield with_citations(block, read_citations(cited, said), "annotations") if cited else block
-            case "image" | "document" | "audio" if _is_shown(fields):
-                yield _decode_media(fields, place)
-            case str():
-                words = as_words(fields)
-                yield seal_block(fields, words, origin) if origin is not None else Text(words)
-            case other:
-                raise wrong_type(f"{place}.type", "the type of a content", other)
+        yield _decode_content(part, f"{path}[{index}]", origin)
+
+
+def _decode_content(part: Any, path: str, origin: Origin | None) -> Text | Media:
+    if isinstance(part, str):
+        return Text(part, None, Extra(NAME))
+    fields = record(part, path)
+    match fields.get("type", "text"):
+        case "text":
+            said = text(fields.get("text"), f"{path}.text")
+            block = Text(said, None, _PARTS.kept(fields, {"type": "text", "text": said}))
+            cited = fields.get("annotations")
+            return with_citations(block, read_citations(cited, said), "annotations") if cited else block
+        case "image" | "document" | "audio" if _is_shown(fields):
+            return _decode_media(fields, path)
+        case str():
+            words = as_words(fields)
+            return seal_block(fields, words, origin) if origin is not None else Text(words)
+        case other:
+            raise wrong_type(f"{path}.type", "the type of a content", other)
 
 
 def _is_shown(part: dict[str, Any]) -> bool:
