@@ -26,7 +26,7 @@ _CHAT: tuple[Sequence[Any], ...] = (
     ({"role": "assistant", "content": None, "refusal": "I will not."},),
     ({"role": "assistant", "content": None, "refusal": "I will not.", "reasoning_content": "Hm."},),
     ({"role": "assistant", "content": [{"type": "refusal", "refusal": "I will not."}]},),
-    ({"role": "assistant", "content": None, "audio": {"id": "audio_odd"}},),
+    ({"role": "assistant", "content": None, "audio": {"id": "audio_odd", "transcript": "So I said."}},),
     ({"role": "system", "name": "Ann", "content": "Be kind."},),
     ({"role": "assistant", "content": "Fine.", "tool_calls": [], "reasoning_content": ""},),
     ({"role": "assistant", "content": [{"type": "text", "text": "One."}, {"type": "text", "text": "Two."}]},),
