@@ -305,9 +305,11 @@ class ObjectClient(ChainClient):
             if self.name and (await self.ask(path, {"items": [new]})).status == 200:
                 self.kept = [*self.kept, new]
             return
-        at = chance % max(len(self.kept), 1)
+        # What is left of a reply without one of its items is another matter: a client of its provider gets refusals then.
+        own = [at for at, item in enumerate(self.kept) if item.get("role") == "user"]
         page = await self.ask(f"{path}?order=asc&limit=100", None, "GET")
-        if page.status == 200 and self.kept:
+        if page.status == 200 and own:
+            at = own[chance % len(own)]
             items = page.json()["data"]
             assert len(items) == len(self.kept)
             assert (await self.ask(f"{path}/{items[at]['id']}", None, "DELETE")).status == 200
