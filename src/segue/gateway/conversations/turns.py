@@ -296,7 +296,8 @@ async def read_turn(
     opening = Opening(name, dialect, asked, read.conversation, read.tools)
     size = max(request.weight, len(request.body))
     originals = await recall_originals(memory, caller, messages, opening=opening, size=size)
-    conversation = structs.replace(read.conversation, messages=originals.messages)
+    restored = _without_deleted(messages, originals, dialect.name) if prepared.removed else originals.messages
+    conversation = structs.replace(read.conversation, messages=restored)
     known_as = "" if opening.name.exact else prepared.conversation_id
     known_as = known_as or await known_conversation(memory, caller, messages, originals, opening)
     return ClientTurn(
@@ -321,6 +322,27 @@ async def read_turn(
         continues=read.continues,
         bound=originals.last.route if read.continues and originals.last is not None else "",
     )
+
+
+def _without_deleted(messages: Sequence[Message], originals: Originals, dialect: str) -> tuple[Message, ...]:
+    """The history of a conversation object of which items were deleted, with its originals. Thoughts on its own wire were items of it:
+    one that is not there any more was deleted, and does not come back with the original."""
+    restored = [*originals.messages]
+    for index in originals.replies:
+        made = restored[index]
+        if made.origin is None or made.origin.dialect != dialect:
+            continue
+        there = [_payload(block) for block in messages[index].blocks if type(block) is Reasoning]
+        if len(there) < sum(type(block) is Reasoning for block in made.blocks):
+            blocks = [
+                block for block in made.blocks if type(block) is not Reasoning or _payload(block) in there
+            ]
+            restored[index] = structs.replace(made, blocks=tuple(blocks))
+    return tuple(restored)
+
+
+def _payload(thought: Reasoning) -> str:
+    return "" if thought.seal is None else thought.seal.payload
 
 
 def unread_turn(
