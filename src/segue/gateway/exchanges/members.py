@@ -228,8 +228,8 @@ class Members:
             return None
         if request.policy.text_form is not None or (turn.stream and provider.lacks(route.model, "stream")):
             return None
-        if turn.prepared.removed or not _all_made_by(turn, target):
-            return None  # what is left of a reply of which an item was deleted may not stand alone
+        if turn.prepared.held is not None or not _all_made_by(turn, target):
+            return None  # items of a conversation object can be deleted: what is left of a forwarded reply may not stand alone
         if not (turn.prepared.unread is not None or _needs_no_plan(turn, route, forward, target, request)):
             return None
         server, body = turn.dialect.server, turn.request.body
