@@ -183,6 +183,33 @@ def test_what_was_deleted_is_gone_for_whatever_continues_a_later_reply(first: st
     asyncio.run(main())
 
 
+def test_a_deleted_thought_does_not_come_back_with_the_rest_of_its_reply() -> None:
+    """Its provider refuses the rest as it came (RESP-44), and memory has the whole reply."""
+
+    async def main() -> None:
+        world = GatewayWorld()
+        name = await made(world)
+        body = {"model": A, "conversation": name, "reasoning": {"effort": "medium"}}
+        body["include"] = ["reasoning.encrypted_content"]
+        assert (await world.ask(PATH, {**body, "input": "One."})).status == 200
+        assert (await world.ask(PATH, {**body, "input": "Two."})).status == 200
+        thoughts = [item["id"] for item in (await listed(world, name))["data"] if item["type"] == "reasoning"]
+        assert len(thoughts) == 2
+        await world.ask(f"{OBJECTS}/{name}/items/{thoughts[0]}", method="DELETE")
+        assert (await world.ask(PATH, {**body, "input": "Three."})).status == 200
+        assert world.refusals() == []
+        sent = world.emulator.log[-1].body["input"]
+        assert [item["type"] for item in sent] == [
+            "message",
+            "message",
+            "message",
+            "reasoning",
+            *["message"] * 2,
+        ]
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_conversation_that_is_deleted_during_a_turn_does_not_come_back(stream: bool) -> None:
     async def main() -> None:
