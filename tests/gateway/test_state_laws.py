@@ -124,9 +124,11 @@ class Course:
         self.deltas += is_delta
         # What we do not hold goes to the provider whose API this is, if its client had it stored there.
         assert self.state == "use" or self.evicted or not is_delta
-        twin = TWINS[client.home]
-        if self.evicted and is_delta and (route == twin or (route == client.home and twin in self.answered)):
-            return  # what we have forgotten its provider itself continues, and with thoughts of its other model
+        # What we have forgotten its provider itself continues, and with thoughts that it wrote by other names.
+        names = {client.home, TWINS[client.home]}
+        names |= {INTERACTIONS} if client.wire == "gemini_interactions" else set()
+        if self.evicted and is_delta and route in names and self.answered & names != {route}:
+            return
         assert read == wire_of(entry)(expected, delta=is_delta), (client.wire, route)
 
 
