@@ -47,17 +47,17 @@ _PARTS = FieldKinds(
 
 
 def read_items(
-    given: list[Any], origin: Origin, there: frozenset[str], fast: list[ReadItem | None]
+    given: list[Any], origin: Origin, there: frozenset[str], early: list[ReadItem | None]
 ) -> tuple[list[Message], list[int]]:
-    """The messages, and the index of the item with which each begins. `there`: ids of calls that the provider performs. `fast`: what
+    """The messages, and the index of the item with which each begins. `there`: ids of calls that the provider performs. `early`: what
     each item was read as before, if it was."""
-    return messages_of_items(_decode_items(given, origin, there, fast), origin)
+    return messages_of_items(_decode_items(given, origin, there, early), origin)
 
 
 def _decode_items(
-    given: list[Any], origin: Origin, there: frozenset[str], fast: list[ReadItem | None]
+    given: list[Any], origin: Origin, there: frozenset[str], early: list[ReadItem | None]
 ) -> Iterator[tuple[int, Speaker, Sequence[Block], bool]]:
-    for index, (item, read) in enumerate(zip(given, fast, strict=True)):
+    for index, (item, read) in enumerate(zip(given, early, strict=True)):
         if read is not None:
             yield index, *read
             continue

@@ -215,16 +215,16 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
     listed = [{"type": "message", "role": "user", "content": asked}] if isinstance(asked, str) else asked
     fitting = Fitting(NAME)
     given = items(listed if listed is not None else [], "input")
-    fast: list[ReadItem | None] = [None] * len(given)
+    early: list[ReadItem | None] = [None] * len(given)
     if fast_paths.enabled():
-        fast = [read_fast(item, origin) for item in given]
-    came = _fitted(given, fast, body, fitting)
+        early = [read_fast(item, origin) for item in given]
+    came = _fitted(given, early, body, fitting)
     listed = _without_repeated_ids(came)
-    others = [(place, item) for place, item in enumerate(listed) if fast[place] is None]
+    others = [(place, item) for place, item in enumerate(listed) if early[place] is None]
     there = client_calls.performed_there([item for _, item in others])
     if there or listed is not came:  # these change what other items mean
-        fast = [None] * len(given)
-    messages, starts = read_items(listed, origin, there, fast)
+        early = [None] * len(given)
+    messages, starts = read_items(listed, origin, there, early)
     instructions = _decode_instructions(body.get("instructions"))
     system, adopted = take_system(instructions, messages)
     additional = [(place, item) for place, item in others if is_additional(item)]
@@ -248,12 +248,12 @@ def decode_request(body: Mapping[str, Any]) -> DecodedRequest:
 
 
 def _fitted(
-    given: list[Any], fast: list[ReadItem | None], body: Mapping[str, Any], fitting: Fitting
+    given: list[Any], early: list[ReadItem | None], body: Mapping[str, Any], fitting: Fitting
 ) -> list[Any]:
     """The items as the wire takes them: those that were read, as they are. One that does not fit is left to its reader, which names
     what is wrong."""
     fitted: list[Any] = []
-    for index, (item, read) in enumerate(zip(given, fast, strict=True)):
+    for index, (item, read) in enumerate(zip(given, early, strict=True)):
         if read is not None:
             fitted.append(item)
             continue
