@@ -6,7 +6,8 @@ arrive interleaved; their order in the message is the order of their first event
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias, final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 import msgspec
 from msgspec import Struct
@@ -36,6 +37,8 @@ class ReplyStarted(Struct, frozen=True, gc=False, tag="reply_started"):
     """For a client: when the reply began, in seconds since 1970; 0 if it is not known."""
     waited: float = 0.0
     """For a client: the seconds between the request and this moment."""
+    repeated: Mapping[str, Any] = {}
+    """For a client: what replies of its wire repeat of the request."""
 
 
 @final
@@ -154,9 +157,10 @@ class Reply(Struct, frozen=True):
     raw_finish: str = ""
     error: SegueError | None = None
     tools: tuple[ToolSpec, ...] = ()
-    """As in `ReplyStarted`, like the next two; `seconds` as in `Finished`."""
+    """As in `ReplyStarted`, like the next three; `seconds` as in `Finished`."""
     created: float = 0.0
     waited: float = 0.0
+    repeated: Mapping[str, Any] = {}
     seconds: float = 0.0
 
 
@@ -186,6 +190,7 @@ def fold(events: Iterable[Event], origin: Origin, *, made_under: str = "") -> Re
         started.tools,
         started.created,
         started.waited,
+        started.repeated,
         last.seconds,
     )
 

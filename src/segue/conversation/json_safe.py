@@ -26,9 +26,12 @@ def is_too_deep(text: str | bytes, value: Any) -> bool:
     brackets = (
         text.count("{") + text.count("[") if isinstance(text, str) else text.count(b"{") + text.count(b"[")
     )
-    if brackets <= MAX_DEPTH or type(value) not in (dict, list):
-        return False
-    waiting = [(value, 1)]
+    return brackets > MAX_DEPTH and nests_too_deep(value)
+
+
+def nests_too_deep(value: Any) -> bool:
+    """The same of a value whose text is not at hand: all that is in it is looked at."""
+    waiting = [(value, 1)] if isinstance(value, dict | list) else []
     while waiting:
         held, depth = waiting.pop()
         if depth > MAX_DEPTH:

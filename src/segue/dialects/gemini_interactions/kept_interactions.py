@@ -50,6 +50,13 @@ def previous(body: Mapping[str, Any]) -> str:
     return named if isinstance(named, str) else ""
 
 
+def repeated(body: Mapping[str, Any], continues: str = "", added_to: str = "") -> dict[str, Any]:
+    """INT-05. No conversation has an id here."""
+    del added_to
+    parent = continues or previous(body)
+    return {"previous_interaction_id": parent} if parent else {}
+
+
 def unserved(body: Mapping[str, Any]) -> SegueError | None:
     if not is_background(body) or keeps(body):
         return None
@@ -146,9 +153,9 @@ def _decoded(data: bytes) -> dict[str, Any]:
 class InteractionEvents:
     """The events of one interaction under the id and the numbers that its client knows, from the frames of its reply."""
 
-    def __init__(self, reply_id: str, model: str, created: int) -> None:
+    def __init__(self, reply_id: str, model: str, created: int, repeated: Mapping[str, Any]) -> None:
         self.reply: dict[str, Any] = interaction_object(
-            reply_id, model, status="in_progress", created=created
+            reply_id, model, status="in_progress", created=created, repeated=repeated
         )
         """The interaction as it stands."""
         self.frames: list[bytes] = []
@@ -212,8 +219,8 @@ class InteractionEvents:
         self.frames.append(sse.encode(ENCODER.encode(numbered), kind))
 
 
-def new_events(reply_id: str, model: str, created: int) -> InteractionEvents:
-    return InteractionEvents(reply_id, model, created)
+def new_events(reply_id: str, model: str, created: int, repeated: Mapping[str, Any]) -> InteractionEvents:
+    return InteractionEvents(reply_id, model, created, repeated)
 
 
 def last_frame(reply: Mapping[str, Any]) -> bytes:

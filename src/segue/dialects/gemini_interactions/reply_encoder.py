@@ -17,6 +17,8 @@ from segue.dialects.requests.opaque_blocks import opaque_block
 from segue.transcript.blocks.media import describe, written_out
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from msgspec import Raw
 
     from segue.conversation.blocks import Block
@@ -35,6 +37,7 @@ def encode_reply(reply: Reply) -> bytes:
             created=reply.created,
             steps=steps,
             usage=reply.usage,
+            repeated=reply.repeated,
             **status_of(reply.finish, reply.raw_finish),
         )
     )
@@ -100,17 +103,20 @@ def interaction_object(
     model: str,
     *,
     status: str,
+    repeated: Mapping[str, Any],
     created: float = 0.0,
     steps: list[Any] | None = None,
     usage: Usage | None = None,
     errors: list[Any] | None = None,
 ) -> dict[str, Any]:
+    """`repeated`: what it shows of its request."""
     moment = moment_text(created)
     fields: dict[str, Any] = {
         "id": interaction_id,
         "object": "interaction",
         "status": status,
         "model": model,
+        **repeated,
         "created": moment,
         "updated": moment,
     }

@@ -121,7 +121,13 @@ class ReplyEncoder(ChunkEncoder):
         if self._begun:
             return b""
         self._begun = True
-        state = interaction_object(self._id, self._model, status="in_progress", created=self._started.created)
+        state = interaction_object(
+            self._id,
+            self._model,
+            status="in_progress",
+            created=self._started.created,
+            repeated=self._started.repeated,
+        )
         return self._frame("interaction.created", interaction=state) + self._frame(
             "interaction.status_update", interaction_id=self._id, status="in_progress"
         )
@@ -138,6 +144,7 @@ class ReplyEncoder(ChunkEncoder):
             created=self._started.created,
             steps=[step.state() for step in sorted(self._steps.values(), key=lambda step: step.index)],
             usage=self._usage,
+            repeated=self._started.repeated,
             **status_of(last.reason, last.raw),
         )
         completed = self._frame("interaction.completed", interaction=state)

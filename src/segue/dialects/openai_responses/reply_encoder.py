@@ -47,6 +47,7 @@ def encode_reply(reply: Reply) -> bytes:
             details=details,
             output=output,
             usage=reply.usage,
+            repeated=reply.repeated,
         )
     )
 
@@ -165,18 +166,19 @@ def response_object(
     model: str,
     *,
     status: str,
+    repeated: Mapping[str, Any],
     created: float = 0.0,
     details: dict[str, str] | None = None,
     output: list[Any] | None = None,
     usage: Usage | None = None,
-    error: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
+    """`repeated`: what it shows of its request."""
     return {
         "id": reply_id,
         "object": "response",
         "created_at": int(created),
         "status": status,
-        "error": error,
+        "error": None,
         "incomplete_details": details,
         "instructions": None,
         "metadata": {},
@@ -188,6 +190,7 @@ def response_object(
         "tools": [],
         "top_p": None,
         "store": False,
+        **repeated,
         "usage": _counts_of(usage) if usage is not None else None,
     }
 

@@ -162,7 +162,7 @@ class ReplyEncoder(ChunkEncoder):
         output = [item.state() for item in self._items.values()]
         shown = error_object(error)[1]
         fields = {"code": shown["code"] or "server_error", "message": shown["message"]}
-        response = self._response("failed", output=output, error=fields)
+        response = {**self._response("failed", output=output), "error": fields}
         return b"".join(
             (
                 self._begin(),
@@ -172,13 +172,17 @@ class ReplyEncoder(ChunkEncoder):
         )
 
     def _response(self, status: str, **fields: Any) -> dict[str, Any]:
-        return response_object(self._id, self._model, status=status, created=self._started.created, **fields)
+        began = self._started
+        return response_object(
+            self._id, self._model, status=status, created=began.created, repeated=began.repeated, **fields
+        )
 
     def _begin(self) -> bytes:
         if self._begun:
             return b""
         self._begun = True
-        response = self._response("in_progress")
+        # Written once for both: with the client's tools it is long.
+        response = msgspec.Raw(wire.ENCODER.encode(self._response("in_progress")))
         return self._frame("response.created", response=response) + self._frame(
             "response.in_progress", response=response
         )

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgspec
 from msgspec import Raw, Struct
 
+from segue.conversation.json_safe import nests_too_deep
+from segue.dialects.caches.tool_cache import GivenTools
 from segue.dialects.openai_responses.errors import error_object
 from segue.dialects.openai_responses.reply_encoder import response_object
 from segue.dialects.openai_responses.wire import ENCODER
@@ -28,6 +30,11 @@ _NEAR: Final = 200
 _ENDS: Final = ("response.completed", "response.incomplete")
 _RUNNING: Final = ("queued", "in_progress")
 _LEAD: Final = "Summary of the conversation so far:\n\n"
+_REPEATED: Final = (
+    *("instructions", "max_output_tokens", "max_tool_calls", "prompt_cache_key", "prompt_cache_retention"),
+    *("safety_identifier", "temperature", "top_p", "user"),
+)
+"""Fields of a request that a reply repeats as they are, or as null."""
 
 
 class _LastEvent(Struct):
@@ -70,6 +77,38 @@ def conversation(body: Mapping[str, Any]) -> str:
     named = body.get("conversation")
     named = named.get("id") if isinstance(named, dict) else named
     return named if isinstance(named, str) else ""
+
+
+def repeated(body: Mapping[str, Any], continues: str = "", added_to: str = "") -> dict[str, Any]:
+    """What a reply repeats of its request, and of what it leaves out the default. Not its `service_tier`: that says how the request
+    was served."""
+    added_to = added_to or conversation(body)
+    shown = {
+        **{name: body.get(name) for name in _REPEATED},
+        "background": False,
+        "conversation": {"id": added_to} if added_to else None,
+        "metadata": _object(body.get("metadata")),
+        "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
+        "previous_response_id": continues or previous(body) or None,
+        "reasoning": {"effort": None, "summary": None, **_object(body.get("reasoning"))},
+        "store": keeps(body),
+        "text": {"format": {"type": "text"}, **_object(body.get("text"))},
+        "tool_choice": body.get("tool_choice") or "auto",
+        "tools": body.get("tools") or [],
+        "truncation": body.get("truncation") or "disabled",
+    }
+    # What can just be read of a request could not be written within a reply, nor be read again in there.
+    return {name: value for name, value in shown.items() if not _is_too_deep(value)}
+
+
+def _is_too_deep(value: Any) -> bool:
+    if type(value) is GivenTools:  # the same in many requests
+        return value.once("too_deep", lambda: nests_too_deep(value))
+    return nests_too_deep(value)
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def unserved(body: Mapping[str, Any]) -> SegueError | None:
@@ -329,8 +368,8 @@ def is_running(reply: Mapping[str, Any]) -> bool:
 class NumberedEvents:
     """The events of one response under the id and the numbers that its client knows, from the frames of its reply."""
 
-    def __init__(self, reply_id: str, model: str, created: int) -> None:
-        queued = response_object(reply_id, model, status="queued", created=created)
+    def __init__(self, reply_id: str, model: str, created: int, repeated: Mapping[str, Any]) -> None:
+        queued = response_object(reply_id, model, status="queued", created=created, repeated=repeated)
         self._fields = {"id": reply_id, "created_at": created, "background": True, "store": True}
         self.reply: dict[str, Any] = {**queued, **self._fields}
         """The response as it stands."""
@@ -377,8 +416,8 @@ class NumberedEvents:
         self.frames.append(sse.encode(ENCODER.encode(numbered), kind))
 
 
-def new_events(reply_id: str, model: str, created: int) -> NumberedEvents:
-    return NumberedEvents(reply_id, model, created)
+def new_events(reply_id: str, model: str, created: int, repeated: Mapping[str, Any]) -> NumberedEvents:
+    return NumberedEvents(reply_id, model, created, repeated)
 
 
 def last_frame(reply: Mapping[str, Any]) -> bytes:

@@ -53,6 +53,13 @@ class StoredWire(Protocol):
         """The id of the reply that a request continues; empty if there is none."""
         ...
 
+    def repeated(
+        self, body: Mapping[str, Any], continues: str = "", added_to: str = "", /
+    ) -> Mapping[str, Any]:
+        """What a reply shows of its request; with the ids of the reply that it continues and of the conversation that it is added
+        to, where it does not name them itself."""
+        ...
+
     def unserved(self, body: Mapping[str, Any], /) -> SegueError | None:
         """Why a request cannot be served; None if it can."""
         ...
@@ -97,7 +104,11 @@ class StoredWire(Protocol):
 
     def encode_deleted(self, reply_id: str, /) -> bytes: ...
 
-    def new_events(self, reply_id: str, model: str, created: int, /) -> ReplyEvents: ...
+    def new_events(
+        self, reply_id: str, model: str, created: int, repeated: Mapping[str, Any], /
+    ) -> ReplyEvents:
+        """`repeated`: of its request."""
+        ...
 
 
 @cache

@@ -164,6 +164,17 @@ class ClientTurn(Struct, frozen=True, kw_only=True):
         is_part = self.read is not None and self.read.known
         return read_fields(self.request.body) if is_part else self.fields
 
+    @property
+    def repeated(self) -> Mapping[str, Any]:
+        """What its reply repeats of the request; nothing on wires whose replies stand alone."""
+        if not self.dialect.server.stores_replies:
+            return {}
+        prepared, wire = self.prepared, stored_wire(self.dialect.name)
+        # Where the request was made whole, its fields no longer say what it continues.
+        if prepared.held is not None:
+            return wire.repeated(self.fields, "", prepared.held.id)
+        return wire.repeated(self.fields, prepared.parent)
+
     def messages_in(self, fields: Mapping[str, Any]) -> list[Any]:
         """The messages among the fields of a request, each as a client of its wire could send it."""
         given = fields.get(self.dialect.messages_field)

@@ -58,10 +58,12 @@ _IN_WORDS: Final = Repair("calls_as_text", "", "tools", decision="the model gets
 
 @final
 class ReplyTiming:
-    """When a reply began, how long it was waited for, and how long it took: what clients of some wires read in it."""
+    """When a reply began, how long it was waited for, and how long it took; and what it repeats of its request: what clients of some
+    wires read in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, turn: ClientTurn) -> None:
         self.began = False
+        self._turn = turn
         self._asked = monotonic()
 
     def stamp(self, events: list[Event]) -> list[Event]:
@@ -73,7 +75,8 @@ class ReplyTiming:
         if not self.began:
             self.began = True
             started = stamped.pop(0) if type(stamped[0]) is ReplyStarted else ReplyStarted()
-            stamped.insert(0, structs.replace(started, created=time(), waited=passed))
+            repeated = self._turn.repeated
+            stamped.insert(0, structs.replace(started, created=time(), waited=passed, repeated=repeated))
         return stamped
 
 
@@ -118,15 +121,14 @@ class TranslatedAttempt(Attempt):
         self._responder: Responder | None = None
         self._translation: ReplyTranslation | None = None
         self._encoder: ReplyEncoder = turn.dialect.new_encoder(turn.asked)
-        self._timing = ReplyTiming()
+        self._timing = ReplyTiming(turn)
 
     def received(self, events: list[Event], data: bytes) -> Piece:
         """What the client gets for these events. An action that cannot be read is not passed on: so the reply of a model that
         writes its calls as text is held back until its final answer begins, or until it is complete."""
         reader, last = self.reader, events[-1]
         if reader is None:
-            piece = self._piece(events)
-            return piece if self._turn.prepared.held is None else self._shown_to_client(piece)
+            return self._piece(events)
         if not reader.answers and type(last) not in (Finished, Failed):
             self._held += events
             return [], data
@@ -135,11 +137,7 @@ class TranslatedAttempt(Attempt):
             return [*held, *events], data
         before, shown = self._piece(held) if held else ([], b"")
         after, rest = self._piece(events)
-        return self._shown_to_client(([*before, *after], shown + rest))
-
-    def _shown_to_client(self, piece: Piece) -> Piece:
-        """With the conversation that the reply belongs to (CNV-02)."""
-        return piece[0], _in_conversation(self._turn, piece[1])
+        return [*before, *after], shown + rest
 
     def _piece(self, events: list[Event]) -> Piece:
         """What the client gets for these events."""
@@ -204,15 +202,13 @@ class TranslatedAttempt(Attempt):
 
     def close(self) -> bytes:
         """The last bytes of a streamed reply that succeeded."""
-        return self._shown_to_client(([], self._encoder.close()))[1]
+        return self._encoder.close()
 
     def whole(self, reply: Reply) -> bytes:
         """The whole reply, for a client that does not stream or asks for it later. `reply`: as it was folded."""
         del reply  # the client was shown a part of it
         shown = fold(self._shown, Origin(dialect=self._turn.dialect.name, model=self._turn.asked))
-        body = self._turn.dialect.encode_reply(structs.replace(shown, model=self._turn.asked))
-        held = self._turn.prepared.held
-        return body if held is None else stored.in_conversation(body, held.id)
+        return self._turn.dialect.encode_reply(structs.replace(shown, model=self._turn.asked))
 
     def broken(self, error: SegueError) -> bytes:
         """The bytes that end a stream which broke off."""
@@ -304,7 +300,7 @@ class ForwardedAttempt(Attempt):
             for name, value in answer.headers.items()
             if server.returned_headers and name.startswith(server.returned_headers)
         }
-        timing = ReplyTiming()
+        timing = ReplyTiming(turn)
         if not turn.stream:
             self._whole = await answer.read()
             last, data = turn.dialect.decode_reply(self._whole), b""
@@ -312,7 +308,7 @@ class ForwardedAttempt(Attempt):
             last = timing.stamp([*decoder.feed(await answer.read()), *decoder.close()])
             shown = last if server.streams_counts(turn.fields) else _without_counts(last)
             encoder = turn.dialect.new_encoder(turn.asked)
-            data = _in_conversation(turn, b"".join([*map(encoder.feed, shown), encoder.close()]))
+            data = b"".join([*map(encoder.feed, shown), encoder.close()])
         else:
             await answer.push(partial(self._pass_on, decoder, handover))
             last, data = decoder.close(), _in_conversation(turn, self._renaming.close())
@@ -351,7 +347,8 @@ class ForwardedAttempt(Attempt):
             server, name = turn.dialect.server, turn.dialect.name
             kept = server.continuations or (stored_wire(name) if server.stores_replies else None)
             sent = kept.reply_in_stream(b"".join(self._streamed)) if kept is not None else None
-            return sent or turn.dialect.encode_reply(structs.replace(reply, model=turn.asked))
+            shown = structs.replace(reply, model=turn.asked, repeated=turn.repeated)
+            return sent or turn.dialect.encode_reply(shown)
         body, held = (
             renamed(self._whole, turn.dialect.server.reply_model_field, turn.asked),
             turn.prepared.held,

@@ -139,7 +139,7 @@ class ClientCompaction:
 def compacted_events(item: dict[str, Any], reply_id: str, turn: ClientTurn, summary: Reply) -> list[Event]:
     """A reply that is nothing but a compacted item."""
     return [
-        ReplyStarted(reply_id, turn.asked, created=time()),
+        ReplyStarted(reply_id, turn.asked, created=time(), repeated=turn.repeated),
         Sealed(0, msgspec.json.encode(item).decode(), "encrypted", "text"),
         UsageReported(summary.usage),
         Finished("stop"),

@@ -55,7 +55,7 @@ class _Job:
         self.caller = turn.caller
         self.dialect: Dialect = turn.dialect
         wire = stored_wire(turn.dialect.name)
-        self.events = wire.new_events(self.id, turn.asked, int(time()))
+        self.events = wire.new_events(self.id, turn.asked, int(time()), turn.repeated)
         prepared = turn.prepared
         self.parent, self.removed = prepared.parent, [*prepared.removed]
         new = wire.input_items(turn.fields)[prepared.before :]
@@ -243,7 +243,7 @@ class BackgroundReplies:
             raise wire.not_found(reply_id)
         reply: dict[str, Any] = msgspec.json.decode(found.reply)
         if wire.is_running(reply) and not found.is_being_made:
-            lost = wire.new_events(reply_id, str(reply.get("model")), int(found.beat))
+            lost = wire.new_events(reply_id, str(reply.get("model")), int(found.beat), wire.repeated(reply))
             lost.fail(OverloadError("The gateway that made this reply has stopped."))
             return lost.reply
         return reply
