@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from msgspec import structs
 
 from gateway.clients import AGENTS, Agent, ForgetfulChatAgent, MessagesAgent, ResponsesAgent
-from gateway.world import ROUTES, AgentModel, GatewayWorld
+from gateway.world import ROUTES, AgentModel, GatewayResponse, GatewayWorld
 from segue.config.schema import CallerSettings, GatewayLimits
 from segue.emulators.faults import Fault
 from segue.emulators.model.model_reply import Prompt, Reply, Say
 from segue.gateway.accounts.account import digest_of
+from segue.gateway.memory.conversation_notes import MOMENT
+from segue.gateway.memory.sqlite_store import SQLiteMemoryStore
+from segue.gateway.memory.store import ConversationInfo
+from segue.transports.asgi import AsgiTransport
+from segue.transports.transport import WireRequest
 
 ROUND = {"team": {"members": [ROUTES["anthropic"], ROUTES["gemini"]], "policy": "round_robin"}}
 TEAM = {"team": {"members": [ROUTES["anthropic"], ROUTES["responses"]], "policy": "failover"}}
@@ -125,6 +132,120 @@ def test_an_operator_switches_a_conversation_from_its_next_turn_on() -> None:
     asyncio.run(main())
 
 
+class SlowModel(AgentModel):
+    """What it says takes a second."""
+
+    def reply(self, prompt: Prompt) -> Reply:
+        return structs.replace(super().reply(prompt), pieces=(Say("one two three four " * 5),), delay=0.05)
+
+
+@asynccontextmanager
+async def streaming(agent: Agent, **headers: str) -> AsyncIterator[str]:
+    """While a reply to the agent streams: the id of the conversation, as the client gets it before all content."""
+    body = json.dumps({**agent.body(agent.model), "stream": True}).encode()
+    request = WireRequest(
+        method="POST",
+        url=f"http://127.0.0.1{agent.path(agent.model)}",
+        headers={**agent.headers, "content-type": "application/json", **headers},
+        body=body,
+    )
+    agent.stream, answered = True, len(agent.world.reports)
+    async with AsgiTransport(agent.world.gateway)(request) as answer:
+        portions = answer.portions()
+        data = await anext(portions)
+        yield answer.headers["x-segue-conversation"]
+        assert all(report.operation != "chat" for report in agent.world.reports[answered:]), "it has ended"
+        data += b"".join([portion async for portion in portions])
+        reply = GatewayResponse(answer.status, answer.headers, data)
+    agent.replies.append(reply)
+    assert agent.add_reply(agent.whole(reply)) == []
+
+
+async def listed(world: GatewayWorld) -> list[str]:
+    found = (await world.ask("/segue/v1/conversations", method="GET")).json()
+    return [info["id"] for info in found["conversations"]]
+
+
+async def switch(world: GatewayWorld, conversation: str, model: str) -> None:
+    done = await world.ask(f"/segue/v1/conversations/{conversation}/switch", {"model": model})
+    assert done.status == 200, done.body
+
+
+@pytest.mark.parametrize("headers", [{}, {"x-session-id": "s-1"}, {"x-segue-session": "mine"}])
+def test_a_conversation_is_switched_while_its_first_reply_streams(headers: dict[str, str]) -> None:
+    async def main() -> None:
+        world = GatewayWorld(responder=SlowModel())
+        older = MessagesAgent(world, ROUTES["anthropic"])
+        await older.turn("Hello from elsewhere.")
+        agent = MessagesAgent(world, ROUTES["anthropic"])
+        agent.own_headers = headers
+        agent.add_user("Hello.")
+        async with streaming(agent, **headers) as conversation:
+            assert await listed(world) == [conversation, older.replies[0].headers["x-segue-conversation"]]
+            await switch(world, conversation, ROUTES["gemini"])
+        await agent.turn("And now?")
+        await older.turn("And here?")
+        assert routes_of(agent) == [ROUTES["anthropic"], ROUTES["gemini"]]
+        assert routes_of(older) == [ROUTES["anthropic"]] * 2
+        await world.gateway.settle()
+        info = await world.store.conversation(conversation)
+        assert info is not None
+        assert (info.requests, info.route) == (2, ROUTES["gemini"])
+        assert world.refusals() == []
+
+    asyncio.run(main())
+
+
+def test_a_conversation_is_switched_while_a_later_reply_streams_and_is_the_last() -> None:
+    async def main() -> None:
+        world = GatewayWorld(responder=SlowModel())
+        agent, other = (MessagesAgent(world, ROUTES["anthropic"], stream=True) for _ in range(2))
+        agent.own_headers, other.own_headers = {"x-segue-session": "one"}, {"x-segue-session": "two"}
+        await agent.turn("Hello.")
+        await other.turn("Hello there.")
+        ids = [one.replies[0].headers["x-segue-conversation"] for one in (agent, other)]
+        assert await listed(world) == ids[::-1]
+        agent.add_user("And then?")
+        async with streaming(agent, **agent.own_headers) as conversation:
+            async with asyncio.timeout(MOMENT + 2):
+                while (await listed(world))[0] != conversation:
+                    await asyncio.sleep(0.02)
+            await switch(world, conversation, ROUTES["gemini"])
+        assert ids[0] == conversation
+        await agent.turn("And now?")
+        await other.turn("And here?")
+        assert routes_of(agent) == [ROUTES["anthropic"]] * 2 + [ROUTES["gemini"]]
+        assert routes_of(other) == [ROUTES["anthropic"]] * 2
+        counted = {info.id: info.requests for info in await world.store.conversations()}
+        assert counted == {ids[0]: 3, ids[1]: 2}
+
+    asyncio.run(main())
+
+
+def test_a_short_request_of_a_known_conversation_is_noted_once() -> None:
+    class CountingStore(SQLiteMemoryStore):
+        def __init__(self) -> None:
+            super().__init__()
+            self.asked: list[str] = []
+
+        async def note_request(self, seen: ConversationInfo) -> None:
+            self.asked.append(seen.id)
+            await super().note_request(seen)
+
+    async def main() -> None:
+        world = GatewayWorld()
+        world.store = store = CountingStore()
+        world.restart()
+        agent = MessagesAgent(world, ROUTES["anthropic"])
+        agent.own_headers = {"x-segue-session": "one"}
+        await agent.turn("Please look at two cities.")
+        await agent.turn("Hello.")
+        await asyncio.sleep(MOMENT + 0.1)
+        assert store.asked == [agent.replies[0].headers["x-segue-conversation"]]
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     ("second", "written", "answers"),
     [
@@ -215,12 +336,12 @@ def test_an_operator_may_switch_a_caller_to_a_model_that_it_may_not_ask_for(mode
 
 
 def test_a_member_that_has_all_requests_that_it_may_have_is_not_taken_for_one_that_fails() -> None:
-    class SlowModel(AgentModel):
+    class SlowlyAnswering(AgentModel):
         def reply(self, prompt: Prompt) -> Reply:
             return Reply(pieces=(Say("one two three"),), delay=0.02)
 
     async def main() -> None:
-        world = GatewayWorld(responder=SlowModel(), limits=GatewayLimits(per_route=2), profiles=TEAM)
+        world = GatewayWorld(responder=SlowlyAnswering(), limits=GatewayLimits(per_route=2), profiles=TEAM)
 
         async def answered_by() -> str:
             body = {"model": "team", "messages": [{"role": "user", "content": "Hello."}]}

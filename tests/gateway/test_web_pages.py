@@ -105,6 +105,6 @@ def test_a_page_that_may_ask_models_gets_no_operators_paths(method: str, path: s
         )
         assert reply.status == 403
         assert "access-control-allow-origin" not in reply.headers
-        assert await world.gateway.memory.switched("local", conversation) == ""
+        assert await world.gateway.memory.switched("local", conversation) == ("", True)
 
     asyncio.run(main())

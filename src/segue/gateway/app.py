@@ -30,6 +30,7 @@ from segue.gateway.doors.services import ClientServices
 from segue.gateway.exchanges.client_exchange import ClientExchange
 from segue.gateway.exchanges.compaction import ClientCompaction
 from segue.gateway.exchanges.members import Members
+from segue.gateway.memory.conversation_notes import ConversationNotes
 from segue.gateway.names import ModelNames
 from segue.gateway.requests.admission import LoopWatch, RunningRequests
 from segue.gateway.requests.body import read_body
@@ -72,7 +73,6 @@ if TYPE_CHECKING:
     from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.doors.paths import Door
     from segue.gateway.memory.memory import Memory
-    from segue.gateway.memory.store import ConversationInfo
     from segue.gateway.requests.web import Receive, Send
     from segue.gateway.stored_objects.conversation_objects import ConversationLease
     from segue.gateway.stored_objects.reply_archive import ReplyOrigin
@@ -153,7 +153,7 @@ class Gateway:
         self._control = open_control(config, providers, memory.store, metrics, memory.recent)
         self._on_report = on_report
         self._on_close = on_close
-        self._background: set[asyncio.Task[Any]] = set()
+        self._notes = ConversationNotes(memory)
         self._sockets = 0
         self.watcher = watcher
         if watcher is not None:
@@ -442,14 +442,14 @@ class Gateway:
     ) -> None:
         report.asked, report.stream, report.conversation = turn.asked, turn.stream, turn.conversation_id
         report.describe_history(turn.conversation.messages, turn.originals)
-        switched = await self._reader.switched(turn)
+        switched, known = await self._reader.looked_up(turn)
         if self.watcher is not None:
             self.watcher.began(report, turn, switched)
         routes = self.names.router(switched or turn.asked).routes
         held = turn.prepared.held
         lease = None if held is None else await self._objects.lease(turn.caller, held)
         try:
-            await self._ask(turn, account, report, writer, lease, switched, routes)
+            await self._ask(turn, account, report, writer, lease, switched, routes, known=known)
         finally:
             if lease is not None:
                 await lease.close()
@@ -463,6 +463,8 @@ class Gateway:
         lease: ConversationLease | None,
         switched: str,
         routes: Sequence[Route],
+        *,
+        known: bool,
     ) -> None:
         admission, expected = await costs.admit(self.accounts, account, turn, self.names, routes)
         try:
@@ -479,11 +481,11 @@ class Gateway:
                 memory=self.memory,
                 members=self.members,
                 keep=partial(self._keep, lease) if turn.prepared.kept else None,
-                note=self._note,
+                notes=self._notes,
                 watcher=self.watcher,
             )
             try:
-                await exchange.run(self.members.routings(turn, switched))
+                await exchange.run(self.members.routings(turn, switched), known=known)
             finally:
                 exchange.note_cache(self.accounts.prices)
         finally:
@@ -500,16 +502,9 @@ class Gateway:
                 raise OverloadError("The turn could not be added to its conversation.", code="store_away")
             await lease.advance(name)
 
-    def _note(self, seen: ConversationInfo) -> None:
-        """Record a conversation, beside the requests."""
-        task = asyncio.ensure_future(self.memory.note(seen))
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
-
     async def settle(self) -> None:
         """Wait for what runs beside the requests."""
-        if self._background:
-            await asyncio.wait(self._background)
+        await self._notes.settle()
         await self.accounts.settled()
 
     async def complete(self) -> None:

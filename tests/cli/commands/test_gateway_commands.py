@@ -134,6 +134,38 @@ def test_an_agent_is_switched_while_it_runs(cloud: Cloud, start: Starter, asked:
     assert json.loads(gateway.lines[0])["route"] == "openai/gpt-4.1"
 
 
+def test_an_agent_is_switched_while_a_reply_streams(cloud: Cloud, start: Starter, asked: Here) -> None:
+    cloud.home.configure('[gateway]\nport = 0\nlog = "off"\n')
+    gateway = start()
+    older = gateway.chat("openai/gpt-4.1", **{"x-segue-session": "older"})[2]["x-segue-conversation"]
+    messages = [{"role": "user", "content": "Hello"}]
+    body = {"model": "openai/gpt-4.1", "max_tokens": 100, "stream": True, "messages": messages}
+    headers = {"content-type": "application/json", "x-segue-session": "mine"}
+    request = urllib.request.Request(gateway.url + "/v1/messages", json.dumps(body).encode(), headers)  # noqa: S310
+    answered = []
+    for model in ("anthropic/claude-sonnet-4-6", "openai/gpt-5.5"):  # during its first reply, and a later one
+        cloud.reply("Once upon a time. " * 10, delay=0.1)
+        with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310 - loopback
+            assert b"message_start" in reply.read(100)
+            answered.append(reply.headers["x-segue-route"])
+            conversation = reply.headers["x-segue-conversation"]
+            while json.loads(asked("gateway", "ps", "--json").out)[0]["id"] != conversation:
+                assert len(answered) > 1, "a conversation that begins is the last at once"
+                time.sleep(0.02)
+            assert f"Conversation {conversation}: {model}" in asked("switch", "last", model).err
+            assert reply.read().rstrip().endswith(b'"message_stop"}')
+        assert gateway.chat("openai/gpt-4.1", **{"x-segue-session": "older"})[2]["x-segue-route"] == (
+            "openai/gpt-4.1"
+        )
+    answered.append(gateway.chat("openai/gpt-4.1", **{"x-segue-session": "mine"})[2]["x-segue-route"])
+    assert answered == ["openai/gpt-4.1", "anthropic/claude-sonnet-4-6", "openai/gpt-5.5"]
+    switched = {
+        one["id"]: one.get("switched", "") for one in json.loads(asked("gateway", "ps", "--json").out)
+    }
+    assert switched == {conversation: "openai/gpt-5.5", older: ""}
+    assert gateway.stop() == 0
+
+
 def test_a_conversation_of_the_gateway_is_moved_to_an_agent(
     cloud: Cloud, start: Starter, asked: Here, tmp_path: Path
 ) -> None:

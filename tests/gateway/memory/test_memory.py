@@ -115,8 +115,9 @@ def test_a_switch_holds_for_the_caller_whose_conversation_it_is() -> None:
         store = SQLiteMemoryStore()
         await store.note(ConversationInfo(id="same", caller="ann"))
         await store.switch("same", "openai/x")
-        assert await memory(store).switched("ann", "same") == "openai/x"
-        assert await memory(store).switched("bob", "same") == ""
+        assert await memory(store).switched("ann", "same") == ("openai/x", True)
+        assert await memory(store).switched("bob", "same") == ("", True)
+        assert await memory(store).switched("ann", "other") == ("", False)
 
     asyncio.run(story())
 

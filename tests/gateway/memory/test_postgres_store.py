@@ -134,7 +134,7 @@ def test_a_database_that_is_away_costs_seals_and_little_time(caplog: pytest.LogC
         for _ in range(20):
             await memory.remember("me", b"", REPLY)
             assert await memory.recall(memory.call_keys("me", ["c"])) == {}
-            assert await memory.switched("", "c") == ""
+            assert await memory.switched("", "c") == ("", True)
         assert time.monotonic() - started < 5
         with pytest.raises(StoreUnreachableError):
             await memory.put_object("me", "response", "r", b"x")

@@ -183,6 +183,39 @@ def test_conversations_are_listed_and_switched(opened: Opener) -> None:
     asyncio.run(story())
 
 
+def test_a_conversation_is_known_and_last_while_its_request_runs(opened: Opener) -> None:
+    async def story() -> None:
+        clock = Clock()
+        store = opened(clock=clock)
+        await store.switch_session("s", "openai/y", "me")
+        await store.note(ConversationInfo(id="old", caller="me", route="a/b"))
+        clock.now += 5
+        begun = ConversationInfo(id="new", caller="me", client="x/1", door="d", asked="m", session="s")
+        await store.note_request(begun)
+        last, _ = await store.conversations()
+        assert last == ConversationInfo(
+            **{name: getattr(begun, name) for name in ("id", "caller", "client", "door", "asked", "session")},
+            switched="openai/y",
+            created=clock.now,
+            updated=clock.now,
+        )
+        assert await store.switch("new", "openai/x")
+        clock.now += 5
+        await store.note_request(ConversationInfo(id="old", caller="me"))
+        await store.note_request(ConversationInfo(id="new", caller="you"))
+        last, other = await store.conversations()
+        assert (last.id, last.route, last.requests, last.updated) == ("old", "a/b", 1, clock.now)
+        assert (other.id, other.caller, other.requests, other.updated) == ("new", "me", 0, clock.now - 5)
+        clock.now += 5
+        await store.note(ConversationInfo(id="new", caller="me", route="c/d"))
+        ended = await store.conversation("new")
+        assert ended is not None
+        assert (ended.route, ended.requests, ended.switched) == ("c/d", 1, "openai/x")
+        await store.close()
+
+    asyncio.run(story())
+
+
 def test_a_session_is_switched_with_what_begins_in_it_later(opened: Opener) -> None:
     async def story() -> None:
         store = opened()

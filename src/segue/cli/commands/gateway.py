@@ -108,5 +108,5 @@ def _row(info: ConversationInfo) -> tuple[str, ...]:
     seconds = max(0, round(time.time() - info.updated))
     units = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
     size, unit = next((one for one in units if seconds >= one[0]), (1, "s"))
-    cells = (info.id, info.client.split(" ")[0][:30], info.asked, info.route, info.switched or "-")
+    cells = (info.id, info.client.split(" ")[0][:30], info.asked, info.route or "-", info.switched or "-")
     return (*cells, str(info.requests), f"{seconds // size} {unit} ago")

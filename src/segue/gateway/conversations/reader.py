@@ -213,11 +213,14 @@ class TurnReader:
     async def switched(self, turn: ClientTurn) -> str:
         """The model that an operator chose for the conversation; empty if none was, or it is no longer configured. It is none
         for a turn that goes on with calls of a model that we do not know: only the client's own name can mean that."""
-        unknown = turn.begins or (turn.continues and not turn.bound)
-        chosen = (
-            "" if unknown else await self._memory.switched(turn.caller, turn.conversation_id, turn.session)
-        )
+        return (await self.looked_up(turn))[0]
+
+    async def looked_up(self, turn: ClientTurn) -> tuple[str, bool]:
+        """The same, and whether the conversation is known to the store."""
+        if turn.begins or (turn.continues and not turn.bound):
+            return "", False
+        chosen, known = await self._memory.switched(turn.caller, turn.conversation_id, turn.session)
         if chosen and not self._names.is_known(chosen):
             _LOG.warning("%s was switched to %s, which is not known.", turn.conversation_id, chosen)
-            return ""
-        return chosen
+            return "", known
+        return chosen, known

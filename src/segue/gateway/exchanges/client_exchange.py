@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from segue.gateway.conversations.turns import ClientTurn
     from segue.gateway.exchanges.attempts import ClientAttempt
     from segue.gateway.exchanges.members import Members
+    from segue.gateway.memory.conversation_notes import ConversationNotes
     from segue.gateway.memory.memory import Memory
     from segue.gateway.prompt_caches.forecasts import CacheForecast
     from segue.gateway.requests.web import ResponseWriter
@@ -110,11 +111,10 @@ class ClientExchange(ReportingAsker):
         memory: Memory,
         members: Members,
         keep: Callable[[ClientTurn, bytes, ReplyOrigin], Awaitable[None]] | None = None,
-        note: Callable[[ConversationInfo], None],
+        notes: ConversationNotes,
         watcher: GatewayWatcher | None = None,
     ) -> None:
-        """`keep` gets a complete reply as a whole, and who made it. `note` records the
-        conversation where there is no reply to be remembered along with it. `watcher` gets each attempt before it is sent."""
+        """`keep` gets a complete reply as a whole, and who made it. `watcher` gets each attempt before it is sent."""
         super().__init__(report, members)
         self._turn = turn
         self._asking = turn
@@ -122,7 +122,7 @@ class ClientExchange(ReportingAsker):
         self._writer = writer
         self._memory = memory
         self._keep = keep
-        self._note = note
+        self._notes = notes
         self._caches = members.caches
         self._forecast: CacheForecast | None = None
         self._watcher = watcher
@@ -145,8 +145,10 @@ class ClientExchange(ReportingAsker):
         self._committed = False
         """Whether the client has got something of a reply: then nobody else may answer."""
 
-    async def run(self, routings: list[Callable[[], Routing]]) -> None:
-        """Try the routings one after another. What fails in the end is written as an error of the client's wire."""
+    async def run(self, routings: list[Callable[[], Routing]], *, known: bool) -> None:
+        """Try the routings one after another. What fails in the end is written as an error of the client's wire. `known`: the store
+        has the conversation."""
+        self._notes.asked(self._seen(), known=known)
         self._start_beat()
         try:
             try:
@@ -165,8 +167,7 @@ class ClientExchange(ReportingAsker):
                 await self._break_off(attempt, error)
         finally:
             self._stop_beat()
-            if not self._noted:
-                self._note(self._seen())
+            self._notes.ended(self._seen(), remembered=self._noted)
         if error is not None and not self._committed:
             await self._fail(error)
 

@@ -299,6 +299,13 @@ class Memory:
             return ""
         return "" if held is None else held.decode()
 
+    async def note_request(self, seen: ConversationInfo) -> None:
+        """Record that a conversation is asked. If the store fails, it is not held up by it."""
+        try:
+            await self.store.note_request(seen)
+        except JournalError as error:
+            _LOG.warning("A conversation was not recorded: %s", error)
+
     async def note(self, seen: ConversationInfo) -> None:
         """Record a conversation. If the store fails, a reply is not held up by it."""
         try:
@@ -310,17 +317,17 @@ class Memory:
         """The short id of a session, from its client's own name for it; empty without a name."""
         return self.conversation_id(caller, f"session {name}") if name else ""
 
-    async def switched(self, caller: str, conversation_id: str, session: str = "") -> str:
-        """The model that was chosen for a conversation of this caller, or for its session before it began; empty if none was
-        chosen, or if the store fails. The ids are short, so that two callers may have the same."""
+    async def switched(self, caller: str, conversation_id: str, session: str = "") -> tuple[str, bool]:
+        """The model that was chosen for a conversation of this caller, or for its session before it began, empty if none was
+        chosen, or if the store fails; and whether it has begun. The ids are short, so that two callers may have the same."""
         try:
             known = await self.store.conversation(conversation_id)
             if known is None and session:
-                return await self.store.session_switch(session, caller)
+                return await self.store.session_switch(session, caller), False
         except JournalError as error:
             _LOG.warning("A conversation was not looked up: %s", error)
-            return ""
-        return known.switched if known is not None and known.caller == caller else ""
+            return "", True
+        return known.switched if known is not None and known.caller == caller else "", known is not None
 
     def seal_capsule(self, caller: str, data: bytes) -> str:
         """A text that the client may carry in a place for opaque payloads; only we can open it, for the same caller."""

@@ -85,14 +85,16 @@ class PostgresMemoryStore:
     async def write(self, records: Sequence[MemoryRecord], seen: ConversationInfo | None = None) -> None:
         self._records += records
         if seen is not None:
-            shown = (seen.id, seen.caller, seen.client, seen.door, seen.asked, seen.route, seen.session)
-            self._notes.append(tuple(map(storable, shown)))
+            self._notes.append(_note_values(seen))
         # Those that come at the same time are written together.
         if self._flush is None or self._flush.done():
             self._flush = asyncio.ensure_future(self._write_all())
             self._flushes.add(self._flush)
             self._flush.add_done_callback(self._written)
         await asyncio.shield(self._flush)
+
+    async def note_request(self, seen: ConversationInfo) -> None:
+        await self._database.call("note_request", *_note_values(seen), self._now())
 
     async def note(self, seen: ConversationInfo) -> None:
         await self.write((), seen)
@@ -241,6 +243,11 @@ def _record_values(
     if record is None:
         return None, None, None
     return bytes_array(record.keys), bytes_array(record.first_keys), record.body
+
+
+def _note_values(seen: ConversationInfo) -> tuple[str, ...]:
+    shown = (seen.id, seen.caller, seen.client, seen.door, seen.asked, seen.route, seen.session)
+    return tuple(map(storable, shown))
 
 
 def _info(row: tuple[Any, ...]) -> ConversationInfo:

@@ -55,6 +55,12 @@ _SCHEMA: Final = (
     "CREATE INDEX conversations_by_use ON conversations (updated)",
     *_SESSIONS,
 )
+_INSERT: Final = """INSERT INTO conversations VALUES (?1, ?2, ?3, ?4, ?5, ?6,
+    coalesce((SELECT model FROM session_switches WHERE session = ?8 AND caller = ?2), ''), ?9, ?7, ?7, ?8)
+    ON CONFLICT (id) DO UPDATE SET """
+_NOTE: Final = f"""{_INSERT} client = excluded.client, door = excluded.door, asked = excluded.asked, route = excluded.route,
+    requests = requests + 1, updated = excluded.updated, session = excluded.session WHERE caller = excluded.caller"""
+_NOTE_REQUEST: Final = f"{_INSERT} updated = max(updated, excluded.updated) WHERE caller = excluded.caller"
 _UPGRADES: Final = {
     1: ("ALTER TABLE conversations ADD COLUMN session TEXT NOT NULL DEFAULT ''", *_SESSIONS),
 }
@@ -110,6 +116,11 @@ class SQLiteMemoryStore:
 
     async def delete(self, keys: Sequence[bytes]) -> None:
         await self._file.run(self._delete, keys)
+
+    async def note_request(self, seen: ConversationInfo) -> None:
+        change = partial(self._note_request, seen)
+        if not await self._file.write_together(change):
+            await self._file.write_late(change)
 
     async def note(self, seen: ConversationInfo) -> None:
         await self.write((), seen)
@@ -256,14 +267,10 @@ class SQLiteMemoryStore:
             )
 
     def _note(self, connection: sqlite3.Connection, seen: ConversationInfo, now: float) -> None:
-        connection.execute(
-            """INSERT INTO conversations VALUES (?1, ?2, ?3, ?4, ?5, ?6,
-            coalesce((SELECT model FROM session_switches WHERE session = ?8 AND caller = ?2), ''), 1, ?7, ?7, ?8)
-            ON CONFLICT (id) DO UPDATE SET client = excluded.client, door = excluded.door,
-            asked = excluded.asked, route = excluded.route, requests = requests + 1, updated = excluded.updated,
-            session = excluded.session WHERE caller = excluded.caller""",
-            (seen.id, seen.caller, seen.client, seen.door, seen.asked, seen.route, now, seen.session),
-        )
+        connection.execute(_NOTE, (*_row(seen, now), 1))
+
+    def _note_request(self, seen: ConversationInfo, connection: sqlite3.Connection) -> None:
+        connection.execute(_NOTE_REQUEST, (*_row(seen, self._clock()), 0))
 
     def _switch(self, conversation_id: str, model: str, caller: str | None) -> bool:
         with self._file.writing() as connection:
@@ -283,6 +290,10 @@ class SQLiteMemoryStore:
                 "INSERT OR REPLACE INTO session_switches VALUES (?, ?, ?, ?)",
                 (session, caller, model, self._clock()),
             )
+
+
+def _row(seen: ConversationInfo, now: float) -> tuple[str | float, ...]:
+    return seen.id, seen.caller, seen.client, seen.door, seen.asked, seen.route, now, seen.session
 
 
 @lru_cache(maxsize=_BATCH)

@@ -40,6 +40,7 @@ class ConversationInfo(Struct, frozen=True, omit_defaults=True):
     switched: str = ""
     """The model that an operator chose; empty if the client's name decides."""
     requests: int = 0
+    """That have ended."""
     created: float = 0.0
     updated: float = 0.0
     """Seconds since 1970, by the store's clock."""
@@ -60,8 +61,11 @@ class GatewayStore(Protocol):
     async def delete(self, keys: Sequence[bytes]) -> None:
         """Forget the records under these keys, under all of their keys."""
 
+    async def note_request(self, seen: ConversationInfo) -> None:
+        """A request of a conversation has come: from now on it is known, and the one used last. `note` counts the request."""
+
     async def note(self, seen: ConversationInfo) -> None:
-        """One more request of a conversation. `switched`, `requests` and times are the store's own. A conversation belongs to the
+        """One more request of a conversation has ended. `switched`, `requests` and times are the store's own. A conversation belongs to the
         caller that it was noted for first: with the same id, nothing is noted for another."""
 
     async def conversation(self, conversation_id: str) -> ConversationInfo | None:
