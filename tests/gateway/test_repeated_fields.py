@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.clients import SCHEMA
@@ -164,5 +165,30 @@ def test_an_interaction_names_the_one_that_it_continues(*, stream: bool) -> None
             assert shown["previous_interaction_id"] == first["id"]
             last = shown["id"]
         assert (await fetched(world, INTERACTIONS, last))["previous_interaction_id"] == first["id"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("route", [OWN, OTHER])
+def test_what_many_replies_repeat_at_length_is_stored_once(route: str) -> None:
+    """Tools of a coding agent would else take more of the store at each turn than all that is said."""
+
+    async def stored(world: GatewayWorld) -> int:
+        size: int = await world.store._file.read(
+            lambda connection: connection.execute("SELECT sum(size) FROM records").fetchone()[0]
+        )
+        return size
+
+    async def main() -> None:
+        world = GatewayWorld()
+        length = len(msgspec.json.encode(LONG["tools"]))
+        first = await world.ask(PATH, {**LONG, "model": route})
+        before = await stored(world)
+        assert length < before < 2 * length
+        body = {**LONG, "model": route, "previous_response_id": first.json()["id"]}
+        second = await world.ask(PATH, body)
+        assert await stored(world) - before < length / 4
+        for reply in (first, second):
+            assert await fetched(world, PATH, reply.json()["id"]) == reply.json()
 
     asyncio.run(main())

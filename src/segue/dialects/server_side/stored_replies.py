@@ -37,6 +37,11 @@ _REPEATED: Final = (
 """Fields of a request that a reply repeats as they are, or as null."""
 
 
+_LONG: Final = {"instructions": Raw(b"null"), "tools": Raw(b"[]")}
+"""Fields that a response repeats and that can be long, each with what stands in its place where it is not there."""
+_LONG_BYTES: Final = 1024
+
+
 class _LastEvent(Struct):
     type: str
     response: Raw
@@ -109,6 +114,17 @@ def _is_too_deep(value: Any) -> bool:
 
 def _object(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def without_long_fields(reply: Raw) -> tuple[Raw, dict[str, Raw]]:
+    """A response without what it repeats of its request at length, and that: mostly all replies of a conversation have the same."""
+    if len(reply) < _LONG_BYTES:
+        return reply, {}
+    fields = _FIELDS.decode(reply)
+    long = {name: fields[name] for name in _LONG if len(fields.get(name, b"")) >= _LONG_BYTES}
+    if not long:
+        return reply, {}
+    return Raw(ENCODER.encode({**fields, **{name: _LONG[name] for name in long}})), long
 
 
 def unserved(body: Mapping[str, Any]) -> SegueError | None:

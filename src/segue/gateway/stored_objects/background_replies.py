@@ -241,7 +241,7 @@ class BackgroundReplies:
         found = await self._archive.find(caller, reply_id, door.dialect.name)
         if found is None:
             raise wire.not_found(reply_id)
-        reply: dict[str, Any] = msgspec.json.decode(found.reply)
+        reply = await self._archive.shown(caller, found)
         if wire.is_running(reply) and not found.is_being_made:
             lost = wire.new_events(reply_id, str(reply.get("model")), int(found.beat), wire.repeated(reply))
             lost.fail(OverloadError("The gateway that made this reply has stopped."))

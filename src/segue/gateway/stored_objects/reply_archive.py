@@ -78,7 +78,7 @@ class ReplyNode(Struct, kw_only=True, omit_defaults=True):
     """A reply, and what its request had beyond the node before it. Records of earlier versions hold all of the input."""
 
     reply: Raw = Raw(b"null")
-    """As the client got it; null for messages that were only added."""
+    """As the client got it, but for what is `repeated`; null for messages that were only added."""
     input: list[Raw]
     """The messages of the request, as they came, without those of the parent."""
     parent: str = ""
@@ -95,6 +95,8 @@ class ReplyNode(Struct, kw_only=True, omit_defaults=True):
     """The id of the conversation that it belongs to, as operators see it."""
     settings: str = ""
     """What leads to the system prompt and the tools, on wires where they carry over."""
+    repeated: str = ""
+    """What leads to those that the reply repeats, on the wire whose replies do."""
     ambiguous: bool = False
     """Whether the provider gave its id to another reply before: nobody knows which of them is meant, so neither is continued."""
     wire: str = _RESPONSES
@@ -198,6 +200,15 @@ class ReplyArchive:
         hold_for_request(data)
         return msgspec.json.decode(data, type=dict[str, Raw])
 
+    async def shown(self, caller: str, node: ReplyNode) -> dict[str, Any]:
+        """A kept reply as its client got it; without the long fields of its request, if these are gone."""
+        reply: dict[str, Any] = msgspec.json.decode(node.reply)
+        data = await self._memory.get_object(caller, _SETTINGS, node.repeated) if node.repeated else None
+        if data is not None:
+            hold_for_request(data)
+            reply |= msgspec.json.decode(data)
+        return reply
+
     async def keep(self, turn: ClientTurn, body: bytes, origin: ReplyOrigin) -> str:
         """A complete reply, as its client gets it; the id that it was kept under, and empty if it was not. A store that fails costs
         this record, and never the reply."""
@@ -260,8 +271,10 @@ class ReplyArchive:
             seen = await self._seen_complete(caller, parent, before)
         if at and (before is None or seen is None):
             before, parent, at = None, "", 0
+        reply, long = stored.without_long_fields(node.reply) if node.wire == _RESPONSES else (node.reply, {})
         linked = structs.replace(
             node,
+            reply=reply,
             input=node.input[at:],
             parent=parent,
             replaced=bool(at),
@@ -269,10 +282,13 @@ class ReplyArchive:
             lineage=[parent, *(before.lineage if before is not None else ())][:_LINEAGE] if parent else [],
             began=before.began if before is not None else time(),
             settings=_settings_digest(settings) if settings else "",
+            repeated=_settings_digest(long) if long else "",
         )
         objects = {(_INPUT, ends): reply_id.encode()} if ends else {}
         if settings and (before is None or before.settings != linked.settings):
             objects[_SETTINGS, linked.settings] = msgspec.json.encode(settings)
+        if long and (before is None or before.repeated != linked.repeated):
+            objects[_SETTINGS, linked.repeated] = msgspec.json.encode(long)
         await self.put(caller, reply_id, linked, objects)
         if seen is not None:
             self._complete[caller, reply_id] = seen
