@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import socket
 import ssl
+import sys
+import warnings
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -470,3 +474,34 @@ def test_a_request_shows_neither_its_headers_nor_its_query() -> None:
         url="https://me:pass@host/v1?key=secret", headers={"authorization": "Bearer secret"}, body=b"secret"
     )
     assert repr(request) == "WireRequest(POST https://host/v1, 6 bytes)"
+
+
+def test_a_request_that_is_cancelled_while_it_connects_leaves_no_open_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unraised: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraised.append)
+
+    async def give_up(url: str, turns: int) -> None:
+        asking = asyncio.ensure_future(ask(url, method="GET"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        asking.cancel()
+        with suppress(asyncio.CancelledError):
+            await asking
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async def main() -> None:
+        async with server(serve) as url:
+            for turns in range(8):
+                for _ in range(30):
+                    await give_up(url, turns)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        asyncio.run(main())
+        gc.collect()
+    assert [str(one.exc_value) for one in unraised] == []

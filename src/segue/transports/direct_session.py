@@ -42,7 +42,9 @@ MOST_INTERIM: Final = 32
 _WRITE_BYTES: Final = 1 << 18
 """A longer request is written in portions: in one go it would hold up all other requests."""
 _NEXT_FAMILY_SECONDS: Final = 0.25
-"""A host may have several addresses of which not all can be reached: the next one is tried after so long."""
+"""A host may have several addresses of which not all can be reached: the next one is tried after so long. Not so with an address
+itself: where such a race of CPython 3.11 is cancelled, its socket stays open until it is collected."""
+_IS_ADDRESS: Final = re.compile(r"[0-9.]+|.*:.*")
 _METHODS: Final = frozenset({"DELETE", "GET", "PATCH", "POST", "PUT"})
 _ASKED_TWICE: Final = frozenset({"DELETE", "GET", "PUT"})
 """They may be asked again if a kept connection turns out to be closed."""
@@ -170,7 +172,7 @@ class DirectSession:
                     host,
                     port,
                     ssl=self._trust if secure else None,
-                    happy_eyeballs_delay=_NEXT_FAMILY_SECONDS,
+                    happy_eyeballs_delay=None if _IS_ADDRESS.fullmatch(host) else _NEXT_FAMILY_SECONDS,
                 )
         except OSError as error:
             if isinstance(error, TimeoutError) and error.errno is None:
